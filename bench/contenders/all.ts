@@ -1,0 +1,40 @@
+/**
+ * Every contender by a name that can be handed to another process.
+ */
+import { asyncMutex } from './local-mutex.js';
+import { bare } from './bare.js';
+import type { Contender } from './contender.js';
+import { floor } from './floor.js';
+import { holdfast } from './holdfast.js';
+import { murlock, nodeRedisson, redisKit, redisSemaphore, redlock4, redlock5, redlockUniversal } from './peers.js';
+import { pollingReadWrite } from './polling-read-write.js';
+import { blockingPopLock, publishLock } from './push-lock.js';
+
+const contenders: Readonly<Record<string, (setting?: number) => Contender>> = {
+  floor: () => floor,
+  bare: () => bare,
+  /** With a number: its `handOn`. */
+  holdfast: (handOn) => (handOn === undefined ? holdfast() : holdfast(`Holdfast, handOn ${handOn}`, { handOn })),
+  asyncMutex: () => asyncMutex,
+  publishLock: () => publishLock,
+  blockingPopLock: () => blockingPopLock,
+  /** With a number: the pause between two tries, in ms. */
+  pollingReadWrite: (waitMs) => pollingReadWrite(waitMs ?? 5),
+  redlock4,
+  redlock5,
+  redisSemaphore,
+  redlockUniversal,
+  murlock,
+  nodeRedisson,
+  redisKit,
+};
+
+/** `'redlock5'`, or with a setting `'redlock5@5'`. */
+export function contenderNamed(entry: string): Contender {
+  const [name = '', setting] = entry.split('@');
+  const make = contenders[name];
+  if (make === undefined) throw new Error(`there is no contender ${name}`);
+  return make(setting === undefined ? undefined : Number(setting));
+}
+
+export const peerNames = ['redlock4', 'redlock5', 'redisSemaphore', 'redlockUniversal', 'murlock', 'nodeRedisson', 'redisKit'] as const;

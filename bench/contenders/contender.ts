@@ -1,0 +1,31 @@
+/**
+ * What takes part in a benchmark: a way to run work under a lock, and what it sends to do so.
+ */
+import { createRequire } from 'node:module';
+
+export interface LockUnderTest {
+  withLock(key: string, work: () => Promise<void> | void): Promise<void>;
+  withMode?(mode: 'read' | 'write', key: string, work: () => Promise<void> | void): Promise<void>;
+  /** Takes a lock and keeps it renewed; resolves to its release. Missing where the library renews nothing. */
+  hold?(key: string, leaseMs: number, onLost: () => void): Promise<() => Promise<void>>;
+  close(): Promise<void>;
+}
+
+export interface Contender {
+  readonly name: string;
+  /**
+   * The commands that it sends, named as Redis counts them. Redis also counts what scripts call, and cannot tell the two
+   * apart, so a contender names only what comes over the wire.
+   */
+  readonly sends: readonly string[];
+  /** Sent once a cycle besides, under a name that its scripts use too. */
+  readonly sendsBesides: number;
+  open(port: number): Promise<LockUnderTest>;
+}
+
+/** Peers are installed in bench/node_modules and carry no types that agree with each other. */
+export const requirePeer = createRequire(new URL('../../../../bench/package.json', import.meta.url)) as (name: string) => any;
+
+/** Node's event loop turns once: the shortest critical section that is asynchronous. */
+export const oneTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+export const nothing = (): void => {};

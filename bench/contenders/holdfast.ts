@@ -1,0 +1,39 @@
+/**
+ * Holdfast as an application has it: LockService over the Redis store, with all defaults unless a question says otherwise.
+ */
+import { randomUUID } from 'node:crypto';
+import { systemClock } from '../../lib/core/clock.js';
+import type { LockDefaults } from '../../lib/core/lock-options.js';
+import { LockService } from '../../lib/lock.service.js';
+import { RedisStore } from '../../lib/stores/redis/redis-store.js';
+import type { RedisTarget } from '../../lib/stores/redis/redis-connection.js';
+import type { Contender } from './contender.js';
+
+export function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`): RedisStore {
+  const report = (message: string): void => console.error(message);
+  return new RedisStore({ connection, prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, clock: systemClock, report });
+}
+
+export function holdfast(name = 'Holdfast', defaults: LockDefaults = {}): Contender {
+  return {
+    name,
+    sends: ['evalsha', 'eval'],
+    sendsBesides: 0,
+    async open(port) {
+      const process = `bench-${randomUUID().slice(0, 8)}`;
+      const locks = new LockService({ waitMs: 600_000, ...defaults, store: openStore({ port, host: '127.0.0.1' }, process), process });
+      await locks.open();
+      let onLoss: { unsubscribe(): void } | undefined;
+      return {
+        withLock: (key, work) => locks.withLock(key, work),
+        withMode: (mode, key, work) => locks.withLock(key, { mode }, work),
+        async hold(key, leaseMs, onLost) {
+          onLoss ??= locks.events.subscribe(({ type }) => type === 'lost' && onLost());
+          const lease = await locks.acquire(key, { leaseMs });
+          return async () => void (await lease.release());
+        },
+        close: () => locks.close(),
+      };
+    },
+  };
+}

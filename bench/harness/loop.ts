@@ -1,0 +1,62 @@
+/**
+ * The work that is measured, described so that it can be sent to the process of each contender, and done there.
+ */
+import { nothing, oneTurn, type LockUnderTest } from '../contenders/contender.js';
+
+/** Callers that take, work and give back until the time is over. */
+export interface Loop {
+  readonly callers: number;
+  readonly durationMs: number;
+  /** Each caller has a key of its own, or all share one. */
+  readonly keys: 'own' | 'shared';
+  /** What is done under the lock: nothing, or one turn of the event loop. */
+  readonly work: 'nothing' | 'turn';
+  /** Read-write work: the share of reads. */
+  readonly reads?: number;
+}
+
+/** What the contender's process knows of it. */
+export interface LoopResult {
+  readonly cycles: number;
+  readonly seconds: number;
+  readonly cpuUs: number;
+  /** Cycles of the busiest caller over those of the one that got fewest. */
+  readonly unfairness: number;
+}
+
+/** Some peers lose a wake-up now and then and sleep until a lease ends; a run does not wait for those callers. */
+export const STUCK_MS = 3_000;
+
+export async function runLoop(lock: LockUnderTest, { callers, durationMs, keys, work, reads }: Loop): Promise<LoopResult> {
+  const doWork = work === 'turn' ? oneTurn : nothing;
+  const cycle = (caller: number, turn: number): Promise<void> => {
+    const key = keys === 'own' ? `order:${caller}` : 'order:hot';
+    if (reads === undefined) return lock.withLock(key, doWork);
+    // Evenly mixed, and the same for everybody.
+    return lock.withMode!((caller * 7 + turn * 3) % 10 < reads * 10 ? 'read' : 'write', key, doWork);
+  };
+  const cycles = new Array<number>(callers).fill(0);
+  const cpu = process.cpuUsage();
+  const began = performance.now();
+  const until = began + durationMs;
+  let last = began;
+  const calling = Array.from({ length: callers }, async (_, caller) => {
+    for (let turn = 0; performance.now() < until; turn++, cycles[caller]!++, last = performance.now()) await cycle(caller, turn);
+  });
+  await orStuck(Promise.all(calling), durationMs + STUCK_MS);
+  const spent = process.cpuUsage(cpu);
+  return {
+    cycles: cycles.reduce((sum, of) => sum + of, 0),
+    seconds: (last - began) / 1000,
+    cpuUs: spent.user + spent.system,
+    unfairness: Math.max(...cycles) / Math.min(...cycles),
+  };
+}
+
+export async function orStuck(work: Promise<unknown>, boundMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const bound = new Promise<void>((resolve) => (timer = setTimeout(resolve, boundMs)));
+  work.catch(() => {}); // whoever is left behind fails when its connection closes
+  await Promise.race([work, bound]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,78 @@
+/**
+ * Side by side: the same work for every contender, in many short rounds, so that a busy machine slows all of them alike.
+ */
+import { withCrew, type Member } from './crew.js';
+import type { Loop, LoopResult } from './loop.js';
+import { sent, type BenchServer } from './redis.js';
+
+/** One contender on one piece of work; per cycle where it says so. */
+export interface Sample {
+  readonly cyclesPerSecond: number;
+  readonly clientCpuUs: number;
+  readonly serverCpuUs: number;
+  readonly commands: number;
+  readonly unfairness: number;
+}
+
+/** What sideBySide found: medians of each, and ratios taken round by round, where both had the same machine. */
+export class Rounds {
+  constructor(private readonly samples: ReadonlyMap<string, readonly Sample[]>) {}
+
+  get names(): readonly string[] {
+    return [...this.samples.keys()];
+  }
+
+  median(name: string, figure: keyof Sample): number {
+    return quantile(this.of(name).map((sample) => sample[figure]), 0.5);
+  }
+
+  /** The rate of one in terms of another's: the median of the rounds' ratios. */
+  rateRatio(name: string, base: string): number {
+    const others = this.of(base);
+    return quantile(this.of(name).map(({ cyclesPerSecond }, round) => cyclesPerSecond / others[round]!.cyclesPerSecond), 0.5);
+  }
+
+  private of(name: string): readonly Sample[] {
+    const samples = this.samples.get(name);
+    if (samples === undefined) throw new Error(`${name} was not measured`);
+    return samples;
+  }
+}
+
+/** Long enough for the compiler to have seen everything: a library has more to compile than the floor. */
+const WARM_UP_MS = 2_500;
+
+/** Starts a process for each, warms them up, and measures one after another, each round in another order. */
+export function sideBySide(server: BenchServer, entries: readonly string[], rounds: number, loop: Loop): Promise<Rounds> {
+  return withCrew(entries, server.port, async (crew) => {
+    const samples = new Map(crew.map(({ contender }) => [contender.name, [] as Sample[]]));
+    for (const member of crew) await measure(server, member, { ...loop, durationMs: Math.max(WARM_UP_MS, loop.durationMs) });
+    for (let round = 0; round < rounds; round++) {
+      for (const member of shuffled(crew)) samples.get(member.contender.name)!.push(await measure(server, member, loop));
+    }
+    return new Rounds(samples);
+  });
+}
+
+export async function measure(server: BenchServer, { contender, order }: Member, loop: Loop): Promise<Sample> {
+  const { result, cost } = await server.costOf(() => order<LoopResult>({ kind: 'loop', loop }));
+  const { cycles, seconds, cpuUs, unfairness } = result;
+  return {
+    cyclesPerSecond: cycles / seconds,
+    clientCpuUs: cpuUs / cycles,
+    serverCpuUs: (cost.cpuMs * 1000) / cycles,
+    commands: sent(cost, contender.sends) / cycles + contender.sendsBesides,
+    unfairness,
+  };
+}
+
+/** Nobody always runs after the same neighbour. */
+function shuffled<T>(entries: readonly T[]): T[] {
+  const left = [...entries];
+  return entries.map(() => left.splice(Math.floor(Math.random() * left.length), 1)[0]!);
+}
+
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}

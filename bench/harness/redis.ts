@@ -1,0 +1,73 @@
+/**
+ * A Redis server of the benchmark's own, and what it says about the work it was given.
+ */
+import { Redis } from 'ioredis';
+import { startRedis } from '../../test/support/redis-server.js';
+
+/** What one piece of work cost the server. */
+export interface ServerCost {
+  /** Calls by command name, those made inside scripts included. */
+  readonly calls: ReadonlyMap<string, number>;
+  /** User and system time of the main thread, in ms. */
+  readonly cpuMs: number;
+}
+
+/** A running server, watched over a connection of its own. */
+export interface BenchServer {
+  readonly port: number;
+  readonly version: string;
+  readonly probe: Redis;
+  /** Runs `work` and tells what the server did meanwhile, without the questions asked for it. */
+  costOf<T>(work: () => Promise<T>): Promise<{ result: T; cost: ServerCost }>;
+  reading(): Promise<ServerCost>;
+  usedMemory(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export async function startServer(): Promise<BenchServer> {
+  const server = await startRedis();
+  const probe = new Redis({ port: server.port, host: '127.0.0.1', maxRetriesPerRequest: 1 });
+  const info = async (section: string): Promise<Map<string, string>> => fields(await probe.info(section));
+  const reading = async (): Promise<ServerCost> => ({ calls: calls(await probe.info('commandstats')), cpuMs: cpuMs(await info('cpu')) });
+  return {
+    port: server.port,
+    version: (await info('server')).get('redis_version') ?? 'unknown',
+    probe,
+    reading,
+    async costOf(work) {
+      const before = await reading();
+      const result = await work();
+      return { result, cost: difference(before, await reading()) };
+    },
+    usedMemory: async () => Number((await info('memory')).get('used_memory')),
+    async stop() {
+      probe.disconnect();
+      await server.stop();
+    },
+  };
+}
+
+/** How many commands of these names a client sent; see `Contender.sends` for why names are needed. */
+export function sent(cost: ServerCost, names: readonly string[]): number {
+  return names.reduce((sum, name) => sum + (cost.calls.get(name) ?? 0), 0);
+}
+
+export function difference(before: ServerCost, after: ServerCost): ServerCost {
+  const grown = [...after.calls].map(([name, count]) => [name, count - (before.calls.get(name) ?? 0)] as const);
+  return { calls: new Map(grown), cpuMs: after.cpuMs - before.cpuMs };
+}
+
+function fields(text: string): Map<string, string> {
+  const pairs = text.split('\r\n').filter((line) => line.includes(':'));
+  return new Map(pairs.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]));
+}
+
+function calls(text: string): Map<string, number> {
+  const stats = [...fields(text)].map(([name, line]) => [name.replace('cmdstat_', ''), Number(/calls=(\d+)/.exec(line)?.[1] ?? 0)] as const);
+  return new Map(stats);
+}
+
+function cpuMs(cpu: Map<string, string>): number {
+  const seconds = (name: string): number => Number(cpu.get(`${name}_main_thread`) ?? cpu.get(name));
+  return 1000 * (seconds('used_cpu_user') + seconds('used_cpu_sys'));
+}

@@ -1,0 +1,124 @@
+/**
+ * Requests that go through the store's port, each with an id and a place in the queue of its own.
+ */
+import { openStore } from '../contenders/holdfast.js';
+import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
+import { quantile } from './measuring.js';
+import { difference, sent, type BenchServer } from './redis.js';
+
+const STORES = 4;
+const HEARTBEAT_MS = 700;
+/** The store's own limit: a heartbeat of more waiters is several commands. */
+const HEARTBEAT_BATCH = 100;
+const KEY = 'order:hot';
+
+export interface WaitersRun {
+  readonly perSecond: number;
+  /** A hand-over, all of them. */
+  readonly commands: number;
+  readonly heartbeats: number;
+  readonly deadMs: number;
+  readonly deadP99Ms: number;
+}
+
+interface Desk {
+  readonly name: string;
+  readonly store: RedisStore;
+  /** By id, those who wait: told of the grant, or to ask again. */
+  readonly waiting: Map<string, (granted: boolean) => void>;
+}
+
+export class StoreWaiters {
+  private readonly deadTimes: number[] = [];
+  private releasedAt = Number.NaN;
+  private sequence = 0;
+  private heartbeats = 0;
+  private over = false;
+
+  constructor(
+    private readonly server: BenchServer,
+    private readonly waiters: number,
+    private readonly durationMs: number,
+  ) {}
+
+  async run(): Promise<WaitersRun> {
+    await this.server.probe.flushall();
+    const desks = await Promise.all(Array.from({ length: STORES }, () => this.open()));
+    const beating = setInterval(() => desks.forEach((desk) => void this.heartbeat(desk)), HEARTBEAT_MS);
+    // One holds, the others wait.
+    const waiting = Array.from({ length: this.waiters + 1 }, (_, n) => this.wait(desks[n % STORES]!));
+    await this.pause(300);
+    this.deadTimes.length = 0;
+    this.heartbeats = 0;
+    const before = await this.server.reading();
+    const began = performance.now();
+    await this.pause(this.durationMs);
+    const cost = difference(before, await this.server.reading());
+    const seconds = (performance.now() - began) / 1000;
+    const { heartbeats } = this;
+    const deadTimes = [...this.deadTimes];
+    this.over = true;
+    clearInterval(beating);
+    desks.forEach(({ waiting: places }) => places.forEach((tell) => tell(false)));
+    await Promise.all(waiting);
+    await Promise.all(desks.map(({ store }) => store.close()));
+    const turns = deadTimes.length;
+    return {
+      perSecond: turns / seconds,
+      commands: sent(cost, ['evalsha', 'eval']) / turns,
+      heartbeats: heartbeats / turns,
+      deadMs: quantile(deadTimes, 0.5),
+      deadP99Ms: quantile(deadTimes, 0.99),
+    };
+  }
+
+  private async open(): Promise<Desk> {
+    const name = `waiters-${Math.random().toString(36).slice(2, 8)}`;
+    const store = openStore({ port: this.server.port, host: '127.0.0.1' }, name);
+    const waiting: Desk['waiting'] = new Map();
+    store.onWake((wake) => {
+      if (wake.kind === 'granted' || wake.kind === 'ask') waiting.get(wake.id)?.(wake.kind === 'granted');
+    });
+    await store.open();
+    return { name, store, waiting };
+  }
+
+  private async wait(desk: Desk): Promise<void> {
+    while (!this.over) {
+      const holder = { key: KEY, id: `${desk.name}.${++this.sequence}` };
+      if (await this.granted(desk, holder)) {
+        this.deadTimes.push(performance.now() - this.releasedAt);
+        this.releasedAt = performance.now();
+      }
+      await desk.store.release(holder).catch(() => {});
+    }
+  }
+
+  /** Asks until the lock is granted or the run is over. */
+  private async granted({ store, waiting }: Desk, holder: { key: string; id: string }): Promise<boolean> {
+    const request = { ...holder, mode: 'write', leaseMs: 30_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
+    while (!this.over) {
+      const woken = new Promise<boolean>((resolve) => waiting.set(holder.id, resolve));
+      const outcome = await store.acquire({ ...request, notAfter: performance.now() + 2_000 });
+      const granted = outcome.kind === 'granted' || (outcome.kind === 'waiting' && !this.over && (await woken));
+      waiting.delete(holder.id);
+      if (granted) return true;
+    }
+    return false;
+  }
+
+  private async heartbeat({ store, waiting }: Desk): Promise<void> {
+    const ids = [...waiting.keys()];
+    if (ids.length === 0) return;
+    this.heartbeats += Math.ceil(ids.length / HEARTBEAT_BATCH);
+    const outcomes = await store.heartbeat(ids.map((id) => ({ key: KEY, id })));
+    outcomes.forEach((outcome, at) => {
+      // An id that is not in the queue yet, or not any more, is `gone` too; only those who still wait are told.
+      if (outcome.kind === 'granted' || outcome.kind === 'gone') waiting.get(ids[at]!)?.(outcome.kind === 'granted');
+    });
+  }
+
+  private pause(forMs: number): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, forMs));
+  }
+}

@@ -1,0 +1,35 @@
+const apart = ['soak', 'browser', 'package', 'containers'];
+
+/** @type {import('jest').Config} */
+export default {
+  testEnvironment: 'node',
+  roots: ['<rootDir>/test'],
+  testMatch: ['**/*.test.ts'],
+  // These have npm scripts of their own: they need minutes, a browser, a packed tarball or Docker.
+  testPathIgnorePatterns: ['/node_modules/', `<rootDir>/test/(${apart.join('|')})/`],
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: {
+    '\\.ts$': [
+      '@swc/jest',
+      {
+        jsc: {
+          target: 'es2022',
+          parser: { syntax: 'typescript', decorators: true },
+          transform: { legacyDecorator: true, decoratorMetadata: true },
+          keepClassNames: true,
+        },
+        module: { type: 'es6' },
+        sourceMaps: 'inline',
+      },
+    ],
+  },
+  moduleNameMapper: {
+    '^nestjs-holdfast$': '<rootDir>/lib/index.ts',
+    '^nestjs-holdfast/(.*)$': '<rootDir>/lib/$1/index.ts',
+    '^(\\.{1,2}/.*)\\.js$': '$1',
+  },
+  maxWorkers: 2,
+  testTimeout: 60_000,
+  coverageProvider: 'v8',
+  collectCoverageFrom: ['lib/**/*.ts', '!lib/**/*.generated.ts'],
+};

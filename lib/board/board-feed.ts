@@ -1,0 +1,77 @@
+/**
+ * What the viewers of a board are shown: one look at all locks at a time, shared by all of them, and none while nobody
+ * watches.
+ */
+import { defer, EMPTY, finalize, Observable, ReplaySubject, share, Subject, takeUntil, timer } from 'rxjs';
+import { delay, type Clock, type Timer } from '../core/clock.js';
+import type { InstanceView, WatchedLocks } from './watched-locks.js';
+
+/** Rests so long between two looks, and at least as many times the length of the last look, so that many locks are no load. */
+const REST_MS = 400;
+const REST_FACTOR = 4;
+const MOST_ROWS = 300;
+/** A viewer is let in anew after this time, by guards that may have changed their mind. */
+const LONGEST_VIEW_MS = 120_000;
+/** Until the ends of the views are on their way, so that the server finds their connections idle and can close them. */
+const GOODBYE_MS = 50;
+
+/** One look, as the page gets it. */
+export interface BoardView {
+  /** Wall clock of this process, in ms. */
+  readonly at: number;
+  readonly instances: readonly InstanceView[];
+}
+
+export class BoardFeed {
+  private readonly end = new Subject<void>();
+  private closed = false;
+  private viewers = 0;
+  private readonly looks: Observable<string>;
+
+  constructor(
+    private readonly watched: readonly WatchedLocks[],
+    private readonly clock: Clock,
+  ) {
+    const shared = { connector: () => new ReplaySubject<string>(1), resetOnRefCountZero: true };
+    this.looks = new Observable<string>((viewers) => this.lookAgain((view) => viewers.next(view))).pipe(share(shared));
+  }
+
+  /** Views as JSON, made once for all viewers. Ends after a while, and when the board closes. */
+  view(): Observable<string> {
+    return defer(() => {
+      if (this.closed) return EMPTY;
+      this.viewers += 1;
+      return this.looks.pipe(takeUntil(this.end), takeUntil(timer(LONGEST_VIEW_MS)), finalize(() => (this.viewers -= 1)));
+    });
+  }
+
+  /** Open views would keep the server from closing. */
+  async close(): Promise<void> {
+    this.closed = true;
+    if (this.viewers === 0) return;
+    this.end.next();
+    await delay(this.clock, GOODBYE_MS);
+  }
+
+  private lookAgain(show: (view: string) => void): () => void {
+    let stopped = false;
+    let pause: Timer | undefined;
+    const look = async (): Promise<void> => {
+      const startedAt = this.clock.now();
+      const view: BoardView = { at: this.clock.wallNow(), instances: await this.everyInstance() };
+      if (stopped) return;
+      show(JSON.stringify(view));
+      pause = this.clock.setTimer(() => void look(), Math.max(REST_MS, REST_FACTOR * (this.clock.now() - startedAt)));
+    };
+    void look();
+    return () => {
+      stopped = true;
+      if (pause !== undefined) this.clock.clearTimer(pause);
+    };
+  }
+
+  private everyInstance(): Promise<InstanceView[]> {
+    const mostRows = Math.ceil(MOST_ROWS / this.watched.length);
+    return Promise.all(this.watched.map((locks) => locks.view(mostRows)));
+  }
+}

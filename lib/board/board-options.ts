@@ -1,0 +1,77 @@
+/**
+ * What the board can be told, and the only place where it is checked.
+ */
+import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
+import { LockUsageError } from '../core/errors.js';
+import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
+
+/** Options of LockBoardModule.forRoot. */
+export interface LockBoardOptions {
+  /**
+   * Where the page is served, below the global prefix if there is one.
+   * @default '/locks'
+   */
+  path?: string | undefined;
+  /**
+   * Who may see the page and use it: guards of Nest, classes or objects, asked for every request to the board. Required
+   * when NODE_ENV is production; elsewhere a board without guards is open to everybody and says so in the log.
+   * @default []
+   */
+  guards?: readonly (Type<CanActivate> | CanActivate)[] | undefined;
+  /**
+   * Whether the page can take a lock away from its holder. When it is off, there is no route that could.
+   * @default false
+   */
+  forceRelease?: boolean | undefined;
+  /**
+   * The names of the lock modules to show; 'default' is the one without a name. Of modules that are behind a `route`,
+   * name either these or the one with the route.
+   * @default ['default']
+   */
+  instances?: readonly string[] | undefined;
+  /**
+   * Modules whose providers the guards inject.
+   * @default []
+   */
+  imports?: ModuleMetadata['imports'];
+}
+
+export interface ResolvedBoardOptions {
+  readonly path: string;
+  readonly guards: readonly (Type<CanActivate> | CanActivate)[];
+  readonly forceRelease: boolean;
+  readonly instances: readonly string[];
+}
+
+const KNOWN: Readonly<Record<keyof LockBoardOptions, true>> = {
+  path: true,
+  guards: true,
+  forceRelease: true,
+  instances: true,
+  imports: true,
+};
+
+/** Completes and checks the options. @throws LockUsageError */
+export function resolveBoardOptions(given: LockBoardOptions): ResolvedBoardOptions {
+  for (const name of Object.keys(given)) if (!Object.hasOwn(KNOWN, name)) throw refused(`unknown option '${name}'`);
+  const { path = '/locks', guards = [], forceRelease = false, instances = [DEFAULT_INSTANCE] } = given;
+  if (typeof path !== 'string') throw refused(`expected path to be a text, got ${String(path)}`);
+  if (!Array.isArray(guards)) throw refused('expected guards to be an array');
+  if (typeof forceRelease !== 'boolean') throw refused(`expected forceRelease to be true or false, got ${String(forceRelease)}`);
+  if (!Array.isArray(instances) || instances.length === 0 || new Set(instances).size < instances.length) {
+    throw refused('expected instances to be names of lock modules, each once and at least one');
+  }
+  return { path, guards, forceRelease, instances };
+}
+
+/** Nobody shall put the locks of a live system before the public by forgetting a line. @throws LockUsageError */
+export function assertGuarded({ guards, path }: ResolvedBoardOptions, environment: string | undefined): void {
+  if (guards.length > 0 || environment !== 'production') return;
+  throw refused(
+    `the board at '${path}' has no guards, and NODE_ENV is production. Give guards: [...] that let operators in and nobody else, or leave the module out`,
+  );
+}
+
+function refused(problem: string): LockUsageError {
+  return new LockUsageError(`LockBoardModule options: ${problem}.`);
+}

@@ -1,0 +1,95 @@
+/**
+ * A page for operators: who holds which lock, since when, and who waits for it.
+ */
+import { Inject, Logger, Module, type DynamicModule, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import type { Observable } from 'rxjs';
+import { systemClock } from '../core/clock.js';
+import { LockUsageError } from '../core/errors.js';
+import { locksToken } from '../nest/lock-names.js';
+import { BOARD, boardControllers, type Board } from './board-controllers.js';
+import { BoardFeed } from './board-feed.js';
+import { assertGuarded, resolveBoardOptions, type LockBoardOptions, type ResolvedBoardOptions } from './board-options.js';
+import { WatchedLocks, type Locks } from './watched-locks.js';
+
+const BOARD_OPTIONS = Symbol.for('nestjs-holdfast:board-options');
+
+/** The board as the routes see it; filled when the lock modules are there. */
+class BoardOfApplication implements Board {
+  private watched: readonly WatchedLocks[] = [];
+  private feed: BoardFeed | undefined;
+
+  open(watched: readonly WatchedLocks[]): void {
+    this.watched = watched;
+    this.feed = new BoardFeed(watched, systemClock);
+  }
+
+  view(): Observable<string> {
+    if (this.feed === undefined) throw new LockUsageError('The lock board was asked before the application was initialized.');
+    return this.feed.view();
+  }
+
+  of(instance: string): WatchedLocks {
+    const found = this.watched.find(({ name }) => name === instance);
+    if (found) return found;
+    throw new LockUsageError(`The board shows no lock module '${instance}'.`);
+  }
+
+  async close(): Promise<void> {
+    for (const locks of this.watched) locks.stop();
+    await this.feed?.close();
+  }
+}
+
+/**
+ * Serves the board:
+ *
+ *     LockBoardModule.forRoot({ path: '/locks', guards: [OperatorGuard], forceRelease: true })
+ *
+ * The boot fails in production without guards, and when one of `instances` does not exist.
+ */
+@Module({})
+export class LockBoardModule implements OnModuleInit, OnModuleDestroy {
+  constructor(
+    @Inject(BOARD_OPTIONS) private readonly options: ResolvedBoardOptions,
+    @Inject(BOARD) private readonly board: BoardOfApplication,
+    @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
+  ) {}
+
+  /** @throws LockUsageError for options that are not known or contradict each other */
+  static forRoot(options: LockBoardOptions = {}): DynamicModule {
+    const resolved = resolveBoardOptions(options);
+    return {
+      module: LockBoardModule,
+      imports: options.imports ?? [],
+      controllers: boardControllers(resolved),
+      providers: [
+        { provide: BOARD_OPTIONS, useValue: resolved },
+        { provide: BOARD, useFactory: () => new BoardOfApplication() },
+      ],
+    };
+  }
+
+  onModuleInit(): void {
+    const { options } = this;
+    assertGuarded(options, process.env['NODE_ENV']);
+    if (options.guards.length === 0) {
+      const power = options.forceRelease ? 'see locks and take them away' : 'see locks';
+      new Logger('LockBoardModule').warn(`Everybody who reaches this server may ${power} at '${options.path}': the board has no guards.`);
+    }
+    this.board.open(options.instances.map((name) => new WatchedLocks(name, this.locksOf(name), systemClock)));
+  }
+
+  /** Before the server closes, which waits for open views. */
+  async onModuleDestroy(): Promise<void> {
+    await this.board.close();
+  }
+
+  private locksOf(instance: string): Locks {
+    try {
+      return this.moduleRef.get(locksToken(instance), { strict: false });
+    } catch (cause) {
+      throw new LockUsageError(`LockBoardModule: lock module '${instance}' shall be shown, but the application imports no such module.`, { cause });
+    }
+  }
+}

@@ -1,0 +1,563 @@
+/** Made by scripts/build-board.mjs from the files in page/; never edited. */
+
+export const PAGE_FILES: Readonly<Record<string, string>> = {
+  'board.css':
+    ':root {\n' +
+    '  color-scheme: light dark;\n' +
+    '  --ground: #f6f7f9;\n' +
+    '  --card: #ffffff;\n' +
+    '  --text: #1b2230;\n' +
+    '  --quiet: #59637a;\n' +
+    '  --line: #d9dee8;\n' +
+    '  --accent: #2f62c4;\n' +
+    '  --write: #8a4b00;\n' +
+    '  --write-ground: #fdeed6;\n' +
+    '  --read: #155e3c;\n' +
+    '  --read-ground: #dcf3e6;\n' +
+    '  --danger: #b3261e;\n' +
+    '  --amber: #c27803;\n' +
+    '}\n' +
+    '\n' +
+    '@media (prefers-color-scheme: dark) {\n' +
+    '  :root {\n' +
+    '    --ground: #12161d;\n' +
+    '    --card: #1b212b;\n' +
+    '    --text: #e7ebf2;\n' +
+    '    --quiet: #a3aec2;\n' +
+    '    --line: #313a49;\n' +
+    '    --accent: #86adf7;\n' +
+    '    --write: #ffcf87;\n' +
+    '    --write-ground: #45310f;\n' +
+    '    --read: #8fe0b4;\n' +
+    '    --read-ground: #12402a;\n' +
+    '    --danger: #ff8a80;\n' +
+    '    --amber: #f0b14a;\n' +
+    '  }\n' +
+    '}\n' +
+    '\n' +
+    '* { box-sizing: border-box; }\n' +
+    '[hidden] { display: none !important; }\n' +
+    '\n' +
+    'body {\n' +
+    '  margin: 0 auto;\n' +
+    '  max-width: 76rem;\n' +
+    '  padding: 0.75rem 1rem 3rem;\n' +
+    '  background: var(--ground);\n' +
+    '  color: var(--text);\n' +
+    '  font: 15px/1.45 system-ui, sans-serif;\n' +
+    '}\n' +
+    '\n' +
+    'h1, h2, h3, h4, p, ul, ol, figure { margin: 0; padding: 0; }\n' +
+    'ul { list-style: none; }\n' +
+    'h1 { font-size: 1.4rem; }\n' +
+    'h2 { font-size: 1.1rem; }\n' +
+    'h4 { font-size: 0.8rem; font-weight: 600; color: var(--quiet); }\n' +
+    '.quiet, time { color: var(--quiet); }\n' +
+    'code, .key, .where { font-family: ui-monospace, \'DejaVu Sans Mono\', monospace; overflow-wrap: anywhere; }\n' +
+    '\n' +
+    'header { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1rem; }\n' +
+    '#status { color: var(--quiet); }\n' +
+    '#status[data-state=\'live\']::before { content: \'● \'; color: var(--read); }\n' +
+    '#status[data-state=\'broken\'], .problem { color: var(--danger); font-weight: 600; }\n' +
+    '\n' +
+    '#filters { display: flex; flex-wrap: wrap; align-items: center; gap: 0.4rem 0.75rem; margin: 0.75rem 0; }\n' +
+    '#filter { flex: 1 1 12rem; min-width: 0; }\n' +
+    'input[type=\'search\'], button {\n' +
+    '  font: inherit;\n' +
+    '  color: inherit;\n' +
+    '  background: var(--card);\n' +
+    '  border: 1px solid var(--quiet);\n' +
+    '  border-radius: 6px;\n' +
+    '  padding: 0.35rem 0.6rem;\n' +
+    '}\n' +
+    'button { cursor: pointer; min-height: 2.2rem; }\n' +
+    'button.danger { border-color: var(--danger); color: var(--danger); }\n' +
+    ':focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }\n' +
+    '\n' +
+    '.strip { display: grid; grid-template-columns: auto 1fr 1fr; gap: 0.75rem; margin: 0.5rem 0 1rem; }\n' +
+    '.sums { display: flex; gap: 1rem; align-items: center; }\n' +
+    '.sums div { text-align: center; }\n' +
+    '.sums strong { display: block; font-size: 1.5rem; line-height: 1.2; }\n' +
+    'figure, .lock, .incidents { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 0.5rem 0.75rem; }\n' +
+    'figcaption { font-size: 0.8rem; color: var(--quiet); }\n' +
+    'svg.chart { display: block; width: 100%; height: 44px; margin-top: 0.25rem; }\n' +
+    'svg.chart .waiting { fill: var(--accent); }\n' +
+    'svg.chart .refused { fill: var(--quiet); }\n' +
+    'svg.chart .busy { fill: var(--amber); }\n' +
+    'svg.chart .lost { fill: var(--danger); }\n' +
+    'svg.chart .ground { stroke: var(--line); }\n' +
+    '\n' +
+    '.locks { display: grid; gap: 0.5rem; }\n' +
+    '.lock { border-left: 4px solid var(--line); }\n' +
+    '.lock.contended { border-left-color: var(--amber); }\n' +
+    '.lock .title { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0.15rem 0.6rem; }\n' +
+    '.lock h3 { font-size: 1rem; }\n' +
+    '.badge { border-radius: 4px; padding: 0 0.4rem; font-size: 0.8rem; font-weight: 600; }\n' +
+    '.badge.write { color: var(--write); background: var(--write-ground); }\n' +
+    '.badge.read { color: var(--read); background: var(--read-ground); }\n' +
+    '.badge.free { color: var(--quiet); border: 1px solid var(--line); }\n' +
+    '.sides { display: grid; grid-template-columns: 1fr 1fr; gap: 0.5rem 1.5rem; margin-top: 0.35rem; }\n' +
+    '.sides:not(:has(.waiters)) { grid-template-columns: 1fr; }\n' +
+    '.holder { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: start; gap: 0.25rem 1rem; padding: 0.15rem 0; }\n' +
+    '.holder > div { min-width: 0; }\n' +
+    '.facts { display: flex; flex-wrap: wrap; gap: 0 0.9rem; font-size: 0.87rem; }\n' +
+    '.waiters ol { padding-left: 1.6rem; }\n' +
+    '.incidents { margin-top: 1rem; }\n' +
+    '.incidents li { padding: 0.2rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }\n' +
+    '.incidents h3 { font-size: 0.9rem; }\n' +
+    '.note { padding: 0.5rem 0; }\n' +
+    '.note:empty, .locks:empty { display: none; }\n' +
+    '\n' +
+    'dialog { max-width: min(32rem, calc(100vw - 2rem)); border: 1px solid var(--line); border-radius: 10px; background: var(--card); color: var(--text); }\n' +
+    'dialog::backdrop { background: rgb(0 0 0 / 45%); }\n' +
+    'dialog p { margin: 0.6rem 0; overflow-wrap: anywhere; }\n' +
+    '.buttons { display: flex; flex-wrap: wrap; justify-content: flex-end; gap: 0.6rem; }\n' +
+    '\n' +
+    '@media (max-width: 48rem) {\n' +
+    '  .strip { grid-template-columns: 1fr 1fr; }\n' +
+    '  .sums { grid-column: 1 / -1; justify-content: space-around; }\n' +
+    '  .sides { grid-template-columns: 1fr; }\n' +
+    '}\n',
+  'board.html':
+    '<!doctype html>\n' +
+    '<html lang="en" data-base="{{base}}" data-force-release="{{forceRelease}}">\n' +
+    '  <head>\n' +
+    '    <meta charset="utf-8">\n' +
+    '    <meta name="viewport" content="width=device-width, initial-scale=1">\n' +
+    '    <title>Locks</title>\n' +
+    '    <link rel="icon" href="{{base}}page/icon.svg">\n' +
+    '    <link rel="stylesheet" href="{{base}}page/board.css">\n' +
+    '    <script type="module" src="{{base}}page/board.js"></script>\n' +
+    '  </head>\n' +
+    '  <body>\n' +
+    '    <header>\n' +
+    '      <h1>Locks</h1>\n' +
+    '      <p id="status" role="status">Connecting…</p>\n' +
+    '    </header>\n' +
+    '    <section id="filters" aria-label="Filter">\n' +
+    '      <label for="filter">Key, method or host</label>\n' +
+    '      <input id="filter" type="search" autocomplete="off" spellcheck="false">\n' +
+    '      <label class="check"><input id="only-waited" type="checkbox"> Only what is waited for</label>\n' +
+    '    </section>\n' +
+    '    <main id="instances"></main>\n' +
+    '    <dialog id="release" aria-labelledby="release-title">\n' +
+    '      <h2 id="release-title">Take the lock away?</h2>\n' +
+    '      <p id="release-what"></p>\n' +
+    '      <p>The holder is told that it lost the lock, but its work may go on for a moment, beside that of the next holder.</p>\n' +
+    '      <div class="buttons">\n' +
+    '        <button id="release-cancel" type="button">Leave it</button>\n' +
+    '        <button id="release-confirm" type="button" class="danger">Take it away</button>\n' +
+    '      </div>\n' +
+    '    </dialog>\n' +
+    '    <noscript>The board draws itself with its own script; without scripts, use the command holdfast.</noscript>\n' +
+    '  </body>\n' +
+    '</html>\n',
+  'board.js':
+    '/** The page: listens to the looks that the server sends, and shows the last one through the filter. */\n' +
+    'import { InstanceSection } from \'./instance-section.js\';\n' +
+    'import { ReleaseDialog } from \'./release-dialog.js\';\n' +
+    'import { clockTime } from \'./wording.js\';\n' +
+    '\n' +
+    'const { base, forceRelease } = document.documentElement.dataset;\n' +
+    'const status = document.getElementById(\'status\');\n' +
+    'const filter = document.getElementById(\'filter\');\n' +
+    'const onlyWaited = document.getElementById(\'only-waited\');\n' +
+    'const instances = document.getElementById(\'instances\');\n' +
+    'const sections = new Map();\n' +
+    'const NOTICE_MS = 8000;\n' +
+    'let last;\n' +
+    'let noticeUntil = 0;\n' +
+    '\n' +
+    'const dialog = new ReleaseDialog(base, (text) => {\n' +
+    '  noticeUntil = Date.now() + NOTICE_MS;\n' +
+    '  say(\'notice\', text);\n' +
+    '});\n' +
+    '\n' +
+    'function say(state, text) {\n' +
+    '  if (status.textContent === text) return;\n' +
+    '  status.dataset.state = state;\n' +
+    '  status.textContent = text;\n' +
+    '}\n' +
+    '\n' +
+    'function show() {\n' +
+    '  if (last === undefined) return;\n' +
+    '  const chosen = { text: filter.value.trim(), onlyWaited: onlyWaited.checked };\n' +
+    '  for (const view of last.instances) sectionFor(view.name).show(view, last.at, chosen);\n' +
+    '}\n' +
+    '\n' +
+    'function sectionFor(name) {\n' +
+    '  const known = sections.get(name);\n' +
+    '  if (known) return known;\n' +
+    '  const onRelease = forceRelease === \'true\' ? (...subject) => dialog.ask(...subject) : undefined;\n' +
+    '  const made = new InstanceSection(name, last.instances.length === 1, { onRelease, lookUp });\n' +
+    '  sections.set(name, made);\n' +
+    '  instances.append(made.element);\n' +
+    '  return made;\n' +
+    '}\n' +
+    '\n' +
+    'async function lookUp(instance, key) {\n' +
+    '  const at = Date.now();\n' +
+    '  try {\n' +
+    '    const response = await fetch(`${base}lock?${new URLSearchParams({ instance, key })}`);\n' +
+    '    const answer = await response.json();\n' +
+    '    if (!response.ok) return { at, message: answer.message };\n' +
+    '    const free = answer.mode === null && answer.waiters.length === 0;\n' +
+    '    return { row: free ? undefined : answer, at, message: free ? `Nobody holds \'${key}\' or waits for it.` : undefined };\n' +
+    '  } catch {\n' +
+    '    return { at, message: \'The server does not answer.\' };\n' +
+    '  }\n' +
+    '}\n' +
+    '\n' +
+    'function listen() {\n' +
+    '  const events = new EventSource(`${base}events`);\n' +
+    '  events.addEventListener(\'message\', ({ data }) => {\n' +
+    '    last = JSON.parse(data);\n' +
+    '    if (Date.now() > noticeUntil) say(\'live\', \'live\');\n' +
+    '    show();\n' +
+    '  });\n' +
+    '  events.addEventListener(\'error\', () => {\n' +
+    '    const gone = events.readyState === EventSource.CLOSED;\n' +
+    '    // Every few minutes the server lets viewers in anew; a moment without a connection is nothing to worry about.\n' +
+    '    setTimeout(() => events.readyState !== EventSource.OPEN && say(\'broken\', `No connection to the server; seen last ${last ? `at ${clockTime(last.at)}` : \'never\'}.${gone ? \' Reload the page.\' : \'\'}`), gone ? 0 : 3000);\n' +
+    '  });\n' +
+    '}\n' +
+    '\n' +
+    'filter.addEventListener(\'input\', show);\n' +
+    'onlyWaited.addEventListener(\'change\', show);\n' +
+    'listen();\n',
+  'charts.js':
+    '/** Small bar charts of the last minutes, with the same said in words for those who do not see them. */\n' +
+    'import { element } from \'./wording.js\';\n' +
+    '\n' +
+    'const SVG = \'http://www.w3.org/2000/svg\';\n' +
+    'const HEIGHT = 40;\n' +
+    'const BAR = 4;\n' +
+    '\n' +
+    '/** `series` are stacked, the first at the bottom: [{ name, className, counts }] */\n' +
+    'export function chart(title, series, sliceMs) {\n' +
+    '  const slices = series[0].counts.length;\n' +
+    '  const sums = series[0].counts.map((_, n) => series.reduce((sum, { counts }) => sum + counts[n], 0));\n' +
+    '  const most = Math.max(1, ...sums);\n' +
+    '  const svg = shape(\'svg\', { class: \'chart\', viewBox: `0 0 ${slices * BAR} ${HEIGHT}`, preserveAspectRatio: \'none\', role: \'img\' });\n' +
+    '  const minutes = Math.round((slices * sliceMs) / 60_000);\n' +
+    '  const told = series.map(({ name, counts }) => `${counts.reduce((sum, one) => sum + one, 0)} ${name}`).join(\', \');\n' +
+    '  svg.setAttribute(\'aria-label\', `${title} in the last ${minutes} minutes: ${told}`);\n' +
+    '  svg.append(shape(\'line\', { class: \'ground\', x1: 0, x2: slices * BAR, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5 }));\n' +
+    '  for (let n = 0; n < slices; n += 1) {\n' +
+    '    let top = HEIGHT;\n' +
+    '    for (const { className, counts } of series) {\n' +
+    '      if (counts[n] === 0) continue;\n' +
+    '      const height = Math.max(1.5, (counts[n] / most) * (HEIGHT - 2));\n' +
+    '      top -= height;\n' +
+    '      svg.append(shape(\'rect\', { class: className, x: n * BAR, y: top, width: BAR - 1, height }));\n' +
+    '    }\n' +
+    '  }\n' +
+    '  return element(\'figure\', \'\', element(\'figcaption\', \'\', `${title}, last ${minutes} min: `, element(\'strong\', \'\', told)), svg);\n' +
+    '}\n' +
+    '\n' +
+    'function shape(name, attributes) {\n' +
+    '  const made = document.createElementNS(SVG, name);\n' +
+    '  for (const [attribute, value] of Object.entries(attributes)) made.setAttribute(attribute, value);\n' +
+    '  return made;\n' +
+    '}\n',
+  'icon.svg':
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="none" stroke="#3b6fd4" stroke-width="2" d="M5 7V5a3 3 0 0 1 6 0v2"/><rect x="3" y="7" width="10" height="7" rx="1.5" fill="#3b6fd4"/></svg>\n',
+  'instance-section.js':
+    '/** What the page shows of one lock module: sums, charts, the list of its locks, and what went wrong lately. */\n' +
+    'import { chart } from \'./charts.js\';\n' +
+    'import { LockList, waiting } from \'./lock-list.js\';\n' +
+    'import { clockTime, count, element, place, work } from \'./wording.js\';\n' +
+    '\n' +
+    'export class InstanceSection {\n' +
+    '  constructor(name, alone, { onRelease, lookUp }) {\n' +
+    '    this.name = name;\n' +
+    '    this.lookUp = lookUp;\n' +
+    '    this.strip = element(\'div\', \'strip\');\n' +
+    '    this.problem = element(\'p\', \'problem\');\n' +
+    '    const list = element(\'ul\', \'locks\');\n' +
+    '    list.setAttribute(\'aria-label\', `Locks of ${name}`);\n' +
+    '    this.list = new LockList(list, onRelease && ((row, holder) => onRelease(name, row, holder)));\n' +
+    '    this.found = element(\'ul\', \'locks\');\n' +
+    '    this.foundNote = element(\'p\', \'note quiet\');\n' +
+    '    this.note = element(\'p\', \'note quiet\');\n' +
+    '    this.search = element(\'button\', \'\', \'\');\n' +
+    '    this.search.type = \'button\';\n' +
+    '    this.search.addEventListener(\'click\', () => void this.find(this.search.dataset.key));\n' +
+    '    this.incidents = element(\'section\', \'incidents\');\n' +
+    '    this.element = element(\'section\', \'\');\n' +
+    '    this.element.setAttribute(\'aria-label\', alone ? \'Locks\' : `Lock module ${name}`);\n' +
+    '    if (!alone) this.element.append(element(\'h2\', \'\', `Lock module ${name}`));\n' +
+    '    this.element.append(this.strip, this.problem, this.foundNote, this.found, list, this.note, this.search, this.incidents);\n' +
+    '    this.foundList = new LockList(this.found, onRelease && ((row, holder) => onRelease(name, row, holder)));\n' +
+    '  }\n' +
+    '\n' +
+    '  show(view, at, { text, onlyWaited }) {\n' +
+    '    this.problem.textContent = view.problem === undefined ? \'\' : `The store does not answer: ${view.problem}`;\n' +
+    '    this.problem.hidden = view.problem === undefined;\n' +
+    '    // Without an answer the last rows stay: they are old, and the line above says so.\n' +
+    '    if (view.problem === undefined) this.rows = view;\n' +
+    '    const { rows, held, waitedFor, waiting: waiters, more } = this.rows ?? view;\n' +
+    '    this.strip.replaceChildren(sums(held, waitedFor, waiters), ...charts(view.history));\n' +
+    '    const shown = rows.filter((row) => matches(row, text) && (!onlyWaited || waiting(row) > 0));\n' +
+    '    this.list.show(shown, at);\n' +
+    '    const notes = [];\n' +
+    '    if (shown.length < rows.length) notes.push(`${count(rows.length - shown.length, \'lock does\', \'locks do\')} not match the filter`);\n' +
+    '    if (more > 0) notes.push(`${more} more ${more === 1 ? \'lock is\' : \'locks are\'} not shown, none of which has more waiters than these`);\n' +
+    '    if (rows.length === 0 && view.problem === undefined) notes.push(\'No lock is held or waited for\');\n' +
+    '    this.note.textContent = notes.length > 0 ? `${notes.join(\'. \')}.` : \'\';\n' +
+    '    this.search.hidden = !(more > 0 && text !== \'\' && shown.length === 0);\n' +
+    '    this.search.dataset.key = text;\n' +
+    '    this.search.textContent = `Look up the lock \'${text}\'`;\n' +
+    '    if (text === \'\') this.forget();\n' +
+    '    this.showIncidents(view.history.incidents);\n' +
+    '  }\n' +
+    '\n' +
+    '  /** A lock that has no row, by its whole key. */\n' +
+    '  async find(key) {\n' +
+    '    const { row, at, message } = await this.lookUp(this.name, key);\n' +
+    '    this.foundList.show(row === undefined ? [] : [row], at);\n' +
+    '    this.foundNote.textContent = message ?? `Looked up at ${clockTime(at)}:`;\n' +
+    '  }\n' +
+    '\n' +
+    '  forget() {\n' +
+    '    this.foundList.show([], 0);\n' +
+    '    this.foundNote.textContent = \'\';\n' +
+    '  }\n' +
+    '\n' +
+    '  showIncidents(incidents) {\n' +
+    '    const told = JSON.stringify(incidents);\n' +
+    '    if (this.told === told) return;\n' +
+    '    this.told = told;\n' +
+    '    this.incidents.hidden = incidents.length === 0;\n' +
+    '    const list = element(\'ul\', \'\');\n' +
+    '    for (const { at, type, key, label, message } of incidents) {\n' +
+    '      list.append(element(\'li\', \'\', element(\'time\', \'\', clockTime(at)), ` ${INCIDENTS[type]} `, element(\'code\', \'\', key), ` ${work({ label })}: ${message}`));\n' +
+    '    }\n' +
+    '    this.incidents.replaceChildren(element(\'h3\', \'\', \'Lately in the process that serves this page\'), list);\n' +
+    '  }\n' +
+    '}\n' +
+    '\n' +
+    'function sums(held, waitedFor, waiters) {\n' +
+    '  const sum = (number, what) => element(\'div\', \'\', element(\'strong\', \'\', String(number)), what);\n' +
+    '  return element(\'div\', \'sums\', sum(held, \'held\'), sum(waitedFor, \'waited for\'), sum(waiters, \'waiting\'));\n' +
+    '}\n' +
+    '\n' +
+    'function charts({ sliceMs, counts }) {\n' +
+    '  const failed = counts.lost.map((lost, n) => lost + counts.failed[n]);\n' +
+    '  const contention = [\n' +
+    '    { name: \'had to wait\', className: \'waiting\', counts: counts.waiting },\n' +
+    '    { name: \'refused at once\', className: \'refused\', counts: counts.refused },\n' +
+    '  ];\n' +
+    '  const trouble = [\n' +
+    '    { name: \'gave up\', className: \'busy\', counts: counts.gaveUp },\n' +
+    '    { name: \'lost or failed\', className: \'lost\', counts: failed },\n' +
+    '  ];\n' +
+    '  return [chart(\'Contention here\', contention, sliceMs), chart(\'Trouble here\', trouble, sliceMs)];\n' +
+    '}\n' +
+    '\n' +
+    'const INCIDENTS = { lost: \'lost\', gaveUp: \'gave up\', failed: \'failed\' };\n' +
+    '\n' +
+    'function matches(row, text) {\n' +
+    '  if (text === \'\') return true;\n' +
+    '  const places = [...row.holders, ...row.waiters].map((one) => `${work(one)} ${place(one)} ${one.owner ?? \'\'}`);\n' +
+    '  return [row.key, ...places].some((part) => part.toLowerCase().includes(text.toLowerCase()));\n' +
+    '}\n',
+  'lock-list.js':
+    '/**\n' +
+    ' * The list of locks. An element stays the same as long as its lock is shown, so that a look twice a second takes nobody\'s\n' +
+    ' * focus or selection away; only the times in it change.\n' +
+    ' */\n' +
+    'import { count, duration, element, place, work } from \'./wording.js\';\n' +
+    '\n' +
+    'export class LockList {\n' +
+    '  constructor(list, onRelease) {\n' +
+    '    this.list = list;\n' +
+    '    this.onRelease = onRelease;\n' +
+    '    this.items = new Map();\n' +
+    '  }\n' +
+    '\n' +
+    '  show(rows, at) {\n' +
+    '    const focused = document.activeElement;\n' +
+    '    const fence = focused?.dataset?.fence;\n' +
+    '    const keys = new Set(rows.map(({ key }) => key));\n' +
+    '    for (const [key, item] of this.items) {\n' +
+    '      if (keys.has(key)) continue;\n' +
+    '      item.element.remove();\n' +
+    '      this.items.delete(key);\n' +
+    '    }\n' +
+    '    rows.forEach((row, n) => {\n' +
+    '      const item = this.itemFor(row);\n' +
+    '      if (this.list.children[n] !== item.element) this.list.insertBefore(item.element, this.list.children[n] ?? null);\n' +
+    '      for (const update of item.times) update(row, at);\n' +
+    '    });\n' +
+    '    // What was moved or built anew has lost the focus.\n' +
+    '    if (fence !== undefined && document.activeElement !== focused) {\n' +
+    '      [...this.list.querySelectorAll(\'button\')].find((button) => button.dataset.fence === fence)?.focus();\n' +
+    '    }\n' +
+    '  }\n' +
+    '\n' +
+    '  itemFor(row) {\n' +
+    '    const known = this.items.get(row.key);\n' +
+    '    const structure = JSON.stringify(row, (name, value) => (name === \'remainingMs\' ? undefined : value));\n' +
+    '    if (known?.structure === structure) return known;\n' +
+    '    const item = known ?? { element: element(\'li\', \'lock\') };\n' +
+    '    item.structure = structure;\n' +
+    '    item.times = [];\n' +
+    '    item.element.className = waiting(row) > 0 ? \'lock contended\' : \'lock\';\n' +
+    '    item.element.replaceChildren(...this.contents(row, item.times));\n' +
+    '    this.items.set(row.key, item);\n' +
+    '    return item;\n' +
+    '  }\n' +
+    '\n' +
+    '  contents(row, times) {\n' +
+    '    const mode = row.mode ?? \'free\';\n' +
+    '    const title = element(\'div\', \'title\', element(\'h3\', \'key\', row.key), element(\'span\', `badge ${mode}`, mode));\n' +
+    '    const sides = element(\'div\', \'sides\', this.holders(row, times));\n' +
+    '    if (waiting(row) > 0) {\n' +
+    '      title.append(element(\'span\', \'why\', sentence(row)));\n' +
+    '      sides.append(waiters(row));\n' +
+    '    }\n' +
+    '    return [title, sides];\n' +
+    '  }\n' +
+    '\n' +
+    '  holders(row, times) {\n' +
+    '    const list = element(\'ul\', \'\');\n' +
+    '    row.holders.forEach((holder, n) => list.append(this.holder(row, holder, n, times)));\n' +
+    '    if (row.moreHolders > 0) list.append(element(\'li\', \'quiet\', `and ${row.moreHolders} more`));\n' +
+    '    if (row.holders.length === 0) list.append(element(\'li\', \'quiet\', \'nobody at this moment\'));\n' +
+    '    return element(\'section\', \'holders\', element(\'h4\', \'\', \'Held by\'), list);\n' +
+    '  }\n' +
+    '\n' +
+    '  holder(row, holder, n, times) {\n' +
+    '    const age = element(\'span\', \'age\');\n' +
+    '    const left = element(\'span\', \'left\');\n' +
+    '    const facts = element(\'div\', \'facts\', age, left, element(\'span\', \'quiet\', `fence ${holder.fence}`));\n' +
+    '    if (holder.owner !== undefined) facts.append(element(\'span\', \'quiet\', `owner ${holder.owner}`));\n' +
+    '    times.push((now, at) => {\n' +
+    '      const { since, remainingMs = 0 } = now.holders[n] ?? {};\n' +
+    '      age.textContent = since === undefined ? \'\' : `held for about ${duration(at - since)}`;\n' +
+    '      left.textContent = `lease ends in ${duration(remainingMs)} unless renewed`;\n' +
+    '    });\n' +
+    '    const who = element(\'div\', \'\', element(\'strong\', \'\', work(holder)), \' on \', element(\'span\', \'where\', place(holder)), facts);\n' +
+    '    const item = element(\'li\', \'holder\', who);\n' +
+    '    if (this.onRelease) item.append(this.button(row, holder));\n' +
+    '    return item;\n' +
+    '  }\n' +
+    '\n' +
+    '  button(row, holder) {\n' +
+    '    const button = element(\'button\', \'danger\', \'Force release…\');\n' +
+    '    button.type = \'button\';\n' +
+    '    button.dataset.fence = holder.fence;\n' +
+    '    button.setAttribute(\'aria-label\', `Force release ${row.key} from ${work(holder)} on ${place(holder)}`);\n' +
+    '    button.addEventListener(\'click\', () => this.onRelease(row, holder));\n' +
+    '    return button;\n' +
+    '  }\n' +
+    '}\n' +
+    '\n' +
+    '/** How many wait, here or anywhere. */\n' +
+    'export function waiting(row) {\n' +
+    '  const here = row.callsHere.reduce((sum, { count: calls }) => sum + calls, 0);\n' +
+    '  return Math.max(row.waiters.length + row.moreWaiters, here);\n' +
+    '}\n' +
+    '\n' +
+    '/** Why the others wait. */\n' +
+    'function sentence(row) {\n' +
+    '  const [holder] = row.holders;\n' +
+    '  const number = count(waiting(row), \'waits\', \'wait\');\n' +
+    '  if (holder === undefined) return `${number}; the lock is about to be granted`;\n' +
+    '  const others = row.holders.length + row.moreHolders - 1;\n' +
+    '  return `${number} for ${work(holder)}${others > 0 ? ` and ${count(others, \'other reader\', \'other readers\')}` : \'\'} to end`;\n' +
+    '}\n' +
+    '\n' +
+    'function waiters(row) {\n' +
+    '  const section = element(\'section\', \'waiters\', element(\'h4\', \'\', \'Waiting, in order of service\'));\n' +
+    '  const list = element(\'ol\', \'\');\n' +
+    '  for (const waiter of row.waiters) {\n' +
+    '    list.append(element(\'li\', \'\', `${waiter.mode}: `, element(\'strong\', \'\', work(waiter)), \' on \', element(\'span\', \'where\', place(waiter))));\n' +
+    '  }\n' +
+    '  if (row.waiters.length > 0) section.append(list);\n' +
+    '  if (row.moreWaiters > 0) section.append(element(\'p\', \'quiet\', `and ${row.moreWaiters} more`));\n' +
+    '  const here = row.callsHere.map((calls) => `${calls.count} × ${work(calls)} (${calls.mode})`).join(\', \');\n' +
+    '  if (here !== \'\') section.append(element(\'p\', \'here\', `Calls in the process that serves this page: ${here}`));\n' +
+    '  return section;\n' +
+    '}\n',
+  'release-dialog.js':
+    '/** Asks before a lock is taken away, and says what came of it. */\n' +
+    'import { place, work } from \'./wording.js\';\n' +
+    '\n' +
+    'export class ReleaseDialog {\n' +
+    '  constructor(base, say) {\n' +
+    '    this.base = base;\n' +
+    '    this.say = say;\n' +
+    '    this.dialog = document.getElementById(\'release\');\n' +
+    '    this.what = document.getElementById(\'release-what\');\n' +
+    '    this.confirm = document.getElementById(\'release-confirm\');\n' +
+    '    document.getElementById(\'release-cancel\').addEventListener(\'click\', () => this.dialog.close());\n' +
+    '    this.confirm.addEventListener(\'click\', () => void this.release());\n' +
+    '  }\n' +
+    '\n' +
+    '  ask(instance, row, holder) {\n' +
+    '    this.subject = { instance, key: row.key, fence: String(holder.fence) };\n' +
+    '    this.what.textContent = `${row.key} is held by ${work(holder)} on ${place(holder)}, fence ${holder.fence}.`;\n' +
+    '    this.dialog.showModal();\n' +
+    '    // Enter, pressed once too often, must do no harm.\n' +
+    '    document.getElementById(\'release-cancel\').focus();\n' +
+    '  }\n' +
+    '\n' +
+    '  async release() {\n' +
+    '    const { key } = this.subject;\n' +
+    '    this.confirm.disabled = true;\n' +
+    '    try {\n' +
+    '      const response = await fetch(`${this.base}force-release?${new URLSearchParams(this.subject)}`, {\n' +
+    '        method: \'POST\',\n' +
+    '        headers: { \'x-holdfast-board\': \'force-release\' },\n' +
+    '      });\n' +
+    '      const { released, message } = await response.json().catch(() => ({ message: `the server answered ${response.status}` }));\n' +
+    '      if (!response.ok) this.say(`${key} was not taken away: ${message}`);\n' +
+    '      else this.say(released ? `${key} was taken away; its holder is told.` : `That holder of ${key} was gone already; nothing was changed.`);\n' +
+    '    } catch {\n' +
+    '      this.say(`It is not known whether ${key} was taken away: the server does not answer.`);\n' +
+    '    } finally {\n' +
+    '      this.confirm.disabled = false;\n' +
+    '      this.dialog.close();\n' +
+    '    }\n' +
+    '  }\n' +
+    '}\n',
+  'wording.js':
+    '/** How times, places and methods are said, in one place. */\n' +
+    '\n' +
+    '/** 850 ms, 12 s, 3 min 5 s, 2 h 10 min */\n' +
+    'export function duration(ms) {\n' +
+    '  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;\n' +
+    '  const seconds = Math.floor(ms / 1000);\n' +
+    '  if (seconds < 60) return `${seconds} s`;\n' +
+    '  const minutes = Math.floor(seconds / 60);\n' +
+    '  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;\n' +
+    '  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;\n' +
+    '}\n' +
+    '\n' +
+    'export function clockTime(ms) {\n' +
+    '  return new Date(ms).toLocaleTimeString();\n' +
+    '}\n' +
+    '\n' +
+    '/** The method, if it said which; withLock and acquire do not. */\n' +
+    'export function work({ label }) {\n' +
+    '  return label ?? \'unnamed work\';\n' +
+    '}\n' +
+    '\n' +
+    'export function place({ host, pid, process }) {\n' +
+    '  return host === undefined ? `process ${process}` : `${host}, pid ${pid}`;\n' +
+    '}\n' +
+    '\n' +
+    'export function count(number, one, many) {\n' +
+    '  return `${number} ${number === 1 ? one : many}`;\n' +
+    '}\n' +
+    '\n' +
+    '/** An element with its class, children and attributes; text is never read as markup. */\n' +
+    'export function element(name, className, ...children) {\n' +
+    '  const made = document.createElement(name);\n' +
+    '  if (className) made.className = className;\n' +
+    '  made.append(...children);\n' +
+    '  return made;\n' +
+    '}\n',
+};

@@ -1,0 +1,99 @@
+/** What the page shows of one lock module: sums, charts, the list of its locks, and what went wrong lately. */
+import { chart } from './charts.js';
+import { LockList, waiting } from './lock-list.js';
+import { clockTime, count, element, place, work } from './wording.js';
+
+export class InstanceSection {
+  constructor(name, alone, { onRelease, lookUp }) {
+    this.name = name;
+    this.lookUp = lookUp;
+    this.strip = element('div', 'strip');
+    this.problem = element('p', 'problem');
+    const list = element('ul', 'locks');
+    list.setAttribute('aria-label', `Locks of ${name}`);
+    this.list = new LockList(list, onRelease && ((row, holder) => onRelease(name, row, holder)));
+    this.found = element('ul', 'locks');
+    this.foundNote = element('p', 'note quiet');
+    this.note = element('p', 'note quiet');
+    this.search = element('button', '', '');
+    this.search.type = 'button';
+    this.search.addEventListener('click', () => void this.find(this.search.dataset.key));
+    this.incidents = element('section', 'incidents');
+    this.element = element('section', '');
+    this.element.setAttribute('aria-label', alone ? 'Locks' : `Lock module ${name}`);
+    if (!alone) this.element.append(element('h2', '', `Lock module ${name}`));
+    this.element.append(this.strip, this.problem, this.foundNote, this.found, list, this.note, this.search, this.incidents);
+    this.foundList = new LockList(this.found, onRelease && ((row, holder) => onRelease(name, row, holder)));
+  }
+
+  show(view, at, { text, onlyWaited }) {
+    this.problem.textContent = view.problem === undefined ? '' : `The store does not answer: ${view.problem}`;
+    this.problem.hidden = view.problem === undefined;
+    // Without an answer the last rows stay: they are old, and the line above says so.
+    if (view.problem === undefined) this.rows = view;
+    const { rows, held, waitedFor, waiting: waiters, more } = this.rows ?? view;
+    this.strip.replaceChildren(sums(held, waitedFor, waiters), ...charts(view.history));
+    const shown = rows.filter((row) => matches(row, text) && (!onlyWaited || waiting(row) > 0));
+    this.list.show(shown, at);
+    const notes = [];
+    if (shown.length < rows.length) notes.push(`${count(rows.length - shown.length, 'lock does', 'locks do')} not match the filter`);
+    if (more > 0) notes.push(`${more} more ${more === 1 ? 'lock is' : 'locks are'} not shown, none of which has more waiters than these`);
+    if (rows.length === 0 && view.problem === undefined) notes.push('No lock is held or waited for');
+    this.note.textContent = notes.length > 0 ? `${notes.join('. ')}.` : '';
+    this.search.hidden = !(more > 0 && text !== '' && shown.length === 0);
+    this.search.dataset.key = text;
+    this.search.textContent = `Look up the lock '${text}'`;
+    if (text === '') this.forget();
+    this.showIncidents(view.history.incidents);
+  }
+
+  /** A lock that has no row, by its whole key. */
+  async find(key) {
+    const { row, at, message } = await this.lookUp(this.name, key);
+    this.foundList.show(row === undefined ? [] : [row], at);
+    this.foundNote.textContent = message ?? `Looked up at ${clockTime(at)}:`;
+  }
+
+  forget() {
+    this.foundList.show([], 0);
+    this.foundNote.textContent = '';
+  }
+
+  showIncidents(incidents) {
+    const told = JSON.stringify(incidents);
+    if (this.told === told) return;
+    this.told = told;
+    this.incidents.hidden = incidents.length === 0;
+    const list = element('ul', '');
+    for (const { at, type, key, label, message } of incidents) {
+      list.append(element('li', '', element('time', '', clockTime(at)), ` ${INCIDENTS[type]} `, element('code', '', key), ` ${work({ label })}: ${message}`));
+    }
+    this.incidents.replaceChildren(element('h3', '', 'Lately in the process that serves this page'), list);
+  }
+}
+
+function sums(held, waitedFor, waiters) {
+  const sum = (number, what) => element('div', '', element('strong', '', String(number)), what);
+  return element('div', 'sums', sum(held, 'held'), sum(waitedFor, 'waited for'), sum(waiters, 'waiting'));
+}
+
+function charts({ sliceMs, counts }) {
+  const failed = counts.lost.map((lost, n) => lost + counts.failed[n]);
+  const contention = [
+    { name: 'had to wait', className: 'waiting', counts: counts.waiting },
+    { name: 'refused at once', className: 'refused', counts: counts.refused },
+  ];
+  const trouble = [
+    { name: 'gave up', className: 'busy', counts: counts.gaveUp },
+    { name: 'lost or failed', className: 'lost', counts: failed },
+  ];
+  return [chart('Contention here', contention, sliceMs), chart('Trouble here', trouble, sliceMs)];
+}
+
+const INCIDENTS = { lost: 'lost', gaveUp: 'gave up', failed: 'failed' };
+
+function matches(row, text) {
+  if (text === '') return true;
+  const places = [...row.holders, ...row.waiters].map((one) => `${work(one)} ${place(one)} ${one.owner ?? ''}`);
+  return [row.key, ...places].some((part) => part.toLowerCase().includes(text.toLowerCase()));
+}

@@ -1,0 +1,118 @@
+/**
+ * The list of locks. An element stays the same as long as its lock is shown, so that a look twice a second takes nobody's
+ * focus or selection away; only the times in it change.
+ */
+import { count, duration, element, place, work } from './wording.js';
+
+export class LockList {
+  constructor(list, onRelease) {
+    this.list = list;
+    this.onRelease = onRelease;
+    this.items = new Map();
+  }
+
+  show(rows, at) {
+    const focused = document.activeElement;
+    const fence = focused?.dataset?.fence;
+    const keys = new Set(rows.map(({ key }) => key));
+    for (const [key, item] of this.items) {
+      if (keys.has(key)) continue;
+      item.element.remove();
+      this.items.delete(key);
+    }
+    rows.forEach((row, n) => {
+      const item = this.itemFor(row);
+      if (this.list.children[n] !== item.element) this.list.insertBefore(item.element, this.list.children[n] ?? null);
+      for (const update of item.times) update(row, at);
+    });
+    // What was moved or built anew has lost the focus.
+    if (fence !== undefined && document.activeElement !== focused) {
+      [...this.list.querySelectorAll('button')].find((button) => button.dataset.fence === fence)?.focus();
+    }
+  }
+
+  itemFor(row) {
+    const known = this.items.get(row.key);
+    const structure = JSON.stringify(row, (name, value) => (name === 'remainingMs' ? undefined : value));
+    if (known?.structure === structure) return known;
+    const item = known ?? { element: element('li', 'lock') };
+    item.structure = structure;
+    item.times = [];
+    item.element.className = waiting(row) > 0 ? 'lock contended' : 'lock';
+    item.element.replaceChildren(...this.contents(row, item.times));
+    this.items.set(row.key, item);
+    return item;
+  }
+
+  contents(row, times) {
+    const mode = row.mode ?? 'free';
+    const title = element('div', 'title', element('h3', 'key', row.key), element('span', `badge ${mode}`, mode));
+    const sides = element('div', 'sides', this.holders(row, times));
+    if (waiting(row) > 0) {
+      title.append(element('span', 'why', sentence(row)));
+      sides.append(waiters(row));
+    }
+    return [title, sides];
+  }
+
+  holders(row, times) {
+    const list = element('ul', '');
+    row.holders.forEach((holder, n) => list.append(this.holder(row, holder, n, times)));
+    if (row.moreHolders > 0) list.append(element('li', 'quiet', `and ${row.moreHolders} more`));
+    if (row.holders.length === 0) list.append(element('li', 'quiet', 'nobody at this moment'));
+    return element('section', 'holders', element('h4', '', 'Held by'), list);
+  }
+
+  holder(row, holder, n, times) {
+    const age = element('span', 'age');
+    const left = element('span', 'left');
+    const facts = element('div', 'facts', age, left, element('span', 'quiet', `fence ${holder.fence}`));
+    if (holder.owner !== undefined) facts.append(element('span', 'quiet', `owner ${holder.owner}`));
+    times.push((now, at) => {
+      const { since, remainingMs = 0 } = now.holders[n] ?? {};
+      age.textContent = since === undefined ? '' : `held for about ${duration(at - since)}`;
+      left.textContent = `lease ends in ${duration(remainingMs)} unless renewed`;
+    });
+    const who = element('div', '', element('strong', '', work(holder)), ' on ', element('span', 'where', place(holder)), facts);
+    const item = element('li', 'holder', who);
+    if (this.onRelease) item.append(this.button(row, holder));
+    return item;
+  }
+
+  button(row, holder) {
+    const button = element('button', 'danger', 'Force release…');
+    button.type = 'button';
+    button.dataset.fence = holder.fence;
+    button.setAttribute('aria-label', `Force release ${row.key} from ${work(holder)} on ${place(holder)}`);
+    button.addEventListener('click', () => this.onRelease(row, holder));
+    return button;
+  }
+}
+
+/** How many wait, here or anywhere. */
+export function waiting(row) {
+  const here = row.callsHere.reduce((sum, { count: calls }) => sum + calls, 0);
+  return Math.max(row.waiters.length + row.moreWaiters, here);
+}
+
+/** Why the others wait. */
+function sentence(row) {
+  const [holder] = row.holders;
+  const number = count(waiting(row), 'waits', 'wait');
+  if (holder === undefined) return `${number}; the lock is about to be granted`;
+  const others = row.holders.length + row.moreHolders - 1;
+  return `${number} for ${work(holder)}${others > 0 ? ` and ${count(others, 'other reader', 'other readers')}` : ''} to end`;
+}
+
+function waiters(row) {
+  const section = element('section', 'waiters', element('h4', '', 'Waiting, in order of service'));
+  const list = element('ol', '');
+  for (const waiter of row.waiters) {
+    list.append(element('li', '', `${waiter.mode}: `, element('strong', '', work(waiter)), ' on ', element('span', 'where', place(waiter))));
+  }
+  if (row.waiters.length > 0) section.append(list);
+  if (row.moreWaiters > 0) section.append(element('p', 'quiet', `and ${row.moreWaiters} more`));
+  const here = row.callsHere.map((calls) => `${calls.count} × ${work(calls)} (${calls.mode})`).join(', ');
+  if (here !== '') section.append(element('p', 'here', `Calls in the process that serves this page: ${here}`));
+  return section;
+}

@@ -1,0 +1,36 @@
+/** How times, places and methods are said, in one place. */
+
+/** 850 ms, 12 s, 3 min 5 s, 2 h 10 min */
+export function duration(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export function clockTime(ms) {
+  return new Date(ms).toLocaleTimeString();
+}
+
+/** The method, if it said which; withLock and acquire do not. */
+export function work({ label }) {
+  return label ?? 'unnamed work';
+}
+
+export function place({ host, pid, process }) {
+  return host === undefined ? `process ${process}` : `${host}, pid ${pid}`;
+}
+
+export function count(number, one, many) {
+  return `${number} ${number === 1 ? one : many}`;
+}
+
+/** An element with its class, children and attributes; text is never read as markup. */
+export function element(name, className, ...children) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.append(...children);
+  return made;
+}

@@ -1,0 +1,128 @@
+/**
+ * What `holdfast` is asked to do: the command line, read and checked.
+ */
+import { parseArgs } from 'node:util';
+
+export interface Target {
+  /** One, or the masters of a Redlock, or the nodes to start from in a Cluster. */
+  readonly urls: readonly string[];
+  readonly cluster: boolean;
+  readonly prefix: string;
+}
+
+export type Command =
+  | { readonly name: 'list'; readonly startsWith: string; readonly onlyWaited: boolean }
+  | { readonly name: 'inspect'; readonly key: string }
+  | { readonly name: 'watch'; readonly startsWith: string; readonly everyMs: number }
+  | { readonly name: 'release'; readonly key: string; readonly fence: number; readonly confirmed: boolean };
+
+export interface Order {
+  readonly command: Command;
+  readonly target: Target;
+  readonly json: boolean;
+}
+
+export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who waits for it
+
+  holdfast list [start of keys] [--waited]   every lock that is held or waited for
+  holdfast inspect <key>                     one lock: all its holders, all who wait, in order
+  holdfast watch [start of keys]             the most waited for, again and again, until Ctrl-C
+  holdfast release <key> --fence <n> --yes   takes a lock away from the holder with this fence
+
+  --redis <url>    redis:// or rediss://; several of them for Redlock. Default: the environment variable REDIS_URL
+  --cluster        the URLs are nodes of a Redis Cluster
+  --prefix <text>  the prefix of the lock module (default: lock)
+  --waited         list: only locks that somebody waits for
+  --every <ms>     watch: time between two looks (default: 1000)
+  --json           JSON, one document a line
+  --help, --version
+
+Exit code: 0 done, 1 nothing found or not released, 2 the command line is wrong, 3 the store cannot be reached or refuses.
+list, inspect and watch write nothing to Redis.`;
+
+/** The command line is wrong; the message says how. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+const OPTIONS = {
+  redis: { type: 'string', multiple: true },
+  cluster: { type: 'boolean' },
+  prefix: { type: 'string' },
+  waited: { type: 'boolean' },
+  every: { type: 'string' },
+  fence: { type: 'string' },
+  yes: { type: 'boolean' },
+  json: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean' },
+} as const;
+
+/** The option that belongs to each command only. */
+const OWN = { waited: ['list'], every: ['watch'], fence: ['release'], yes: ['release'] } as const;
+const DEFAULT_EVERY_MS = 1_000;
+const SHORTEST_EVERY_MS = 100;
+
+type Values = ReturnType<typeof parse>['values'];
+
+/** @throws UsageError */
+export function readArguments(args: readonly string[], environment: NodeJS.ProcessEnv): Order | 'help' | 'version' {
+  const { values, positionals } = parse(args);
+  if (values.help === true) return 'help';
+  if (values.version === true) return 'version';
+  const [name, subject, ...rest] = positionals;
+  if (name === undefined) throw new UsageError('a command is missing: list, inspect, watch or release');
+  if (rest.length > 0) throw new UsageError(`'${rest.join(' ')}' is too much; quote a key that has spaces`);
+  for (const [option, commands] of Object.entries(OWN)) {
+    if (Object.hasOwn(values, option) && !(commands as readonly string[]).includes(name)) throw new UsageError(`--${option} belongs to ${commands.join(', ')}`);
+  }
+  return { command: commandOf(name, subject, values), target: targetOf(values, environment), json: values.json ?? false };
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true, strict: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function commandOf(name: string, subject: string | undefined, values: Values): Command {
+  switch (name) {
+    case 'list':
+      return { name, startsWith: subject ?? '', onlyWaited: values.waited ?? false };
+    case 'inspect':
+      return { name, key: keyOf(name, subject) };
+    case 'watch': {
+      const everyMs = values.every === undefined ? DEFAULT_EVERY_MS : Number(values.every);
+      if (!Number.isInteger(everyMs) || everyMs < SHORTEST_EVERY_MS) throw new UsageError(`--every wants ms, at least ${SHORTEST_EVERY_MS}`);
+      return { name, startsWith: subject ?? '', everyMs };
+    }
+    case 'release': {
+      const key = keyOf(name, subject);
+      const fence = Number(values.fence);
+      if (!Number.isSafeInteger(fence) || fence <= 0) {
+        throw new UsageError(`release wants --fence <n>, so that it takes the lock from one holder and not from the next: see holdfast inspect '${key}'`);
+      }
+      return { name, key, fence, confirmed: values.yes ?? false };
+    }
+    default:
+      throw new UsageError(`there is no command '${name}'`);
+  }
+}
+
+function keyOf(name: string, subject: string | undefined): string {
+  if (subject === undefined || subject === '') throw new UsageError(`${name} wants the key of a lock`);
+  return subject;
+}
+
+function targetOf({ redis, cluster = false, prefix = 'lock' }: Values, environment: NodeJS.ProcessEnv): Target {
+  const fromEnvironment = environment['REDIS_URL'];
+  const urls = redis ?? (fromEnvironment ? [fromEnvironment] : []);
+  if (urls.length === 0) throw new UsageError('give --redis <url>, or set REDIS_URL');
+  for (const url of urls) if (!/^rediss?:\/\/./.test(url)) throw new UsageError(`expected a URL that starts with redis:// or rediss://, got '${url}'`);
+  if (!cluster && urls.length > 1 && (urls.length < 3 || urls.length % 2 === 0)) {
+    throw new UsageError(`several --redis are a Redlock, of an odd number of at least 3 masters; got ${urls.length} (or is --cluster missing?)`);
+  }
+  return { urls, cluster, prefix };
+}

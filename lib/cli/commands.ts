@@ -1,0 +1,116 @@
+/**
+ * The commands of `holdfast`. Each answers the exit code.
+ */
+import { systemClock, delay } from '../core/clock.js';
+import { escapeKey } from '../core/key-template.js';
+import { overviewOf, rowOf, type LockOverview } from '../core/lock-overview.js';
+import type { LockState } from '../core/lock-store.js';
+import type { Command } from './arguments.js';
+import type { Look } from './look.js';
+import type { Output } from './output.js';
+import { columnsFor, details, heading, summaryLine, who } from './table.js';
+
+export const EXIT = { done: 0, nothing: 1, usage: 2, store: 3 } as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+export interface Surroundings {
+  readonly out: Output;
+  /** For people, beside the output. */
+  readonly err: Output;
+  readonly json: boolean;
+  /** Ctrl-C. */
+  readonly stop: AbortSignal;
+}
+
+type Of<Name extends Command['name']> = Extract<Command, { name: Name }>;
+
+const MOST_WATCHED = 200;
+/** Lines of a screen that are no rows of the table. */
+const SCREEN_FRAME = 4;
+const HOME_AND_CLEAR = '\u001b[H\u001b[J';
+
+export function run(command: Command, look: Look, around: Surroundings): Promise<ExitCode> {
+  switch (command.name) {
+    case 'list':
+      return list(command, look, around);
+    case 'inspect':
+      return inspect(command, look, around);
+    case 'watch':
+      return watch(command, look, around);
+    case 'release':
+      return release(command, look, around);
+  }
+}
+
+/** Lock by lock, as they are found: memory does not grow with their number. */
+async function list({ startsWith, onlyWaited }: Of<'list'>, look: Look, { out, err, json, stop }: Surroundings): Promise<ExitCode> {
+  const columns = columnsFor(out.columns);
+  let told = 0;
+  for await (const state of look.list({ startsWith })) {
+    if (onlyWaited && state.waiters.length === 0) continue;
+    if (told === 0 && !json) await out.line(heading(columns));
+    told += 1;
+    await out.line(json ? JSON.stringify(state) : summaryLine(rowOf(state), columns));
+    if (out.hungUp || stop.aborted) return EXIT.done;
+  }
+  if (!json) await err.line(told === 0 ? 'No lock is held or waited for here. Is --prefix right?' : `${told} ${told === 1 ? 'lock' : 'locks'}`);
+  return told === 0 ? EXIT.nothing : EXIT.done;
+}
+
+async function inspect({ key }: Of<'inspect'>, look: Look, { out, json }: Surroundings): Promise<ExitCode> {
+  const state = await look.inspect(escapeKey(key));
+  if (json) await out.line(JSON.stringify(state));
+  else for (const line of details(state, systemClock.wallNow())) await out.line(line);
+  return isIdle(state) ? EXIT.nothing : EXIT.done;
+}
+
+async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, json, stop }: Surroundings): Promise<ExitCode> {
+  const stopped = aborted(stop);
+  while (!out.hungUp && !stop.aborted) {
+    const overview = await overviewOf(look.list({ startsWith }), MOST_WATCHED);
+    await out.write(json ? `${JSON.stringify({ at: systemClock.wallNow(), ...overview })}\n` : screen(overview, out));
+    await Promise.race([delay(systemClock, everyMs), stopped]);
+  }
+  return EXIT.done;
+}
+
+async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { out, err, json }: Surroundings): Promise<ExitCode> {
+  const escaped = escapeKey(key);
+  if (!confirmed) {
+    const { holders } = rowOf(await look.inspect(escaped));
+    const holder = holders.find((one) => one.fence === fence);
+    const from = holder === undefined ? `a holder with fence ${fence}, which it does not have at the moment` : who(holder);
+    await err.line(`This would take '${key}' away from ${from}. Its method is told, but may go on for a moment. Repeat with --yes to do it.`);
+    return EXIT.usage;
+  }
+  const released = await look.forceRelease(escaped, fence);
+  if (json) await out.line(JSON.stringify({ key: escaped, fence, released }));
+  else await out.line(released ? `'${key}' was taken away from the holder with fence ${fence}.` : `'${key}' has no holder with fence ${fence}; nothing was changed.`);
+  return released ? EXIT.done : EXIT.nothing;
+}
+
+/** As many rows as the terminal has; without one, all that are kept, screen after screen. */
+function screen(overview: LockOverview, { columns, rows }: Output): string {
+  const widths = columnsFor(columns);
+  const shown = overview.rows.slice(0, rows === undefined ? MOST_WATCHED : Math.max(1, rows - SCREEN_FRAME));
+  const more = overview.more + overview.rows.length - shown.length;
+  const { held, waitedFor, waiting } = overview;
+  const lines = [
+    `${new Date(systemClock.wallNow()).toISOString()}  ${held} held, ${waitedFor} waited for, ${waiting} waiting`,
+    heading(widths),
+    ...shown.map((row) => summaryLine(row, widths)),
+    ...(more > 0 ? [`and ${more} more`] : []),
+  ];
+  return `${columns === undefined ? '' : HOME_AND_CLEAR}${lines.join('\n')}\n`;
+}
+
+function isIdle({ mode, waiters }: LockState): boolean {
+  return mode === null && waiters.length === 0;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,62 @@
+/**
+ * A look at the locks from outside of any application. It opens no store as a process that locks would: nothing is
+ * probed, subscribed to or written, only asked.
+ */
+import type { ClusterNode, RedisOptions } from 'ioredis';
+import { systemClock, delay } from '../core/clock.js';
+import { LockStoreError } from '../core/errors.js';
+import type { LockStore } from '../core/lock-store.js';
+import type { RedisTarget } from '../stores/redis/redis-connection.js';
+import { RedisStore } from '../stores/redis/redis-store.js';
+import type { Target } from './arguments.js';
+import { RedlockLook } from './redlock-look.js';
+
+/** What of a store an operator needs. */
+export type Look = Pick<LockStore, 'inspect' | 'list' | 'forceRelease' | 'close'>;
+
+const COMMAND_TIMEOUT_MS = 2_000;
+const REACHED_WITHIN_MS = 3_000;
+const PAUSE_MS = 20;
+/** Of a process that holds no locks; only part of the wire format of those that do. */
+const UNUSED = { process: 'holdfast', maxLeaseMs: 60_000, bootTimeoutMs: REACHED_WITHIN_MS, report: () => undefined };
+
+/** Rejects with LockStoreError when the store does not answer in time. */
+export async function lookAt(target: Target): Promise<Look> {
+  const { urls, prefix } = target;
+  const options = { ...UNUSED, prefix, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock };
+  const redlock = !target.cluster && urls.length > 1;
+  const look: Look = redlock ? new RedlockLook(urls, options) : new RedisStore({ ...options, connection: connectionOf(target) });
+  try {
+    await reached(look);
+    return look;
+  } catch (error) {
+    await look.close();
+    throw error;
+  }
+}
+
+/** The first question makes the connection and is refused; it is asked again until there is an answer. */
+async function reached(look: Look): Promise<void> {
+  const deadline = systemClock.now() + REACHED_WITHIN_MS;
+  for (;;) {
+    try {
+      await look.inspect('nestjs-holdfast:cli');
+      return;
+    } catch (error) {
+      if (!(error instanceof LockStoreError) || !error.retryable || systemClock.now() > deadline) throw error;
+      await delay(systemClock, PAUSE_MS);
+    }
+  }
+}
+
+function connectionOf({ urls, cluster }: Target): RedisTarget {
+  const [first = ''] = urls;
+  if (!cluster) return first;
+  const nodes = urls.map((url): ClusterNode => ({ host: new URL(url).hostname, port: Number(new URL(url).port || 6379) }));
+  const { protocol, username, password } = new URL(first);
+  const redisOptions: RedisOptions = {};
+  if (username !== '') redisOptions.username = decodeURIComponent(username);
+  if (password !== '') redisOptions.password = decodeURIComponent(password);
+  if (protocol === 'rediss:') redisOptions.tls = {};
+  return { cluster: nodes, options: { redisOptions } };
+}

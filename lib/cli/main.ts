@@ -1,0 +1,54 @@
+#!/usr/bin/env node
+/** The program `holdfast`: from the command line to an exit code. */
+import { readFileSync, realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { isLockError } from '../core/errors.js';
+import { readArguments, USAGE, UsageError, type Order } from './arguments.js';
+import { EXIT, run, type ExitCode } from './commands.js';
+import { lookAt } from './look.js';
+import { StreamOutput } from './output.js';
+
+async function main(): Promise<ExitCode> {
+  const out = new StreamOutput(process.stdout);
+  const err = new StreamOutput(process.stderr);
+  let order: Order | 'help' | 'version';
+  try {
+    order = readArguments(process.argv.slice(2), process.env);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    await err.line(`holdfast: ${error.message}.\nholdfast --help says what there is.`);
+    return EXIT.usage;
+  }
+  if (typeof order === 'string') {
+    await out.line(order === 'help' ? USAGE : version());
+    return EXIT.done;
+  }
+  return obey(order, out, err);
+}
+
+async function obey({ command, target, json }: Order, out: StreamOutput, err: StreamOutput): Promise<ExitCode> {
+  const stopped = new AbortController();
+  process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());
+  try {
+    const look = await lookAt(target);
+    try {
+      return await run(command, look, { out, err, json, stop: stopped.signal });
+    } finally {
+      await look.close();
+    }
+  } catch (error) {
+    if (!isLockError(error)) throw error;
+    await err.line(`holdfast: ${error.message}`);
+    return error.code === 'LOCK_STORE' ? EXIT.store : EXIT.usage;
+  }
+}
+
+/** This file, which npm starts through a link, is three folders below the package. */
+function version(): string {
+  const path = join(dirname(realpathSync(process.argv[1] ?? '')), '../../../package.json');
+  return String((JSON.parse(readFileSync(path, 'utf8')) as { version: unknown }).version);
+}
+
+void main().then((code) => {
+  process.exitCode = code;
+});

@@ -1,0 +1,77 @@
+/**
+ * A look at the masters of a Redlock, none of which is opened: that would write its wire format there, and begin the
+ * time that an empty one stays out.
+ */
+import { LockStoreError } from '../core/errors.js';
+import type { ListOptions, LockState } from '../core/lock-store.js';
+import type { PollingStation } from '../stores/redlock/ballot.js';
+import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
+import { quorumOf } from '../stores/redlock/quorum.js';
+import { RedlockNode, type NodeSurroundings } from '../stores/redlock/redlock-node.js';
+import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
+import { Withdrawals } from '../stores/redlock/withdrawals.js';
+import { FenceFloors } from '../stores/redis/fence-floors.js';
+import { RedisKeys } from '../stores/redis/redis-keys.js';
+
+/** Once a quorum is there, the others get this long. */
+const STRAGGLERS_MS = 300;
+
+/** A node that is asked without having been checked. */
+class UncheckedNode extends RedlockNode {
+  override get connected(): boolean {
+    return this.reachable;
+  }
+}
+
+export class RedlockLook {
+  private readonly station: PollingStation;
+  private readonly quorum: number;
+  private readonly startedAt: number;
+
+  constructor(urls: readonly string[], options: Omit<RedlockStoreOptions, 'nodes'>) {
+    const { clock, commandTimeoutMs, prefix } = options;
+    const around: NodeSurroundings = { ...options, keys: new RedisKeys(prefix), lost: () => {}, connected: () => {} };
+    const nodes = urls.map((url) => new UncheckedNode(url, around));
+    // Nobody asks for a grant here: floors and withdrawals stay empty.
+    this.station = { nodes, clock, commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), forgetful: () => {} };
+    this.quorum = quorumOf(urls.length);
+    this.startedAt = clock.now();
+  }
+
+  async inspect(key: string): Promise<LockState> {
+    await this.connect();
+    return (await viewOf(key, this.station)).state;
+  }
+
+  list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
+    return listByQuorum(startsWith, this.station);
+  }
+
+  /** Whether a quorum took it away. Rejects with LockStoreError when that is not known. */
+  async forceRelease(key: string, fence?: number): Promise<boolean> {
+    const answers = await Promise.allSettled(this.station.nodes.map((node) => node.forceRelease(key, fence)));
+    const taken = answers.filter((answer) => answer.status === 'fulfilled' && answer.value === 'taken').length;
+    const mute = answers.filter(({ status }) => status === 'rejected').length;
+    if (taken >= this.quorum) return true;
+    if (taken + mute < this.quorum) return false;
+    throw new LockStoreError(`Lock '${key}': only ${answers.length - mute} of ${answers.length} nodes answered, ${taken} of them took it away. Try again.`, { key });
+  }
+
+  async close(): Promise<void> {
+    for (const node of this.station.nodes) node.close();
+  }
+
+  /** Whoever is asked connects, though the question that made it connect is refused. */
+  private async connect(): Promise<void> {
+    const { nodes, clock } = this.station;
+    const away = nodes.filter(({ reachable }) => !reachable);
+    const failures = await Promise.all(away.map((node) => node.scan('', '0').then(() => undefined, (error: unknown) => error)));
+    const up = nodes.filter(({ reachable }) => reachable).length;
+    if (up === nodes.length || (up >= this.quorum && clock.now() - this.startedAt > STRAGGLERS_MS)) return;
+    const known = failures.filter((error) => error instanceof LockStoreError);
+    const reasons = known.flatMap((error) => error.nodes.map(({ node, reason }) => `${node}: ${reason}`)).join('; ');
+    throw new LockStoreError(`Locks: only ${up} of ${nodes.length} Redlock nodes answer, and a quorum is ${this.quorum} (${reasons}).`, {
+      retryable: known.every(({ retryable }) => retryable),
+    });
+  }
+}

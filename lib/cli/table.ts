@@ -1,0 +1,89 @@
+/**
+ * Locks as lines of text. A line is made as soon as its lock is known, so the widths of the columns come from the
+ * terminal and not from all the rows.
+ */
+import type { HolderRow, LockRow, WaiterRow, Whereabouts } from '../core/lock-overview.js';
+import type { LockState } from '../core/lock-store.js';
+import { rowOf, whereaboutsOf } from '../core/lock-overview.js';
+
+/** Without a terminal nothing is cut: the text goes to another program. */
+const WIDTH_IN_PIPES = 130;
+const NARROWEST = 60;
+const MODE = 5;
+const LEFT = 7;
+const WAITING = 7;
+const GAPS = 10;
+
+export interface Columns {
+  readonly key: number;
+  readonly holder: number;
+  /** Whether what is too long is cut. */
+  readonly cut: boolean;
+}
+
+export function columnsFor(terminal: number | undefined): Columns {
+  const width = Math.max(NARROWEST, terminal ?? WIDTH_IN_PIPES);
+  const free = width - MODE - LEFT - WAITING - GAPS;
+  const key = Math.floor(free * 0.4);
+  return { key, holder: free - key, cut: terminal !== undefined };
+}
+
+export function heading(columns: Columns): string {
+  return lineOf(columns, 'KEY', 'MODE', 'HELD BY', 'LEFT', 'WAITING');
+}
+
+export function summaryLine(row: LockRow, columns: Columns): string {
+  const [first] = row.holders;
+  const others = row.holders.length + row.moreHolders - 1;
+  const holder = first === undefined ? '-' : `${who(first)}${others > 0 ? ` (+${others})` : ''}`;
+  const left = first === undefined ? '-' : duration(first.remainingMs);
+  const waiting = row.waiters.length + row.moreWaiters;
+  return lineOf(columns, row.key, row.mode ?? '-', holder, left, waiting === 0 ? '-' : String(waiting));
+}
+
+/** Everything that is known of one lock. `wallNow` is compared with the store's clock, hence "about". */
+export function details(state: LockState, wallNow: number): string[] {
+  const { key, mode, holders, waiters } = state;
+  const lines = [`${printable(key)}: ${mode === null ? 'held by nobody' : `held for ${mode === 'write' ? 'writing' : 'reading'}`}`];
+  for (const holder of holders) {
+    const [row] = rowOf({ key, mode, holders: [holder], waiters: [] }).holders;
+    if (row !== undefined) lines.push(...holderLines(row, wallNow));
+  }
+  if (waiters.length > 0) lines.push(`${waiters.length === 1 ? 'waits' : 'wait'} for it, in order of service:`);
+  waiters.forEach((waiter, n) => lines.push(`  ${n + 1}. ${waiter.mode}  ${who({ ...waiter, ...whereaboutsOf(waiter.id) })}`));
+  return lines;
+}
+
+export function who({ label, ...where }: HolderRow | WaiterRow): string {
+  return printable(`${label ?? 'unnamed work'} on ${placeOf(where)}`);
+}
+
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
+  const seconds = Math.floor(ms / 1_000);
+  if (seconds < 100) return `${seconds} s`;
+  return seconds < 6_000 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3_600)} h`;
+}
+
+function holderLines(holder: HolderRow, wallNow: number): string[] {
+  const age = holder.since === undefined ? '' : `since about ${duration(wallNow - holder.since)}, `;
+  const owner = holder.owner === undefined ? '' : `, owner ${printable(holder.owner)}`;
+  return [`  ${who(holder)}`, `    ${age}lease ends in ${duration(holder.remainingMs)} unless renewed, fence ${holder.fence}${owner}`];
+}
+
+function placeOf({ host, pid, process }: Whereabouts): string {
+  return host === undefined ? `process ${process}` : `${host}:${pid}`;
+}
+
+function lineOf(columns: Columns, key: string, mode: string, holder: string, left: string, waiting: string): string {
+  const fit = (text: string, width: number): string => {
+    const clean = printable(text);
+    return columns.cut && clean.length > width ? `${clean.slice(0, width - 1)}…` : clean.padEnd(width);
+  };
+  return `${fit(key, columns.key)}  ${mode.padEnd(MODE)}  ${fit(holder, columns.holder)}  ${left.padStart(LEFT)}  ${waiting.padStart(WAITING)}`;
+}
+
+/** Labels and owners are what somebody wrote into Redis: they must not steer the terminal. */
+function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+}

@@ -1,0 +1,67 @@
+/**
+ * Somebody in this process who waits: settled once, by what it waits for, by the end of its own patience, or by an error.
+ */
+import type { ResolvedOptions } from './lock-options.js';
+import { Appointment, type Schedule } from './schedule.js';
+
+/** Who does not want to wait still has to hear the answer of the store; so long, when the store is silent. */
+const PATIENCE_MS = 800;
+
+export class Caller<T> extends Appointment {
+  private told = false;
+  private settled = false;
+  private giveUp: ((reason: Error | undefined) => void) | undefined;
+
+  constructor(
+    readonly options: ResolvedOptions,
+    /** Made from inside a running hold: still served while the module shuts down. */
+    readonly insideHold: boolean,
+    private readonly onWaiting: () => void,
+    private readonly schedule: Schedule,
+    private readonly now: number,
+    private readonly settle: { resolve(value: T): void; reject(reason: Error): void },
+  ) {
+    super();
+  }
+
+  /** From now on `giveUp` is called when the time to wait is over, or with the signal's reason. */
+  startWaiting(giveUp: (reason: Error | undefined) => void): void {
+    this.giveUp = giveUp;
+    const { waitMs, signal } = this.options;
+    if (waitMs !== Infinity) this.schedule.set(this, this.now + (waitMs || PATIENCE_MS));
+    if (signal?.aborted) this.handleEvent();
+    else signal?.addEventListener('abort', this);
+  }
+
+  due(): void {
+    this.giveUp?.(undefined);
+  }
+
+  /** The signal aborted. */
+  handleEvent(): void {
+    this.giveUp?.(this.options.signal?.reason as Error);
+  }
+
+  /** Reports once that this caller could not be served at once. */
+  tellWaiting(): void {
+    if (this.told || this.settled) return;
+    this.told = true;
+    this.onWaiting();
+  }
+
+  resolve(value: T): void {
+    this.stopWaiting();
+    this.settle.resolve(value);
+  }
+
+  reject(reason: Error): void {
+    this.stopWaiting();
+    this.settle.reject(reason);
+  }
+
+  private stopWaiting(): void {
+    this.settled = true;
+    this.schedule.cancel(this);
+    this.options.signal?.removeEventListener('abort', this);
+  }
+}

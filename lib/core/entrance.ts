@@ -1,0 +1,87 @@
+/**
+ * How a request gets its turns: inside a hold that surrounds it, or from the local queue; several keys all or nothing.
+ */
+import type { Clock } from './clock.js';
+import type { LockLostError } from './errors.js';
+import type { HoldContext } from './hold-context.js';
+import type { LocalQueue } from './local-queue.js';
+import type { ResolvedOptions } from './lock-options.js';
+import type { ShutdownGate } from './shutdown-gate.js';
+import type { Turn } from './turn.js';
+
+/** The caller has waited long enough: what a silent store has not taken back in this time is taken back without it. */
+const GIVE_BACK_MS = 500;
+
+export class Entrance {
+  constructor(
+    private readonly clock: Clock,
+    private readonly context: HoldContext,
+    private readonly queue: LocalQueue,
+    private readonly shutdown: ShutdownGate,
+    private readonly onWaiting: (key: string, options: ResolvedOptions) => void,
+  ) {}
+
+  /** Keys are escaped, without duplicates and in order. Rejects with why there is no turn. */
+  enter(keys: readonly string[], options: ResolvedOptions): Promise<readonly Turn[]> {
+    const [key, more] = keys;
+    if (more !== undefined) return this.all(keys, options);
+    return this.context.find(key) ? this.inside(key!, options) : this.outside(key!, options);
+  }
+
+  private outside(key: string, options: ResolvedOptions): Promise<readonly Turn[]> {
+    const insideHold = this.context.find() !== undefined;
+    const refusal = this.shutdown.refusal(key, insideHold);
+    if (refusal) return Promise.reject(refusal);
+    return this.queue.acquire(key, options, insideHold, () => this.onWaiting(key, options));
+  }
+
+  /** Inside the hold that surrounds this call; when that ends before we get in, from outside. */
+  private async inside(key: string, options: ResolvedOptions): Promise<readonly Turn[]> {
+    for (let outer = this.context.find(key); outer; outer = this.context.find(key)) {
+      const turn = await outer.enter(key, options, () => this.onWaiting(key, options));
+      if (turn) return [turn];
+    }
+    return this.outside(key, options);
+  }
+
+  /** All or nothing, one after another: a caller queues only at the first busy key, and the watchdog keeps what it has. */
+  private async all(keys: readonly string[], options: ResolvedOptions): Promise<Turn[]> {
+    const turns: Turn[] = [];
+    const stop = new AbortController();
+    const aborted = (): void => stop.abort(options.signal!.reason);
+    const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
+    options.signal?.addEventListener('abort', aborted);
+    const until = this.clock.now() + options.waitMs;
+    try {
+      for (const key of keys) {
+        const waitMs = Math.max(0, Math.ceil(until - this.clock.now()));
+        const [turn] = await this.enter([key], { ...options, waitMs, signal: stop.signal });
+        turns.push(turn!);
+        turn!.lease.onLoss(lost);
+      }
+      stop.signal.throwIfAborted();
+      return turns;
+    } catch (error) {
+      await this.giveBack(turns);
+      throw error;
+    } finally {
+      options.signal?.removeEventListener('abort', aborted);
+      for (const { lease } of turns) lease.offLoss(lost);
+    }
+  }
+
+  private giveBack(turns: readonly Turn[]): Promise<void> {
+    if (turns.length === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = this.clock.setTimer(resolve, GIVE_BACK_MS);
+      let left = turns.length;
+      const ended = (): void => {
+        left -= 1;
+        if (left > 0) return;
+        this.clock.clearTimer(timer);
+        resolve();
+      };
+      for (const turn of turns) turn.end(ended);
+    });
+  }
+}

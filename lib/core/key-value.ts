@@ -1,0 +1,70 @@
+/**
+ * What may stand in a key: the text of an id. Everything else is refused with words that complete the sentence
+ * "<0> (argument 0) …", and never with the value itself, which may be secret.
+ */
+
+/** Why a value cannot stand in a key; its message completes a sentence. */
+export class UnfitForKey extends Error {}
+
+/** The text of a string, number, bigint, boolean, Date, or an object with a text of its own. @throws UnfitForKey */
+export function keyText(value: unknown): string {
+  switch (typeof value) {
+    case 'string':
+      if (value === '') throw new UnfitForKey('is an empty string');
+      if (value === 'undefined') throw new UnfitForKey(`is the text 'undefined': a value got lost on its way`);
+      return value;
+    case 'number':
+      if (!Number.isFinite(value)) throw new UnfitForKey(`is ${value}`);
+      return String(value);
+    case 'bigint':
+    case 'boolean':
+      return String(value);
+    case 'object':
+      if (value === null) throw new UnfitForKey('is null');
+      return objectText(value);
+    case 'undefined':
+      throw new UnfitForKey('is undefined');
+    default:
+      throw new UnfitForKey(`is a ${typeof value}`);
+  }
+}
+
+function objectText(value: object): string {
+  // By its tag and not by instanceof: values cross realms (worker, vm), and then instanceof is false.
+  const tag = Object.prototype.toString.call(value).slice(8, -1);
+  if (tag === 'Date') return dateText(value);
+  if (Array.isArray(value)) throw new UnfitForKey('is an array: name a part of it, or give a function that makes its keys');
+  if ('then' in value && typeof value.then === 'function') {
+    throw new UnfitForKey('is a promise: await it before the call');
+  }
+  if (tag === 'Error' || tag === 'RegExp' || ArrayBuffer.isView(value)) {
+    throw new UnfitForKey(`is of type ${tag}, which is no id`);
+  }
+  const text = ownText(value);
+  // The text of Object.prototype.toString, also that of another realm.
+  if (text === undefined || /^\[object [^\]]*\]$/.test(text)) {
+    const object = `is an object (${className(value)}) without an id-like toString`;
+    throw new UnfitForKey(`${object}: name a property of it, as in <0.id>`);
+  }
+  if (text === '') throw new UnfitForKey(`is an object (${className(value)}) whose toString is empty`);
+  return text;
+}
+
+function dateText(value: object): string {
+  const time = Number(value);
+  if (Number.isNaN(time)) throw new UnfitForKey('is an invalid Date');
+  return new Date(time).toISOString();
+}
+
+/** What the object's own toString says; undefined when it has none but that of every object. */
+function ownText(value: object): string | undefined {
+  const { toString } = value;
+  if (typeof toString !== 'function' || toString === Object.prototype.toString) return undefined;
+  const text: unknown = Reflect.apply(toString, value, []);
+  return typeof text === 'string' ? text : undefined;
+}
+
+function className(value: object): string {
+  const { constructor } = value;
+  return typeof constructor === 'function' && constructor.name !== '' ? constructor.name : 'without a class';
+}

@@ -1,0 +1,42 @@
+/** A turn on a lease that this process holds in the store: what the queue of its key gives to a caller. */
+import type { HeldLease } from './held-lease.js';
+import type { Holding } from './holding.js';
+import type { KeyQueue } from './key-queue.js';
+import type { ReleaseOutcome } from './lease.js';
+import type { LockMode } from './lock-mode.js';
+import type { ResolvedOptions } from './lock-options.js';
+import type { Turn } from './turn.js';
+
+export class LeaseTurn implements Turn {
+  readonly lease: HeldLease;
+  readonly mode: LockMode;
+  readonly nested = false;
+  private isOverdue = false;
+
+  constructor(
+    private readonly queue: KeyQueue,
+    private readonly holding: Holding,
+    readonly fence: number,
+    readonly options: ResolvedOptions,
+  ) {
+    this.lease = holding.lease;
+    this.mode = holding.lease.mode;
+  }
+
+  end(done: (outcome: ReleaseOutcome) => void): void {
+    this.queue.endTurn(this.holding, this.isOverdue, done);
+  }
+
+  downgrade(): Promise<void> {
+    return this.queue.downgrade(this.holding);
+  }
+
+  expire(): void {
+    if (this.isOverdue) return;
+    this.isOverdue = true;
+    this.queue.expire(this.holding);
+  }
+
+  /** There is no hold around it. */
+  count(): void {}
+}

@@ -1,0 +1,248 @@
+/**
+ * One question to the store and what follows from it: ask, wait for a wake or a bound, ask again; until the lock is
+ * granted, refused or nobody wants it any more.
+ *
+ *     asking ──▶ granted | refused | failed
+ *       │ ▲
+ *       ▼ │ wake, end of the holder's lease, lost place, store came back
+ *     waiting ──(cancel)──▶ the id is released in the background
+ */
+import type { BackgroundRelease } from './background-release.js';
+import type { Clock } from './clock.js';
+import { LockStoreError } from './errors.js';
+import type { IdTable } from './id-table.js';
+import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockStore } from './lock-store.js';
+import { Alarm } from './schedule.js';
+import { Waiter, type Watchdog } from './watchdog.js';
+
+/** What to ask for; the id is made anew for every place in the queue. */
+export type Want = Omit<AcquireRequest, 'id' | 'notAfter'> & { readonly renew: boolean };
+
+export type Answer =
+  | { readonly kind: 'granted'; readonly id: string; readonly grant: Grant }
+  | { readonly kind: 'busy' }
+  | { readonly kind: 'upgrade' }
+  | { readonly kind: 'failed'; readonly error: LockStoreError };
+
+/** What all questions of a process share. */
+export interface Desk {
+  readonly store: LockStore;
+  readonly clock: Clock;
+  readonly watchdog: Watchdog;
+  readonly background: BackgroundRelease;
+  readonly commandTimeoutMs: number;
+  /** The questions that wait, by holder id: where wakes go. */
+  readonly waiting: IdTable<Question>;
+  nextId(): string;
+}
+
+const FIRST_RETRY_MS = 20;
+const LONGEST_RETRY_MS = 500;
+/**
+ * A store that has not answered for the whole wait, or for the longer of these, is silent: that the lock is busy is more
+ * than we know then. Within the shorter one silence cannot be told from a slow answer.
+ */
+const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
+
+export class Question extends Waiter {
+  id: string;
+  /** Why the store could not be asked, if the last try failed. */
+  private lastError: LockStoreError | undefined;
+  /** The store has put us into its queue, or told us to come again. */
+  refused = false;
+  private state: 'open' | 'answered' | 'cancelled' = 'open';
+  private asking = false;
+  private askedAt = 0;
+  /** A wake came while the store was being asked: ask once more. */
+  private askAgain = false;
+  private replaces: string | undefined;
+  private retryMs = FIRST_RETRY_MS;
+  private bound: Alarm | undefined;
+
+  constructor(
+    private readonly desk: Desk,
+    private readonly want: Want,
+    /** Told exactly once, unless the question is cancelled first. */
+    private readonly answered: (answer: Answer) => void,
+    /** Told each time the store could not grant. */
+    private readonly delayed: (question: Question) => void,
+  ) {
+    super();
+    this.id = desk.nextId();
+    this.replaces = want.replaces;
+    this.ask();
+  }
+
+  get key(): string {
+    return this.want.key;
+  }
+
+  /** Nobody wants the lock any more: leave the queue, or give back what may just be granted. */
+  cancel(): void {
+    if (this.state !== 'open') return;
+    this.settle('cancelled');
+    this.giveBack();
+  }
+
+  /** The error for a caller whose time ran out while the store could not be asked. */
+  storeFailure(waitMs: number): LockStoreError | undefined {
+    const { lastError: cause, key } = this;
+    if (!cause) return this.isSilent(waitMs) ? silence(key, waitMs) : undefined;
+    const message = `Lock '${key}' could not be asked for within ${waitMs} ms, nothing is held. The last try: ${cause.message}`;
+    return new LockStoreError(message, { key, cause, nodes: cause.nodes });
+  }
+
+  wake(grant: Grant | undefined): void {
+    if (this.state !== 'open') return;
+    if (grant) this.grant(grant);
+    else this.ask();
+  }
+
+  heartbeat(outcome: HeartbeatOutcome): void {
+    if (this.state !== 'open') return;
+    if (outcome.kind === 'granted') return this.grant(outcome.grant);
+    if (outcome.kind === 'unknown') {
+      this.lastError = outcome.cause;
+      return;
+    }
+    this.lastError = undefined;
+    if (outcome.kind === 'waiting') return this.askIn(outcome.askAgainInMs);
+    this.takeNewId();
+    this.ask();
+  }
+
+  /** Whether an answer for `id` still concerns us, after something was awaited. */
+  private isCurrent(id: string): boolean {
+    return this.state === 'open' && id === this.id;
+  }
+
+  /** Timers fire a fraction of a millisecond early at times. */
+  private isSilent(waitMs: number): boolean {
+    const silentMs = Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost));
+    return this.asking && !this.refused && this.desk.clock.now() - this.askedAt > silentMs - 1;
+  }
+
+  private ask(): void {
+    if (this.state !== 'open') return;
+    this.askAgain = this.asking;
+    if (this.asking) return;
+    this.asking = true;
+    const { desk, id, want, replaces } = this;
+    this.askedAt = desk.clock.now();
+    const { key, mode, leaseMs, queue, fences, minHoldMs, owner, label, minReplicas } = want;
+    const notAfter = this.askedAt + desk.commandTimeoutMs;
+    desk.store.acquire({ key, id, mode, leaseMs, queue, fences, minHoldMs, owner, label, minReplicas, replaces, notAfter }).then(
+      (outcome) => this.asked(id, outcome),
+      (error: unknown) => this.asked(id, asStoreError(error, this.key)),
+    );
+  }
+
+  private asked(id: string, outcome: AcquireOutcome | LockStoreError): void {
+    this.asking = false;
+    if (this.isCurrent(id)) this.heard(outcome);
+    else if (this.state === 'answered' && id === this.id) return;
+    // Given up meanwhile. The release may have overtaken this request: it is sent once more.
+    else if (outcome instanceof LockStoreError || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack(id);
+    // Also after an answer to an old id: the place was lost while that one was being asked for.
+    if (this.askAgain) this.ask();
+  }
+
+  private heard(outcome: AcquireOutcome | LockStoreError): void {
+    if (outcome instanceof LockStoreError) return this.failed(outcome);
+    this.lastError = undefined;
+    this.retryMs = FIRST_RETRY_MS;
+    this.replaces = undefined;
+    switch (outcome.kind) {
+      case 'granted':
+        return this.grant(outcome.grant);
+      case 'upgrade':
+        return this.answer({ kind: 'upgrade' });
+      case 'waiting':
+        this.desk.waiting.set(this.id, this);
+        this.desk.watchdog.watchWaiter(this);
+        this.askIn(outcome.askAgainInMs);
+        return this.delay();
+      case 'busy':
+        if (!this.want.queue) return this.answer({ kind: 'busy' });
+        this.askIn(outcome.retryInMs);
+        return this.delay();
+    }
+  }
+
+  private failed(error: LockStoreError): void {
+    this.lastError = error;
+    if (!error.retryable || !this.want.queue) {
+      this.giveBack();
+      return this.answer({ kind: 'failed', error });
+    }
+    this.askIn(this.retryMs * (0.5 + Math.random() / 2));
+    this.retryMs = Math.min(LONGEST_RETRY_MS, 2 * this.retryMs);
+    this.delay();
+  }
+
+  private grant(grant: Grant): void {
+    if (grant.trustedUntil <= this.desk.clock.now()) return this.ask();
+    // A grant made to a waiter is short at first. The watchdog would lengthen it; a fixed lease has to be by us.
+    if (!this.want.renew && this.refused) void this.lengthen(grant);
+    else this.answer({ kind: 'granted', id: this.id, grant });
+  }
+
+  private async lengthen(grant: Grant): Promise<void> {
+    const { id, key } = this;
+    const { leaseMs, minReplicas } = this.want;
+    const [renewed] = await this.desk.store.renew([{ key, id, leaseMs, minReplicas }]);
+    if (!this.isCurrent(id)) return;
+    if (renewed?.kind === 'renewed') this.answer({ kind: 'granted', id, grant: { ...grant, trustedUntil: renewed.trustedUntil } });
+    else this.ask();
+  }
+
+  private answer(answer: Answer): void {
+    this.settle('answered');
+    this.answered(answer);
+  }
+
+  private delay(): void {
+    this.refused = true;
+    this.delayed(this);
+  }
+
+  private askIn(delayMs: number | undefined): void {
+    const { schedule } = this.desk.watchdog;
+    if (delayMs !== undefined) schedule.set((this.bound ??= new Alarm(() => this.ask())), this.desk.clock.now() + delayMs);
+    else if (this.bound) schedule.cancel(this.bound);
+  }
+
+  /** The old place is gone; whatever still happens to its id must not be taken for this request. */
+  private takeNewId(): void {
+    this.desk.waiting.delete(this.id);
+    this.desk.watchdog.forgetWaiter(this);
+    this.id = this.desk.nextId();
+  }
+
+  private settle(state: 'answered' | 'cancelled'): void {
+    this.state = state;
+    this.desk.waiting.delete(this.id);
+    this.desk.watchdog.forgetWaiter(this);
+    this.askIn(undefined);
+  }
+
+  private giveBack(id = this.id): void {
+    const { key, leaseMs, minHoldMs } = this.want;
+    this.desk.background.release({ key, id }, Math.max(leaseMs, minHoldMs) + this.desk.commandTimeoutMs);
+    if (this.replaces !== undefined) this.desk.background.release({ key, id: this.replaces }, leaseMs + this.desk.commandTimeoutMs);
+  }
+}
+
+function silence(key: string, waitMs: number): LockStoreError {
+  const waited = waitMs === 0 ? 'in time' : `within ${waitMs} ms`;
+  return new LockStoreError(`Lock '${key}': the store did not answer ${waited}. Nothing is held; it is safe to try again.`, { key });
+}
+
+function asStoreError(error: unknown, key: string): LockStoreError {
+  if (error instanceof LockStoreError) return error;
+  return new LockStoreError(`Lock '${key}': the store failed: ${String(error)}. This is a defect of the store; please report it.`, {
+    key,
+    cause: error,
+    retryable: false,
+  });
+}

@@ -1,0 +1,32 @@
+/**
+ * The public surface, whole. What is not named here is private; test/public-api.test.ts pins the list.
+ */
+export { LockModule } from './nest/lock.module.js';
+export type { LockModuleOptions } from './nest/lock-module-options.js';
+export type { LockModuleExtras } from './nest/lock.module-definition.js';
+export { InjectLocks } from './nest/lock-names.js';
+export { Locked, ReadLock, WriteLock } from './nest/locked.decorator.js';
+export type { LockedDecorator, LockedOptions } from './nest/locked-method.js';
+export { LockInterceptor } from './nest/lock.interceptor.js';
+export type { RouteKey, RouteLockOptions } from './nest/route-lock.js';
+export { LockExceptionFilter } from './nest/lock-exception.filter.js';
+export { LockService, type LockKey } from './lock.service.js';
+export { writeFenced, type EvalClient } from './fenced-write.js';
+export type { Lease, ReleaseOutcome } from './core/lease.js';
+export type { LockMode } from './core/lock-mode.js';
+export type { LockEvent } from './core/lock-events.js';
+export type { LockOptions, OnLost, WithLockOptions } from './core/lock-options.js';
+export type { HolderState, ListOptions, LockState, WaiterState } from './core/lock-store.js';
+export type { CallKey, KeyFunction } from './core/call-key.js';
+export {
+  LockClosedError,
+  LockError,
+  LockKeyError,
+  LockLostError,
+  LockStoreError,
+  LockTimeoutError,
+  LockUsageError,
+  type LockErrorCode,
+  type NodeFailure,
+  type WorkOutcome,
+} from './core/errors.js';

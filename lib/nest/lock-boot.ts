@@ -1,0 +1,93 @@
+/**
+ * What a lock module does when all objects of the application are there: looks at every locked method, gives objects
+ * that came from a factory their interceptor, and tells of methods that are not locked though they look it.
+ */
+import type { ModulesContainer } from '@nestjs/core';
+import { LockUsageError } from '../core/errors.js';
+import { resolveOptions, type ResolvedDefaults } from '../core/lock-options.js';
+import type { StoreCapabilities } from '../core/lock-store.js';
+import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
+import type { LockInterceptor } from './lock.interceptor.js';
+import type { LockedCall } from './locked-call.js';
+
+export interface BootOfInstance {
+  readonly instance: string;
+  readonly interceptor: LockInterceptor;
+  readonly defaults: ResolvedDefaults;
+  readonly capabilities: StoreCapabilities | undefined;
+}
+
+/**
+ * Visits every provider and controller. Answers one sentence for each overridden method that lost its lock.
+ * @throws LockUsageError for a decorator whose options cannot work with those of the module
+ */
+export function visitProviders(modules: ModulesContainer, boot: BootOfInstance): string[] {
+  const seen = new Set<object>();
+  const overrides: string[] = [];
+  for (const { providers, controllers, injectables } of modules.values()) {
+    const wrappers = [providers, controllers, injectables].flatMap((group) => [...group.values()]);
+    for (const { metatype, inject, instance } of wrappers) {
+      const made: unknown = instance;
+      if (typeof made === 'object' && made !== null) handOver(made, boot);
+      for (const prototype of [prototypeOf(made), inject ? undefined : classPrototype(metatype)]) {
+        if (prototype === undefined || seen.has(prototype)) continue;
+        seen.add(prototype);
+        overrides.push(...visitPrototype(prototype, boot));
+      }
+    }
+  }
+  return overrides;
+}
+
+function prototypeOf(made: unknown): object | undefined {
+  return typeof made === 'object' && made !== null ? (Object.getPrototypeOf(made) ?? undefined) : undefined;
+}
+
+function classPrototype(metatype: unknown): object | undefined {
+  if (typeof metatype !== 'function') return undefined;
+  const prototype: unknown = metatype.prototype;
+  return typeof prototype === 'object' && prototype !== null ? prototype : undefined;
+}
+
+/** Nest injects into what it constructs itself; what a factory constructed comes here. */
+function handOver(made: object, { instance, interceptor }: BootOfInstance): void {
+  const slot = interceptorSlot(instance);
+  if (!(slot in made) || Reflect.get(made, slot) !== undefined || !Object.isExtensible(made)) return;
+  Reflect.set(made, slot, interceptor);
+}
+
+function visitPrototype(prototype: object, boot: BootOfInstance): string[] {
+  const overrides: string[] = [];
+  const chain = ancestors(prototype);
+  chain.forEach((ancestor, depth) => {
+    for (const [method, calls] of lockedMethodsOf(ancestor)) {
+      const ours = calls.filter(({ instance }) => instance === boot.instance);
+      for (const call of ours) checkOptions(call, boot);
+      const nearer = chain.slice(0, depth).reverse();
+      const override = nearer.find((descendant) => Object.hasOwn(descendant, method));
+      if (ours[0] && override && !lockedMethodsOf(override).has(method)) {
+        const name = `${override.constructor.name}.${String(method)}`;
+        overrides.push(`${name} overrides ${ours[0].place} and is not locked, although that is. Decorate it as well.`);
+      }
+    }
+  });
+  return overrides;
+}
+
+function ancestors(prototype: object): object[] {
+  const chain: object[] = [];
+  let next: object | null = prototype;
+  while (next !== null && next !== Object.prototype) {
+    chain.push(next);
+    next = Object.getPrototypeOf(next);
+  }
+  return chain;
+}
+
+/** At boot rather than at the first call. */
+function checkOptions({ options, place }: LockedCall, { defaults, capabilities }: BootOfInstance): void {
+  const { minReplicas } = resolveOptions(options, defaults, place);
+  if (minReplicas > 0 && capabilities?.replicas === false) {
+    throw new LockUsageError(`${place} asks for minReplicas: ${minReplicas}, but its store has no replicas to count.`);
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * What a lock module can be told, and the only place where it is checked (the defaults of calls are checked by
+ * resolveDefaults in core).
+ */
+import { LockUsageError } from '../core/errors.js';
+import type { LockDefaults } from '../core/lock-options.js';
+import type { RedisTarget } from '../stores/redis/redis-connection.js';
+
+/** Options of LockModule.forRoot: where the locks live, and defaults for all calls. */
+export interface LockModuleOptions extends LockDefaults {
+  /**
+   * A URL, ioredis options (Sentinel too), `{ cluster: [...] }`, an existing client, or an array of those: an odd
+   * number, at least three, of independent masters for Redlock. A client that is given is never closed or reconfigured.
+   * @default none: one of `redis`, `embedded` and `route` must be given
+   */
+  redis?: RedisTarget | readonly RedisTarget[] | undefined;
+  /**
+   * true: locks in this process only, for tests and for applications that run once. `forRoot()` without any option
+   * means this too, says so in the log, and is refused in production.
+   * @default false
+   */
+  embedded?: boolean | undefined;
+  /**
+   * The start of every Redis key and channel. The only prefix: an ioredis keyPrefix is not inherited.
+   * @default 'lock'
+   */
+  prefix?: string | undefined;
+  /**
+   * Says for each key which lock module (by its `name`; 'default' is the one without) keeps it: locks spread over
+   * separate Redises. Several keys of one call must go to the same one. Must give the same answer in every process.
+   * @default none
+   */
+  route?: ((key: string) => string) | undefined;
+  /**
+   * How long to try to reach Redis at boot, in ms; then the boot fails.
+   * @default 10000
+   */
+  bootTimeoutMs?: number | undefined;
+  /**
+   * Whether holders say in Redis who they are (host, process, class and method), for operators to see.
+   * @default true
+   */
+  describeHolders?: boolean | undefined;
+  /**
+   * Refuse to start on a server whose maxmemory-policy may evict locks, instead of an error in the log.
+   * @default false
+   */
+  strictServer?: boolean | undefined;
+  /**
+   * Refuse to start when a subclass overrides a locked method without a lock decorator, instead of a warning.
+   * @default false
+   */
+  strictOverrides?: boolean | undefined;
+}
+
+/** Every option, so that one that is not known can be told: a typing error must not mean a default. */
+const KNOWN: Readonly<Record<keyof LockModuleOptions, true>> = {
+  redis: true,
+  embedded: true,
+  prefix: true,
+  route: true,
+  bootTimeoutMs: true,
+  describeHolders: true,
+  strictServer: true,
+  strictOverrides: true,
+  leaseMs: true,
+  waitMs: true,
+  renew: true,
+  maxHoldMs: true,
+  minHoldMs: true,
+  minReplicas: true,
+  onLost: true,
+  maxLeaseMs: true,
+  handOn: true,
+  commandTimeoutMs: true,
+  shutdownGraceMs: true,
+};
+const FLAGS = ['embedded', 'describeHolders', 'strictServer', 'strictOverrides'] as const;
+const LONGEST_PREFIX_BYTES = 64;
+
+/** Where the locks of a module live. */
+export type Whereabouts =
+  | { readonly kind: 'embedded'; readonly implied: boolean }
+  | { readonly kind: 'redis'; readonly target: RedisTarget }
+  | { readonly kind: 'redlock'; readonly targets: readonly RedisTarget[] }
+  /** Nowhere: every key is kept by another module. */
+  | { readonly kind: 'elsewhere' };
+
+/** Checks the options against each other and says where the locks live. @throws LockUsageError */
+export function whereabouts(options: LockModuleOptions, environment: string | undefined): Whereabouts {
+  checkEach(options);
+  if ('redis' in options) return redisOf(options);
+  if (options.embedded === true) return { kind: 'embedded', implied: false };
+  if (options.route !== undefined) return { kind: 'elsewhere' };
+  if (Object.values(options).some((value) => value !== undefined)) {
+    throw refused('no option says where the locks live. Give redis, embedded: true (locks in this process only), or route');
+  }
+  if (environment === 'production') {
+    throw refused(
+      'without options the locks would live in this process only, and NODE_ENV is production. Give redis, or embedded: true if you mean that',
+    );
+  }
+  return { kind: 'embedded', implied: true };
+}
+
+function checkEach(options: LockModuleOptions): void {
+  if (typeof options !== 'object' || options === null) throw refused(`expected an object, got ${String(options)}`);
+  for (const name of Object.keys(options)) {
+    if (name === 'name' || name === 'isGlobal') throw refused(`'${name}' belongs beside useFactory, not into its result`);
+    if (!Object.hasOwn(KNOWN, name)) throw refused(`unknown option '${name}'`);
+  }
+  for (const flag of FLAGS) {
+    const value = options[flag];
+    if (value === undefined || typeof value === 'boolean') continue;
+    throw refused(`expected ${flag} to be true or false, got ${String(value)}`);
+  }
+  const { prefix, route, bootTimeoutMs } = options;
+  if (prefix !== undefined && !isPrefix(prefix)) {
+    const allowed = `1 to ${LONGEST_PREFIX_BYTES} bytes without braces, spaces and control characters`;
+    throw refused(`expected prefix to be ${allowed}, got '${String(prefix)}'`);
+  }
+  if (route !== undefined && typeof route !== 'function') {
+    throw refused(`expected route to be a function of the key, got ${typeof route}`);
+  }
+  if (bootTimeoutMs !== undefined && !(Number.isInteger(bootTimeoutMs) && bootTimeoutMs > 0)) {
+    throw refused(`expected bootTimeoutMs to be a whole number above 0, got ${String(bootTimeoutMs)}`);
+  }
+}
+
+function isPrefix(prefix: unknown): boolean {
+  if (typeof prefix !== 'string' || Buffer.byteLength(prefix) > LONGEST_PREFIX_BYTES) return false;
+  return /^[^{}\s\p{Cc}\p{Cs}]+$/u.test(prefix);
+}
+
+function redisOf({ redis, embedded }: LockModuleOptions): Whereabouts {
+  if (embedded === true) throw refused('redis and embedded: true contradict each other');
+  const targets = Array.isArray(redis) ? redis : [redis];
+  // A forgotten environment variable must not mean locks that protect nobody.
+  if (targets.length === 0 || targets.some(isMissing)) {
+    throw refused('redis was given, but it is undefined or empty. Is an environment variable missing?');
+  }
+  if (Array.isArray(redis)) return { kind: 'redlock', targets: redis };
+  return { kind: 'redis', target: redis as RedisTarget };
+}
+
+function isMissing(target: unknown): boolean {
+  if (typeof target === 'string') return target.trim() === '';
+  if (typeof target !== 'object' || target === null) return true;
+  // Of its own: every ioredis client has a method of that name.
+  if (!Object.hasOwn(target, 'cluster')) return false;
+  const nodes: unknown = Reflect.get(target, 'cluster');
+  return !Array.isArray(nodes) || nodes.length === 0;
+}
+
+function refused(problem: string): LockUsageError {
+  return new LockUsageError(`LockModule options: ${problem}.`);
+}

@@ -1,0 +1,100 @@
+/**
+ * The providers of one lock module: options → store → LockService → LockInterceptor.
+ */
+import { Logger, type FactoryProvider, type InjectionToken, type Provider } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+import { systemClock } from '../core/clock.js';
+import { LockUsageError } from '../core/errors.js';
+import type { LockStore, StoreCapabilities } from '../core/lock-store.js';
+import { LockService } from '../lock.service.js';
+import { createStore } from './create-store.js';
+import { whereabouts, type LockModuleOptions } from './lock-module-options.js';
+import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
+import { LockInterceptor } from './lock.interceptor.js';
+import { LockRouter, type Locks } from './lock-router.js';
+import { processName } from './process-name.js';
+
+/** The name of this process in holder ids; private to a module. */
+const PROCESS_NAME = Symbol.for('nestjs-holdfast:process-name');
+
+/** What the module `instance` provides, and what of it other modules may inject. */
+export function lockProviders(instance: string): { providers: Provider[]; exports: InjectionToken[] } {
+  if (typeof instance !== 'string' || instance === '') {
+    throw new LockUsageError(`LockModule: expected name to be a text that is not empty, got ${String(instance)}.`);
+  }
+  const named = { provide: INSTANCE_NAME, useValue: instance };
+  const shared = [storeProvider(instance), locksProvider(instance), interceptorProvider(instance)];
+  return { providers: [named, processProvider, ...shared], exports: shared.map(({ provide }) => provide) };
+}
+
+const processProvider: FactoryProvider<string> = {
+  provide: PROCESS_NAME,
+  inject: [MODULE_OPTIONS],
+  useFactory: ({ describeHolders = true }: LockModuleOptions) => processName(describeHolders),
+};
+
+/** Apart from the service, so that tests can put another in its place. Null where every key is routed elsewhere. */
+function storeProvider(instance: string): FactoryProvider<LockStore | null> {
+  return {
+    provide: storeToken(instance),
+    inject: [MODULE_OPTIONS, PROCESS_NAME],
+    useFactory: (options: LockModuleOptions, process: string) => {
+      const where = whereabouts(options, globalThis.process.env['NODE_ENV']);
+      if (where.kind === 'elsewhere') return null;
+      const logger = new Logger('LockModule');
+      if (where.kind === 'embedded' && where.implied) {
+        logger.log('Locks live in this process only. Give redis to lock across processes, or embedded: true if this is meant.');
+      }
+      return createStore(where, options, { process, clock: systemClock, report: (message) => logger.error(message) });
+    },
+  };
+}
+
+/** Opened while the application is put together: a store that cannot serve fails the boot, and every hook can lock. */
+function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
+  return {
+    provide: locksToken(instance),
+    inject: [MODULE_OPTIONS, PROCESS_NAME, storeToken(instance), ModulesContainer],
+    useFactory: async (
+      options: LockModuleOptions,
+      process: string,
+      store: LockStore | null,
+      modules: ModulesContainer,
+    ): Promise<Locks> => {
+      if (store) checkCapabilities(store.capabilities, options);
+      const own = store && (await opened(new LockService({ ...options, store, process })));
+      return options.route ? new LockRouter(options.route, instance, own, modules) : (own ?? neverRouted(instance));
+    },
+  };
+}
+
+/** @throws LockUsageError when an option needs what the store does not have */
+function checkCapabilities({ replicas }: StoreCapabilities, { minReplicas = 0 }: LockModuleOptions): void {
+  if (minReplicas > 0 && !replicas) {
+    throw new LockUsageError(`LockModule options: minReplicas is ${minReplicas}, but this store has no replicas to count.`);
+  }
+}
+
+async function opened(locks: LockService): Promise<LockService> {
+  try {
+    await locks.open();
+    return locks;
+  } catch (error) {
+    await locks.close().catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Without a route there always is a store, unless a test took it away. */
+function neverRouted(instance: string): never {
+  throw new LockUsageError(`LockModule '${instance}' has neither a store nor a route.`);
+}
+
+function interceptorProvider(instance: string): FactoryProvider<LockInterceptor> {
+  return {
+    provide: interceptorToken(instance),
+    inject: [locksToken(instance), MODULE_OPTIONS],
+    useFactory: (locks: Locks, { onLost, describeHolders }: LockModuleOptions) =>
+      new LockInterceptor(locks, onLost, describeHolders),
+  };
+}

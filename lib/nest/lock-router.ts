@@ -1,0 +1,133 @@
+/**
+ * The LockService of a module with `route`: each call goes to the module that keeps its key. It has no locks of its own
+ * but those of the store that its module may have beside the route.
+ */
+import type { ModulesContainer } from '@nestjs/core';
+import { merge, type Observable } from 'rxjs';
+import { LockKeyError, LockUsageError } from '../core/errors.js';
+import type { Lease } from '../core/lease.js';
+import type { LockEvent } from '../core/lock-events.js';
+import type { LockMode } from '../core/lock-mode.js';
+import type { LockOptions, WithLockOptions } from '../core/lock-options.js';
+import type { ListOptions, LockState } from '../core/lock-store.js';
+import { LockService, type LockKey } from '../lock.service.js';
+import { INSTANCE_NAME, locksToken } from './lock-names.js';
+
+/** What a LockService shows to its users. */
+export type Locks = { [Name in keyof LockService]: LockService[Name] };
+
+type Work<T> = (lease: Lease) => Promise<T> | T;
+
+export class LockRouter implements Locks {
+  private known: ReadonlyMap<string, LockService> | undefined;
+
+  constructor(
+    private readonly route: (key: string) => string,
+    private readonly name: string,
+    private readonly own: LockService | null,
+    private readonly modules: ModulesContainer,
+  ) {}
+
+  get events(): Observable<LockEvent> {
+    return merge(...this.all().map(({ events }) => events));
+  }
+
+  /** Modules open and close their own. */
+  async open(): Promise<void> {}
+
+  withLock<T>(key: LockKey, fn: Work<T>): Promise<T>;
+  withLock<T>(key: LockKey, options: WithLockOptions, fn: Work<T>): Promise<T>;
+  async withLock<T>(key: LockKey, second: Work<T> | WithLockOptions, third?: Work<T>): Promise<T> {
+    const locks = this.of(key);
+    if (typeof second === 'function') return locks.withLock(key, second);
+    if (third === undefined) throw new LockUsageError('withLock(key, options?, fn): fn must be a function.');
+    return locks.withLock(key, second, third);
+  }
+
+  async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
+    return this.of(key).acquire(key, options);
+  }
+
+  async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
+    return this.of(key).tryAcquire(key, options);
+  }
+
+  /** Without a key: the one that was entered last, of whatever module. */
+  currentLease(key?: string): Lease | undefined {
+    if (key !== undefined) return this.of(key).currentLease(key);
+    const leases = this.all().flatMap((locks) => locks.currentLease() ?? []);
+    return leases.sort((a, b) => a.heldMs - b.heldMs)[0];
+  }
+
+  assertLocked(key: string, mode?: LockMode): Lease {
+    return this.of(key).assertLocked(key, mode);
+  }
+
+  async isLocked(key: string, mode?: LockMode): Promise<boolean> {
+    return this.of(key).isLocked(key, mode);
+  }
+
+  async inspect(key: string): Promise<LockState> {
+    return this.of(key).inspect(key);
+  }
+
+  async *list(options?: ListOptions): AsyncIterable<LockState> {
+    for (const locks of this.all()) yield* locks.list(options);
+  }
+
+  async forceRelease(key: string, options?: { fence?: number }): Promise<boolean> {
+    return this.of(key).forceRelease(key, options);
+  }
+
+  detached<T>(fn: () => T): T {
+    return this.all().reduce((inner, locks) => () => locks.detached(inner), fn)();
+  }
+
+  prepareShutdown(): void {
+    this.own?.prepareShutdown();
+  }
+
+  async close(): Promise<void> {
+    await this.own?.close();
+  }
+
+  /** @throws LockUsageError when the route names no module, or several for one call */
+  private of(key: LockKey): LockService {
+    const keys = typeof key === 'string' ? [key] : key;
+    const names = new Set(keys.map((one) => this.route(one)));
+    const [name, other] = names;
+    if (name === undefined) throw new LockKeyError('A list of keys must name at least one lock, got [].');
+    if (other !== undefined) {
+      throw new LockUsageError(
+        `Locks ${quoted(keys)}: their route leads to several lock modules (${quoted([name, other])}); the keys of one call must go to one.`,
+      );
+    }
+    const locks = this.instances().get(name);
+    if (locks) return locks;
+    const known = quoted([...this.instances().keys()]) || 'none';
+    throw new LockUsageError(`Lock '${keys[0]}': its route leads to a lock module '${name}' that does not exist. There are: ${known}.`);
+  }
+
+  private all(): readonly LockService[] {
+    return [...this.instances().values()];
+  }
+
+  /** Every lock module of this application that keeps locks itself; looked for when first needed, after the boot. */
+  private instances(): ReadonlyMap<string, LockService> {
+    this.known ??= new Map([...keepers(this.modules), ...(this.own ? [[this.name, this.own] as const] : [])]);
+    return this.known;
+  }
+}
+
+function quoted(names: readonly string[]): string {
+  return names.map((name) => `'${name}'`).join(', ');
+}
+
+function* keepers(modules: ModulesContainer): Generator<readonly [string, LockService]> {
+  for (const { providers } of modules.values()) {
+    const name: unknown = providers.get(INSTANCE_NAME)?.instance;
+    if (typeof name !== 'string') continue;
+    const locks: unknown = providers.get(locksToken(name))?.instance;
+    if (locks instanceof LockService) yield [name, locks];
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * LockModule: what an application imports. Boot checks when it starts, an orderly end when it stops.
+ */
+import {
+  Inject,
+  Logger,
+  Module,
+  type DynamicModule,
+  type OnApplicationShutdown,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import { LockUsageError } from '../core/errors.js';
+import { resolveDefaults } from '../core/lock-options.js';
+import type { LockStore } from '../core/lock-store.js';
+import { LockService } from '../lock.service.js';
+import { visitProviders } from './lock-boot.js';
+import type { LockModuleOptions } from './lock-module-options.js';
+import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
+import { LockRouter } from './lock-router.js';
+import type { LockInterceptor } from './lock.interceptor.js';
+import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } from './lock.module-definition.js';
+
+/**
+ * Locks for the whole application:
+ *
+ *     LockModule.forRoot({ redis: 'redis://localhost:6379' })
+ *     LockModule.forRootAsync({
+ *       inject: [ConfigService],
+ *       useFactory: (config: ConfigService) => ({ redis: config.getOrThrow('REDIS_URL') }),
+ *     })
+ *
+ * The boot fails when Redis cannot be reached within `bootTimeoutMs`, or when options contradict each other.
+ */
+@Module({})
+export class LockModule extends ConfigurableModuleClass implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown {
+  private readonly logger = new Logger(LockModule.name);
+
+  constructor(
+    @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(INSTANCE_NAME) private readonly instance: string,
+  ) {
+    super();
+  }
+
+  static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
+    return super.forRoot(options);
+  }
+
+  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+    return super.forRootAsync(options);
+  }
+
+  onModuleInit(): void {
+    const interceptor = this.single<LockInterceptor>(interceptorToken(this.instance));
+    const options = this.single<LockModuleOptions>(MODULE_OPTIONS);
+    const store = this.single<LockStore | null>(storeToken(this.instance));
+    const overrides = visitProviders(this.modules, {
+      instance: this.instance,
+      interceptor,
+      defaults: resolveDefaults(options),
+      capabilities: store?.capabilities,
+    });
+    if (options.strictOverrides && overrides.length > 0) throw new LockUsageError(overrides.join(' '));
+    for (const override of overrides) this.logger.warn(override);
+  }
+
+  /** Requests still arrive while the application drains, so the store stays open until the last hook. */
+  onModuleDestroy(): void {
+    this.ownLocks()?.prepareShutdown();
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.ownLocks()?.close();
+  }
+
+  /** @throws LockUsageError when the provider is made for each request, and with it everything that is locked */
+  private single<T>(token: symbol): T {
+    try {
+      return this.moduleRef.get<T>(token, { strict: true });
+    } catch (cause) {
+      throw new LockUsageError(
+        `LockModule '${this.instance}' is request-scoped, because something that forRootAsync injects is. Every class ` +
+          `with a locked method would be made anew for each request. Inject only singletons (not REQUEST) there.`,
+        { cause },
+      );
+    }
+  }
+
+  /** What the module made: a double that a test put in its place is not ours to close. */
+  private ownLocks(): LockService | LockRouter | undefined {
+    try {
+      const locks: unknown = this.moduleRef.get(locksToken(this.instance), { strict: true });
+      return locks instanceof LockService || locks instanceof LockRouter ? locks : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}

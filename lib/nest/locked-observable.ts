@@ -1,0 +1,75 @@
+/**
+ * An Observable under a lock: each subscription takes a lease of its own, subscribes to the source inside the hold, and
+ * gives the lease back on completion, error or unsubscription, whichever comes first.
+ */
+import { Observable, takeUntil, type Subscriber } from 'rxjs';
+import type { Lease } from '../core/lease.js';
+import type { WithLockOptions } from '../core/lock-options.js';
+import type { Locker } from './lock.interceptor.js';
+
+export interface ObservableUnderLock {
+  readonly locks: Locker;
+  readonly options: WithLockOptions;
+  /** End with the loss as soon as it is known; otherwise the source goes on. */
+  readonly stopOnLoss: boolean;
+  readonly keyOf: () => string | readonly string[];
+  /** Called inside the hold. */
+  readonly source: () => Observable<unknown>;
+  /** What to subscribe to, outside any lock, when the lock could not be had; throws what the subscriber shall get. */
+  readonly instead: (error: unknown) => Observable<unknown>;
+}
+
+export function lockedObservable(work: ObservableUnderLock): Observable<unknown> {
+  return new Observable<unknown>((subscriber) => {
+    const stopped = new AbortController();
+    // Registered before anything can run: an unsubscription in the same turn must stop the wait as well.
+    subscriber.add(() => stopped.abort());
+    void run(work, subscriber, stopped.signal);
+  });
+}
+
+/** Never rejects: whatever goes wrong is the subscriber's to hear. */
+async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, stopped: AbortSignal): Promise<void> {
+  const { signal } = work.options;
+  const options = { ...work.options, signal: signal ? AbortSignal.any([signal, stopped]) : stopped };
+  let entered = false;
+  try {
+    await work.locks.withLock(work.keyOf(), options, (lease) => {
+      entered = true;
+      return relayed(work, lease, subscriber);
+    });
+    // After the release, so that who sees the end finds the lock free.
+    subscriber.complete();
+  } catch (error) {
+    if (entered) subscriber.error(error);
+    else if (!subscriber.closed) subscribeInstead(work, error, subscriber);
+  }
+}
+
+/** Passes the source on; resolves when it ended or nobody reads it any more, rejects with its error or the loss. */
+function relayed(work: ObservableUnderLock, lease: Lease, subscriber: Subscriber<unknown>): Promise<void> {
+  if (subscriber.closed) return Promise.resolve();
+  return new Promise<void>((resolve, reject) => {
+    // An Observable, and not a subscription kept for later: a source may emit, and its reader leave, while it is being
+    // subscribed to.
+    const over = new Observable<void>((notice) => {
+      subscriber.add(() => notice.next());
+      if (!work.stopOnLoss) return undefined;
+      const lost = (): void => notice.error(lease.signal.reason);
+      lease.signal.addEventListener('abort', lost, { once: true });
+      return () => lease.signal.removeEventListener('abort', lost);
+    });
+    work
+      .source()
+      .pipe(takeUntil(over))
+      .subscribe({ next: (value) => subscriber.next(value), error: reject, complete: resolve });
+  });
+}
+
+function subscribeInstead(work: ObservableUnderLock, error: unknown, subscriber: Subscriber<unknown>): void {
+  try {
+    work.instead(error).subscribe(subscriber);
+  } catch (refused) {
+    subscriber.error(refused);
+  }
+}

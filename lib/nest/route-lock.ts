@@ -1,0 +1,76 @@
+/**
+ * A lock around a route: a Nest interceptor whose key comes from the request.
+ */
+import {
+  Inject,
+  Injectable,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+  type Type,
+} from '@nestjs/common';
+import type { Observable } from 'rxjs';
+import { compileCallKey } from '../core/call-key.js';
+import { parseKeyTemplate } from '../core/key-template.js';
+import { interceptorToken } from './lock-names.js';
+import type { LockInterceptor } from './lock.interceptor.js';
+import { lockedCall, shortLabel, templateText } from './locked-call.js';
+import type { LockedOptions } from './locked-method.js';
+
+/** A template whose placeholders are paths into the request, or a function of the execution context. */
+export type RouteKey = string | ((context: ExecutionContext) => string | readonly string[]);
+
+/** A route always answers with its handler's result, so there is nothing to say about results and busy locks here. */
+export type RouteLockOptions = Omit<LockedOptions, 'returns' | 'onBusy'>;
+
+/** What {@link LockInterceptor.of} answers. */
+export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestInterceptor> {
+  const place = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
+  const keyOf = compileRouteKey(key, place);
+  const call = lockedCall(() => '', { ...options, returns: 'observable' }, place);
+
+  @Injectable()
+  class RouteLock implements NestInterceptor {
+    constructor(@Inject(interceptorToken(call.instance)) readonly interceptor: LockInterceptor) {}
+
+    intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      const route = `${context.getClass().name}.${context.getHandler().name}`;
+      const named = {
+        ...call,
+        place: `${route}: ${place}`,
+        options: { ...call.options, label: shortLabel(route), template: templateText(key) },
+        keyOf: () => keyOf(context),
+      };
+      return this.interceptor.observed(named, [], () => next.handle());
+    }
+  }
+  return RouteLock;
+}
+
+function compileRouteKey(key: RouteKey, place: string): (context: ExecutionContext) => string | readonly string[] {
+  if (typeof key === 'string') {
+    const template = parseKeyTemplate(key, place, 'request');
+    return (context) => template.render(requestOf(context));
+  }
+  const made = compileCallKey(key, place);
+  return (context) => made([context]);
+}
+
+/**
+ * What placeholders of a route look into: the HTTP request, for GraphQL the same request and `args`, for a WebSocket
+ * message `client` and `data`, for a message of a microservice `context` and `data`.
+ */
+function requestOf(context: ExecutionContext): object {
+  switch (context.getType<string>()) {
+    case 'http':
+      return context.switchToHttp().getRequest<object>();
+    case 'graphql': {
+      const [, args, shared] = context.getArgs<[unknown, unknown, { readonly req?: object } | undefined]>();
+      return Object.create(shared?.req ?? {}, { args: { value: args } });
+    }
+    case 'ws':
+      return { client: context.switchToWs().getClient(), data: context.switchToWs().getData() };
+    default:
+      return { context: context.switchToRpc().getContext(), data: context.switchToRpc().getData() };
+  }
+}

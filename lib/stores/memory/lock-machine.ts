@@ -1,0 +1,218 @@
+/**
+ * The lock algorithm as a small state machine: state, a command and the time in; a reply and wakes out. It reads no
+ * clock and waits for nothing. The embedded store runs on it, and the Lua scripts are compared with it command by
+ * command (test/model), so read it as their specification.
+ *
+ * Every command but renew and inspect settles the lock: it drops what has ended and lets in whose turn it is. A queue behind
+ * a holder that crashed is therefore served by whatever command comes by.
+ *
+ *     acquire ──▶ granted ───────────────┐            release   takes an id away, holding or waiting
+ *        │                               ▼            renew     never creates, never revives, never shortens
+ *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
+ */
+import type { AcquireRequest, HolderRef, LockState, RenewRequest } from '../../core/lock-store.js';
+import {
+  describe,
+  holderOf,
+  holderOwnedBy,
+  firstInLine,
+  isContended,
+  lastEnd,
+  leave,
+  mayJoin,
+  newRecord,
+  prune,
+  waiterOf,
+  whoseTurn,
+  type Holder,
+  type LockRecord,
+  type Waiter,
+} from './lock-record.js';
+import {
+  FIRST_LEASE_MS,
+  WAITER_LEASE_MS,
+  type AcquireReply,
+  type Granted,
+  type HeartbeatReply,
+  type Instant,
+  type MachineGrant,
+  type MachineWake,
+  type RenewReply,
+  type Waiting,
+} from './machine-reply.js';
+
+export class LockMachine {
+  /** One entry for each lock that is taken; it goes with its last holder. */
+  private readonly locks = new Map<string, LockRecord>();
+  /** One for all keys: Redis keeps one for each slot group, which only a Cluster needs. */
+  private lastFence = 0;
+
+  constructor(private readonly wake: (wake: MachineWake) => void) {}
+
+  acquire(request: AcquireRequest, at: Instant): AcquireReply {
+    if (at.ms > request.notAfter) return { kind: 'late' };
+    if (request.replaces !== undefined) this.release({ key: request.key, id: request.replaces }, at);
+    const lock = this.settle(request.key, at);
+    if (lock === undefined) return this.grantNow(request, this.open(request), at);
+    const held = holderOf(lock, request.id);
+    if (held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
+    const place = waiterOf(lock, request.id);
+    if (place !== undefined) return keepPlace(lock, place, at);
+    const kin = holderOwnedBy(lock, request.owner);
+    if (kin !== undefined) {
+      return lock.mode === 'read' && request.mode === 'write' ? { kind: 'upgrade' } : this.grantNow(request, lock, at, kin.fence);
+    }
+    if (mayJoin(lock, request.mode)) return this.grantNow(request, lock, at);
+    return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy' };
+  }
+
+  /** Looks at nothing but the holder itself, as a renewal in Redis touches one key only. */
+  renew(request: RenewRequest, at: Instant): RenewReply {
+    const lock = this.locks.get(request.key);
+    const holder = lock && holderOf(lock, request.id);
+    if (lock === undefined || holder === undefined || holder.end < at.ms) return { kind: 'lost' };
+    // Never earlier than before: the answer that told the old end may be trusted until then.
+    holder.end = Math.max(holder.end, at.ms + request.leaseMs);
+    return { kind: 'renewed', end: holder.end, contended: isContended(lock) };
+  }
+
+  /** Keeps a place in the queue, or tells the grant that its wake may have failed to tell. */
+  heartbeat(ref: HolderRef, at: Instant): HeartbeatReply {
+    const lock = this.settle(ref.key, at);
+    const held = lock && holderOf(lock, ref.id);
+    if (lock !== undefined && held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
+    const place = lock && waiterOf(lock, ref.id);
+    return lock === undefined || place === undefined ? { kind: 'gone' } : keepPlace(lock, place, at);
+  }
+
+  /** Release and cancel are one act: a cancel that races its grant finds the id on either side. */
+  release(ref: HolderRef, at: Instant): 'released' | 'lost' {
+    const lock = this.locks.get(ref.key);
+    if (lock === undefined) return 'lost';
+    prune(lock, at.ms);
+    const there = leave(lock, ref.id, at.ms);
+    this.settle(ref.key, at);
+    return there ? 'released' : 'lost';
+  }
+
+  downgrade(ref: HolderRef, at: Instant): 'downgraded' | 'lost' {
+    const lock = this.settle(ref.key, at);
+    if (lock === undefined || holderOf(lock, ref.id) === undefined) return 'lost';
+    // Beside others of the same owner, who still write, the hold stays stronger than it needs to be.
+    if (lock.mode === 'write' && lock.holders.size === 1) {
+      lock.mode = 'read';
+      this.push(lock, [...lock.waiting.read.values()], at);
+    }
+    return 'downgraded';
+  }
+
+  /** Takes the lock from the holders that were granted this fence, or from all, and tells them. */
+  forceRelease(key: string, fence: number | undefined, at: Instant): boolean {
+    const lock = this.settle(key, at);
+    if (lock === undefined) return false;
+    let found = false;
+    for (const holder of lock.holders.values()) {
+      if (fence !== undefined && (fence < holder.fence || fence >= holder.fence + holder.fences)) continue;
+      found = true;
+      lock.holders.delete(holder.id);
+      if (!holder.released) this.wake({ kind: 'lost', id: holder.id });
+    }
+    this.settle(key, at);
+    return found;
+  }
+
+  /** Changes nothing: who looks at a lock is no reason for a grant. */
+  inspect(key: string, at: Instant): LockState {
+    const lock = this.locks.get(key);
+    return lock === undefined ? { key, mode: null, holders: [], waiters: [] } : describe(key, lock, at.ms);
+  }
+
+  /** The keys of all locks that are taken, or were when they were last looked at. */
+  keys(): IterableIterator<string> {
+    return this.locks.keys();
+  }
+
+  /** How many records there are. */
+  get size(): number {
+    return this.locks.size;
+  }
+
+  /** Settles the locks whose last lease has ended, and tells when the next one of the others should. */
+  collect(at: Instant): number {
+    let next = Infinity;
+    for (const [key, lock] of this.locks) {
+      const left = lastEnd(lock) < at.ms ? this.settle(key, at) : lock;
+      if (left !== undefined) next = Math.min(next, lastEnd(left));
+    }
+    return next;
+  }
+
+  private settle(key: string, at: Instant): LockRecord | undefined {
+    const lock = this.locks.get(key);
+    if (lock === undefined) return undefined;
+    prune(lock, at.ms);
+    this.push(lock, whoseTurn(lock), at);
+    if (lock.holders.size > 0) return lock;
+    this.locks.delete(key);
+    return undefined;
+  }
+
+  private open({ key, mode }: AcquireRequest): LockRecord {
+    const lock = newRecord(mode);
+    this.locks.set(key, lock);
+    return lock;
+  }
+
+  private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, sharedFence?: number): Granted {
+    const holder = this.enter(lock, request, request.leaseMs, at, sharedFence);
+    return { kind: 'granted', grant: grantOf(lock, holder) };
+  }
+
+  /** Lets waiters in; their processes hear of it by a wake, so the lease is short until they answer with a renewal. */
+  private push(lock: LockRecord, waiters: readonly Waiter[], at: Instant): void {
+    const entered = waiters.map((waiter) => {
+      lock.waiting[waiter.mode].delete(waiter.id);
+      lock.mode = waiter.mode;
+      return this.enter(lock, waiter, Math.min(waiter.leaseMs, FIRST_LEASE_MS), at);
+    });
+    // Told after all have entered: `contended` is about those who were left outside.
+    for (const holder of entered) this.wake({ kind: 'granted', id: holder.id, grant: grantOf(lock, holder) });
+  }
+
+  private enter(lock: LockRecord, who: AcquireRequest | Waiter, leaseMs: number, at: Instant, sharedFence?: number): Holder {
+    const { id, minHoldMs, owner, label } = who;
+    const minEnd = at.ms + minHoldMs;
+    const fences = sharedFence === undefined ? who.fences : 1;
+    const fence = sharedFence ?? this.reserveFences(fences, at);
+    const holder = { id, fence, fences, end: Math.max(at.ms + leaseMs, minEnd), minEnd, released: false, owner, label };
+    lock.holders.set(id, holder);
+    return holder;
+  }
+
+  private reserveFences(count: number, at: Instant): number {
+    const first = Math.max(this.lastFence + 1, at.us);
+    this.lastFence = first + count - 1;
+    return first;
+  }
+
+  private enqueue(request: AcquireRequest, lock: LockRecord, at: Instant): Waiting {
+    const { id, mode, leaseMs, minHoldMs, fences, owner, label } = request;
+    const wasContended = isContended(lock);
+    const place = { id, mode, end: 0, leaseMs, minHoldMs, fences, owner, label };
+    lock.waiting[mode].set(id, place);
+    if (!wasContended) {
+      for (const holder of lock.holders.values()) if (!holder.released) this.wake({ kind: 'contended', id: holder.id });
+    }
+    return keepPlace(lock, place, at);
+  }
+}
+
+function grantOf(lock: LockRecord, holder: Holder): MachineGrant {
+  return { fence: holder.fence, fences: holder.fences, mode: lock.mode, end: holder.end, contended: isContended(lock) };
+}
+
+/** Only the first in line is told when to ask: one question for each lease that ends, however many wait. */
+function keepPlace(lock: LockRecord, place: Waiter, at: Instant): Waiting {
+  place.end = at.ms + WAITER_LEASE_MS;
+  return firstInLine(lock) === place ? { kind: 'waiting', askAgainInMs: lastEnd(lock) - at.ms + 1 } : { kind: 'waiting' };
+}

@@ -1,0 +1,48 @@
+/**
+ * What the lock machine says: its replies, its wakes, and the instants they speak of. They mirror the port's outcomes,
+ * but end times are those of the machine; the store turns them into trust.
+ */
+import type { LockMode } from '../../core/lock-mode.js';
+
+/** A waiter that is silent for longer than this loses its place. */
+export const WAITER_LEASE_MS = 2_500;
+/** The most that a grant made to a waiter lasts until its first renewal: a waiter that died costs the next no more. */
+export const FIRST_LEASE_MS = 1_500;
+
+/** The machine's time: `ms` for leases, and the wall clock's `us` from which fences grow, so that they outlive a restart. */
+export interface Instant {
+  readonly ms: number;
+  readonly us: number;
+}
+
+/** A grant on the machine's time. */
+export interface MachineGrant {
+  readonly fence: number;
+  readonly fences: number;
+  readonly mode: LockMode;
+  /** Last instant of the lease. */
+  readonly end: number;
+  readonly contended: boolean;
+}
+
+export type Granted = { readonly kind: 'granted'; readonly grant: MachineGrant };
+export type Waiting = { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined };
+
+export type AcquireReply =
+  | Granted
+  | Waiting
+  | { readonly kind: 'busy' }
+  | { readonly kind: 'upgrade' }
+  /** After `notAfter`: nothing was done. */
+  | { readonly kind: 'late' };
+
+export type HeartbeatReply = Granted | Waiting | { readonly kind: 'gone' };
+
+export type RenewReply =
+  | { readonly kind: 'renewed'; readonly end: number; readonly contended: boolean }
+  | { readonly kind: 'lost' };
+
+export type MachineWake =
+  | { readonly kind: 'granted'; readonly id: string; readonly grant: MachineGrant }
+  | { readonly kind: 'contended'; readonly id: string }
+  | { readonly kind: 'lost'; readonly id: string };

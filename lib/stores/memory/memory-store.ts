@@ -1,0 +1,165 @@
+/**
+ * The port inside one process: the lock machine on the process's own clock. Store and holders share that clock, so a
+ * lease is trusted to its last instant, and an outcome is never unknown. For tests, for development, and for an
+ * application that runs once.
+ */
+import type { Clock, Timer } from '../../core/clock.js';
+import { LockStoreError } from '../../core/errors.js';
+import type {
+  AcquireOutcome,
+  AcquireRequest,
+  Grant,
+  HeartbeatOutcome,
+  HolderRef,
+  ListOptions,
+  LockState,
+  LockStore,
+  RenewOutcome,
+  RenewRequest,
+  StoreCapabilities,
+  Wake,
+} from '../../core/lock-store.js';
+import { LockMachine } from './lock-machine.js';
+import type { Instant, MachineGrant, MachineWake } from './machine-reply.js';
+
+/** No jitter: all who would ask at once are in this process, and its local queue lets one of them ask. */
+const RETRY_MS = 25;
+/** Locks that ended without a release are looked for no more often than this. */
+const COLLECT_EVERY_MS = 1_000;
+
+export interface MemoryStoreOptions {
+  readonly clock: Clock;
+  readonly maxLeaseMs: number;
+}
+
+export class MemoryStore implements LockStore {
+  readonly capabilities: StoreCapabilities;
+  private readonly clock: Clock;
+  private readonly machine = new LockMachine((wake) => this.deliver(wake));
+  private listener: ((wake: Wake) => void) | undefined;
+  /** Set while any lock is taken, so that one whose holder never releases does not stay in memory. */
+  private collector: Timer | undefined;
+  private closed = false;
+
+  constructor({ clock, maxLeaseMs }: MemoryStoreOptions) {
+    this.clock = clock;
+    this.capabilities = { queue: true, replicas: false, maxLeaseMs };
+  }
+
+  /** How many locks are taken, or were and have not been looked at since. */
+  get size(): number {
+    return this.machine.size;
+  }
+
+  async open(): Promise<void> {}
+
+  onWake(listener: (wake: Wake) => void): void {
+    this.listener = listener;
+  }
+
+  async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    this.assertCanServe(request);
+    const reply = this.machine.acquire(request, this.instant());
+    this.watchForEnds();
+    switch (reply.kind) {
+      case 'granted':
+        return { kind: 'granted', grant: trusted(reply.grant) };
+      case 'busy':
+        return { kind: 'busy', retryInMs: RETRY_MS };
+      case 'late':
+        throw new LockStoreError(`Lock '${request.key}': the request was looked at only after its time was over.`, { key: request.key });
+      default:
+        return reply;
+    }
+  }
+
+  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const at = this.instant();
+    return requests.map((request) => {
+      const reply = this.machine.renew(request, at);
+      return reply.kind === 'lost' ? reply : { kind: 'renewed', trustedUntil: reply.end, contended: reply.contended };
+    });
+  }
+
+  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    const at = this.instant();
+    const outcomes = waiters.map((waiter): HeartbeatOutcome => {
+      const reply = this.machine.heartbeat(waiter, at);
+      return reply.kind === 'granted' ? { kind: 'granted', grant: trusted(reply.grant) } : reply;
+    });
+    this.watchForEnds();
+    return outcomes;
+  }
+
+  async release(holder: HolderRef): Promise<'released' | 'lost'> {
+    const outcome = this.machine.release(holder, this.instant());
+    this.watchForEnds();
+    return outcome;
+  }
+
+  async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
+    return this.machine.downgrade(holder, this.instant());
+  }
+
+  async inspect(key: string): Promise<LockState> {
+    return this.machine.inspect(key, this.instant());
+  }
+
+  async *list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
+    // A copy of the keys: whoever reads slowly would otherwise meet every lock that is taken meanwhile.
+    for (const key of [...this.machine.keys()]) {
+      if (!key.startsWith(startsWith)) continue;
+      const state = this.machine.inspect(key, this.instant());
+      if (state.mode !== null) yield state;
+    }
+  }
+
+  async forceRelease(key: string, fence?: number): Promise<boolean> {
+    const found = this.machine.forceRelease(key, fence, this.instant());
+    this.watchForEnds();
+    return found;
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    this.listener = undefined;
+    this.stopCollecting();
+  }
+
+  private assertCanServe({ key, minReplicas }: AcquireRequest): void {
+    if (this.closed) throw new LockStoreError(`Lock '${key}': the embedded store is closed.`, { key, retryable: false });
+    if (minReplicas === 0) return;
+    throw new LockStoreError(`Lock '${key}': minReplicas is ${minReplicas}, but the embedded store has no replicas.`, { key, retryable: false });
+  }
+
+  private instant(): Instant {
+    return { ms: this.clock.now(), us: Math.floor(this.clock.wallNow() * 1_000) };
+  }
+
+  /** In a later microtask: a listener that asks the store again must not find it in the middle of a command. */
+  private deliver(wake: MachineWake): void {
+    const told: Wake = wake.kind === 'granted' ? { ...wake, grant: trusted(wake.grant) } : wake;
+    void Promise.resolve().then(() => this.listener?.(told));
+  }
+
+  private watchForEnds(): void {
+    if (this.machine.size === 0) this.stopCollecting();
+    else if (!this.closed) this.collector ??= this.clock.setTimer(() => this.collect(), COLLECT_EVERY_MS);
+  }
+
+  private collect(): void {
+    const at = this.instant();
+    const nextEnd = this.machine.collect(at);
+    this.collector = undefined;
+    if (nextEnd < Infinity) this.collector = this.clock.setTimer(() => this.collect(), Math.max(COLLECT_EVERY_MS, nextEnd - at.ms + 1));
+  }
+
+  private stopCollecting(): void {
+    if (this.collector !== undefined) this.clock.clearTimer(this.collector);
+    this.collector = undefined;
+  }
+}
+
+function trusted({ fence, fences, mode, end, contended }: MachineGrant): Grant {
+  return { fence, fences, mode, trustedUntil: end, contended };
+}

@@ -1,0 +1,166 @@
+/**
+ * Asking for a lock: the request as a script call, and its reply as a grant that may be trusted, a place, or a refusal.
+ *
+ *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
+ *      │         └──(fence not above what we know: the server lost its memory)──▶ given back, asked for once more
+ *      ├────▶ waiting ──(the grant's message was faster)──▶ granted
+ *      └────▶ busy | upgrade
+ */
+import type { Clock } from '../../core/clock.js';
+import { LockStoreError } from '../../core/errors.js';
+import type { AcquireOutcome, AcquireRequest, Grant, HolderRef } from '../../core/lock-store.js';
+import type { BundledCalls } from './bundled-calls.js';
+import { grantAt, numbersOf, toField, type ServerGrant } from './lock-reply.js';
+import { acquire } from './lua.generated.js';
+import type { Place, Places } from './places.js';
+import type { RedisKeys } from './redis-keys.js';
+import type { Renewals } from './renewals.js';
+import type { Decode, ScriptArgument, ScriptReply } from './script-runner.js';
+import type { Exchange, Trust } from './trust.js';
+
+/** Those who were refused a place ask again after about this long, or when the present lease ends. */
+const RETRY_MS = 50;
+
+export interface AcquiringParts {
+  readonly bundled: BundledCalls;
+  readonly keys: RedisKeys;
+  readonly places: Places;
+  readonly trust: Trust;
+  readonly renewals: Renewals;
+  readonly clock: Clock;
+  readonly node: string;
+  readonly maxLeaseMs: number;
+  /** What may share a command, by slot group. */
+  sourceOf(group: number): number;
+  release(holder: HolderRef): Promise<unknown>;
+}
+
+export class Acquiring {
+  constructor(private readonly parts: AcquiringParts) {}
+
+  /** Rejects with LockStoreError when the outcome is not known. */
+  acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    const { keys, places, trust } = this.parts;
+    const group = keys.groupOf(request.key);
+    // A place that was asked for before may have been granted since, by whoever: that grant is held against its floor.
+    const floor = places.get(request.id)?.floor ?? 0;
+    return this.ask(request, group, floor, request.queue ? places.expect(request, group, trust.floors.of(group)) : undefined);
+  }
+
+  private ask(request: AcquireRequest, group: number, floor: number, place?: Place): Promise<AcquireOutcome> {
+    const { bundled, keys, places, sourceOf } = this.parts;
+    const { key } = request;
+    const call = { script: acquire, key, keys: keys.all(group, key), args: this.argsOf(request, group) };
+    const decode: Decode<ScriptReply, AcquireOutcome> = (reply, sentAt, receivedAt) => {
+      const outcome = this.outcomeOf(request, group, floor, reply, sentAt, receivedAt);
+      if (place === undefined) return outcome;
+      return outcome instanceof Promise ? outcome.then((later) => this.answered(place, later)) : this.answered(place, outcome);
+    };
+    return bundled.run(call, sourceOf(group), decode, place && (() => places.forget(place)));
+  }
+
+  private argsOf(request: AcquireRequest, group: number): ScriptArgument[] {
+    const { trust, clock, maxLeaseMs } = this.parts;
+    const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, replaces, notAfter } = request;
+    return [
+      id,
+      mode === 'write' ? 'w' : 'r',
+      Math.floor(leaseMs),
+      fences,
+      trust.floors.of(group),
+      trust.limit(group, notAfter, clock.now()),
+      queue ? 1 : 0,
+      toField(label),
+      toField(owner),
+      Math.floor(minHoldMs),
+      replaces ?? '-',
+      maxLeaseMs,
+    ];
+  }
+
+  /** The commonest answer is as short as can be: a fence, which is the server's time as well. */
+  private grantedAsAsked(
+    request: AcquireRequest,
+    group: number,
+    fence: number,
+    sentAt: number,
+    receivedAt: number,
+  ): AcquireOutcome | Promise<AcquireOutcome> {
+    const serverNow = Math.floor(fence / 1000);
+    const exchange: Exchange = { sentAt, receivedAt, serverNow };
+    this.parts.trust.observe(group, exchange);
+    const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
+    return this.granted(request, this.parts.trust.answered(group, grant, exchange));
+  }
+
+  private outcomeOf(
+    request: AcquireRequest,
+    group: number,
+    floor: number,
+    reply: ScriptReply,
+    sentAt: number,
+    receivedAt: number,
+  ): AcquireOutcome | Promise<AcquireOutcome> {
+    if (typeof reply === 'string') return this.grantedAsAsked(request, group, Number(reply), sentAt, receivedAt);
+    const numbers = numbersOf(reply);
+    const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
+    this.parts.trust.observe(group, exchange);
+    const [code, , third = 0] = numbers;
+    switch (code) {
+      case 1: {
+        const grant = grantAt(numbers, 2);
+        if (grant.fence <= floor) return this.askAnew(request, group);
+        return this.granted(request, this.parts.trust.answered(group, grant, exchange));
+      }
+      case 2:
+        return { kind: 'waiting', askAgainInMs: third < 0 ? undefined : third };
+      case 3:
+        return { kind: 'busy', retryInMs: Math.min(third, RETRY_MS * (0.5 + Math.random())) };
+      case 4:
+        return { kind: 'upgrade' };
+      default:
+        throw this.lateError(request.key);
+    }
+  }
+
+  private granted(request: AcquireRequest, grant: Grant): AcquireOutcome | Promise<AcquireOutcome> {
+    return request.minReplicas > 0 ? this.confirmed(request, grant) : { kind: 'granted', grant };
+  }
+
+  /** A grant that counts only when replicas have it: a renewal writes it once more and waits for them. */
+  private async confirmed(request: AcquireRequest, grant: Grant): Promise<AcquireOutcome> {
+    const [renewed] = await this.parts.renewals.renew([request]);
+    if (renewed?.kind === 'renewed') {
+      const { trustedUntil, contended } = renewed;
+      return { kind: 'granted', grant: { ...grant, trustedUntil, contended } };
+    }
+    await this.parts.release(request).catch(() => undefined); // whoever is told of the failure releases it again
+    if (renewed?.kind === 'unknown') throw renewed.cause;
+    const message = `Lock '${request.key}': the grant was gone before ${request.minReplicas} replicas had acknowledged it. It is safe to try again.`;
+    throw new LockStoreError(message, { key: request.key });
+  }
+
+  /** A server that lost its memory granted a fence that has been used: give it back, and ask with the floor told. */
+  private async askAnew(request: AcquireRequest, group: number): Promise<AcquireOutcome> {
+    await this.parts.release(request);
+    return this.ask(request, group, 0);
+  }
+
+  /** The grant's message may have overtaken the answer that gave the place. */
+  private answered(place: Place, outcome: AcquireOutcome): AcquireOutcome | Promise<AcquireOutcome> {
+    const { places, trust, clock } = this.parts;
+    place.answered = true;
+    if (outcome.kind !== 'waiting') places.forget(place);
+    if (outcome.kind !== 'waiting' || place.early === undefined || !places.has(place)) return outcome;
+    const grant = trust.pushed(place, place.early, clock.now());
+    if (grant === undefined) return this.acquire(place.request);
+    places.forget(place);
+    return { kind: 'granted', grant };
+  }
+
+  private lateError(key: string): LockStoreError {
+    const { node } = this.parts;
+    const message = `Lock '${key}': the request reached ${node} only after its time was over; nothing was done. It is safe to try again.`;
+    return new LockStoreError(message, { key, nodes: [{ node, reason: 'late' }] });
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * Heartbeats of waiters: they keep places in queues and fetch the grants whose messages were lost, in as few commands as
+ * the topology allows.
+ */
+import type { HeartbeatOutcome, HolderRef } from '../../core/lock-store.js';
+import { batchesOf } from './batches.js';
+import { grantAt, numbersOf } from './lock-reply.js';
+import { heartbeat } from './lua.generated.js';
+import type { Places } from './places.js';
+import type { RedisKeys } from './redis-keys.js';
+import type { ScriptRunner } from './script-runner.js';
+import { storeFailure } from './store-failure.js';
+import type { Exchange, Trust } from './trust.js';
+
+/** A place costs the server about 5 µs. */
+const BATCH = 100;
+/** Numbers in a reply for each waiter. */
+const STRIDE = 6;
+
+export interface HeartbeatsParts {
+  readonly runner: ScriptRunner;
+  readonly keys: RedisKeys;
+  readonly places: Places;
+  readonly trust: Trust;
+  readonly node: string;
+  readonly maxLeaseMs: number;
+  /** What may share a command. */
+  sourceOf(group: number): number;
+  /** Told of a grant whose message has not come. */
+  missed(id: string): void;
+}
+
+export class Heartbeats {
+  constructor(private readonly parts: HeartbeatsParts) {}
+
+  /** Answers in the order of the waiters; never rejects. */
+  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    const { keys, sourceOf } = this.parts;
+    const outcomes: HeartbeatOutcome[] = new Array(waiters.length);
+    const batches = batchesOf(waiters, ({ key }) => sourceOf(keys.groupOf(key)), BATCH);
+    await Promise.all(batches.map((batch) => this.one(waiters, batch, outcomes)));
+    return outcomes;
+  }
+
+  private async one(all: readonly HolderRef[], batch: readonly number[], outcomes: HeartbeatOutcome[]): Promise<void> {
+    const { runner, keys, trust, node, maxLeaseMs } = this.parts;
+    const waiters = batch.map((position) => ({ ...(all[position] as HolderRef), group: keys.groupOf((all[position] as HolderRef).key) }));
+    const key = waiters.length === 1 ? waiters[0]?.key : undefined;
+    const call = {
+      script: heartbeat,
+      key,
+      keys: waiters.flatMap((waiter) => keys.all(waiter.group, waiter.key)),
+      args: waiters.flatMap(({ id, group }) => [id, trust.floors.of(group), maxLeaseMs]),
+    };
+    try {
+      await runner.run(call, (reply, sentAt, receivedAt) => {
+        const numbers = numbersOf(reply);
+        const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[0] ?? 0 };
+        trust.observe(waiters[0]?.group ?? 0, exchange);
+        waiters.forEach(({ id, group }, n) => {
+          outcomes[batch[n] as number] = this.outcomeOf(id, group, numbers, 1 + STRIDE * n, exchange);
+        });
+      });
+    } catch (error) {
+      const cause = storeFailure(error, { what: 'heartbeat', key, node });
+      for (const position of batch) outcomes[position] = { kind: 'unknown', cause };
+    }
+  }
+
+  private outcomeOf(id: string, group: number, reply: readonly number[], at: number, exchange: Exchange): HeartbeatOutcome {
+    const { places, trust, missed } = this.parts;
+    const [code, askAgainInMs = -1] = reply.slice(at, at + 2);
+    if (code === 2) return { kind: 'waiting', askAgainInMs: askAgainInMs < 0 ? undefined : askAgainInMs };
+    const place = places.get(id);
+    if (code !== 1) {
+      places.release(id);
+      return { kind: 'gone' };
+    }
+    if (place !== undefined) missed(id);
+    const grant = grantAt(reply, at + 1);
+    // What a grant needs beyond this answer, an acquire of the same id does: acknowledgements, or a better fence.
+    if (place !== undefined && (place.request.minReplicas > 0 || grant.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
+    places.release(id);
+    return { kind: 'granted', grant: trust.answered(group, grant, exchange) };
+  }
+}

@@ -1,0 +1,32 @@
+/**
+ * Walks over all locks of a prefix without blocking a server or filling our memory: SCAN page by page on every master,
+ * and one small question for each lock found. A lock that is taken or freed meanwhile may be missed or told once more,
+ * as SCAN does; one that stands for the whole walk is told.
+ */
+import type { LockState } from '../../core/lock-store.js';
+import { isProbe } from './boot-probe.js';
+import type { RedisConnections } from './redis-connection.js';
+import type { RedisKeys } from './redis-keys.js';
+import type { ScriptRunner } from './script-runner.js';
+
+const PAGE = 500;
+
+export async function* listLocks(
+  runner: ScriptRunner,
+  connections: RedisConnections,
+  keys: RedisKeys,
+  startsWith: string,
+  inspect: (key: string) => Promise<LockState>,
+): AsyncGenerator<LockState, void, undefined> {
+  const pattern = keys.lockPattern(startsWith);
+  for (const node of connections.masters()) {
+    let cursor = '0';
+    do {
+      const [next, page] = await runner.command('list', () => node.scan(cursor, 'MATCH', pattern, 'COUNT', PAGE));
+      cursor = next;
+      const found = [...new Set(page)].map((lockKey) => keys.keyOf(lockKey)).filter((key) => !isProbe(key));
+      const states = await Promise.all(found.map(inspect));
+      for (const state of states) if (state.mode !== null || state.waiters.length > 0) yield state;
+    } while (cursor !== '0');
+  }
+}

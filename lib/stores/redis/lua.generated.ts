@@ -1,0 +1,1899 @@
+// Made by scripts/build-lua.mjs from lua/*.lua; never edited.
+
+/** A script as it is sent, and what its header calls its keys and arguments. A name with dots stands for a repeated group. */
+export interface LuaScript {
+  readonly name: string;
+  readonly sha1: string;
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  readonly source: string;
+}
+
+export const acquire = {
+  name: 'acquire',
+  sha1: 'f89f96724b16622b486f5394c5b08147b7cdf82a',
+  keys: ['...keys'],
+  args: ['...requests'],
+  source: `local keys, requests = KEYS, ARGV
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local WAITER_LEASE_MS = 2500
+local FIRST_LEASE_MS = 1500
+local LOCK_GRACE_MS = 1000
+local QUEUE_GRACE_MS = 500
+local FIELDS = 12
+local count = #requests / FIELDS
+local replies, uncommon = {}, {}
+for n = 1, count do
+  local at = (n - 1) * FIELDS
+  local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
+  local leaseMs, notAfter, replaces = requests[at + 3], requests[at + 6], requests[at + 11]
+  if notAfter ~= '0' and now > tonumber(notAfter) then
+    replies[n] = { 5, now }
+  else
+    local text = redis.call('GET', lockKey)
+    if text and replaces ~= '-' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
+      redis.call('DEL', lockKey)
+      text = false
+    end
+    local fence = time[1] .. string.sub('00000' .. time[2], -6)
+    local plain = not text and requests[at + 4] == '1' and requests[at + 10] == '0' and fence > requests[at + 5]
+    if plain and (redis.call('GET', fenceKey) or '') < fence then
+      redis.call('SET', fenceKey, fence)
+      local ending = string.format('%.0f', now + leaseMs)
+      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. fence .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
+      redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
+      replies[n] = fence
+    else
+      uncommon[#uncommon + 1] = n
+    end
+  end
+end
+if #uncommon == 0 then return count == 1 and replies[1] or replies end
+local function nextFence(fenceKey, nowUs, floor, count)
+  local last = redis.call('GET', fenceKey)
+  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  return fence
+end
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local function openQueue(lock, id)
+  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
+  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
+  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
+  lock.queued = (found[1] or found[3]) and true or false
+  return lock.queue, found[5]
+end
+local function moveEnds(lock, mode, head, tail)
+  local queue = lock.queue
+  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
+  lock.queued = (queue.head.r or queue.head.w) and true or false
+end
+local function takeHead(lock, mode, id, after)
+  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
+  lock.deleted = true
+  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
+end
+local function takeOut(lock, id)
+  if not lock.queued then return false end
+  local key, queue = lock.queueKey, openQueue(lock)
+  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
+  local record, after, before = found[1], found[2], found[3]
+  if not record then return false end
+  local mode = string.sub(record, 15, 15)
+  if not before then
+    takeHead(lock, mode, id, after)
+    return true
+  end
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
+  lock.deleted = true
+  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
+  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
+  return true
+end
+local function isAlive(lock, record)
+  local ending = record and tonumber(string.sub(record, 1, 13))
+  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
+end
+local function firstWaiter(lock, mode)
+  local queue = openQueue(lock)
+  while queue.head[mode] do
+    local id = queue.head[mode]
+    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
+    local record, after = found[1], found[2]
+    if isAlive(lock, record) then return id, record, after end
+    takeHead(lock, mode, id, record and after)
+  end
+end
+local function joinQueue(lock, who, mode, leaseMs)
+  local id = who.id
+  if not lock.queued then
+    redis.call('DEL', lock.queueKey)
+    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
+    for _, holder in ipairs(lock.holders) do
+      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
+    end
+  end
+  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local queue = openQueue(lock)
+  local sets, last = queue.sets, queue.tail[mode]
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
+  if last then
+    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
+  else
+    queue.head[mode] = id
+  end
+  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
+end
+local function keepPlace(lock, id)
+  local queue, record = openQueue(lock, id)
+  if not record then return false end
+  if not isAlive(lock, record) then
+    takeOut(lock, id)
+    return false
+  end
+  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
+  local sets = queue.sets
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  queue.heard = true
+  return true
+end
+local function askAgainIn(lock, id)
+  local head = openQueue(lock).head
+  local first
+  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
+  return first == id and lastEnd(lock) - lock.now + 1 or -1
+end
+local function leave(lock, id)
+  local holder, position = holderOf(lock, id)
+  if not holder then return takeOut(lock, id) end
+  lock.frees = true
+  if holder.minEnd > lock.now then
+    holder.id, holder.ending = '~' .. id, holder.minEnd
+  else
+    table.remove(lock.holders, position)
+  end
+  return true
+end
+local function grantTo(lock, id, record, after)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  takeHead(lock, mode, id, after)
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  lock.mode = mode
+  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, mode }
+end
+local function admitReaders(lock)
+  local id, record, after = firstWaiter(lock, 'r')
+  while id do
+    grantTo(lock, id, record, after)
+    id, record, after = firstWaiter(lock, 'r')
+  end
+end
+local function admitWriter(lock)
+  local id, record, after = firstWaiter(lock, 'w')
+  if id then grantTo(lock, id, record, after) end
+end
+local function settle(lock)
+  if not lock.queued then return end
+  if #lock.holders > 0 then
+    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
+  elseif lock.mode == 'w' then
+    admitReaders(lock)
+    if #lock.holders == 0 then admitWriter(lock) end
+  else
+    admitWriter(lock)
+    if #lock.holders == 0 then admitReaders(lock) end
+  end
+end
+local function writeQueue(lock)
+  local queue = lock.queue
+  if not queue then return end
+  if not lock.queued then
+    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
+    return
+  end
+  local sets = queue.sets
+  for mode in pairs(queue.moved) do
+    if queue.head[mode] then
+      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
+      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
+    else
+      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+    end
+  end
+  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
+  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+end
+local function writeLock(lock)
+  if #lock.holders == 0 then
+    redis.call('DEL', lock.lockKey)
+    return
+  end
+  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
+  if text ~= lock.text then
+    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
+    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
+  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
+    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  end
+end
+local function tell(lock)
+  if #lock.told == 0 then return end
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  local channel = '{' .. prefix .. '}:c:'
+  local contended = lock.queued and 1 or 0
+  for _, news in ipairs(lock.told) do
+    local id, text, mode = news[1], news[2], news[3]
+    if type(text) == 'table' then
+      local lengthMs = text.ending - lock.now
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+    end
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+  end
+end
+local function closeLock(lock)
+  writeQueue(lock)
+  writeLock(lock)
+  tell(lock)
+end
+local function ownedBy(lock, name)
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == name and not isReleased(holder) then return holder end
+  end
+end
+local function answer(lock, who, mode, leaseMs, queue)
+  local own = holderOf(lock, who.id)
+  if own then return 1, own end
+  if keepPlace(lock, who.id) then return 2 end
+  local kin = who.owner ~= '-' and ownedBy(lock, who.owner)
+  if kin and lock.mode == 'r' and mode == 'w' then return 4 end
+  if kin then return 1, enter(lock, who, leaseMs, kin.fence) end
+  if #lock.holders == 0 then
+    lock.mode = mode
+    return 1, enter(lock, who, leaseMs)
+  end
+  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, who, leaseMs) end
+  if queue == '0' then return 3 end
+  joinQueue(lock, who, mode, leaseMs)
+  return 2
+end
+local function grantOrPlace(lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
+  local text = redis.call('GET', lockKey) or ''
+  local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
+  if replaces ~= '-' then leave(lock, replaces) end
+  settle(lock)
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  local code, holder = answer(lock, who, mode, tonumber(leaseMs), queue)
+  closeLock(lock)
+  if code == 1 then
+    return { 1, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+  end
+  if code == 2 then return { 2, now, askAgainIn(lock, id) } end
+  if code == 3 then return { 3, now, lastEnd(lock) - now + 1 } end
+  return { code, now }
+end
+for _, n in ipairs(uncommon) do
+  replies[n] = grantOrPlace(keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS))
+end
+return count == 1 and replies[1] or replies`,
+} as const satisfies LuaScript;
+
+export const admit = {
+  name: 'admit',
+  sha1: 'ed933804846d86fc3113c5be181154befe2c2f78',
+  keys: ['...keys'],
+  args: ['...requests'],
+  source: `local keys, requests = KEYS, ARGV
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local function readEpoch(epochKey, maxLeaseMs, now)
+  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
+  since = tonumber(since)
+  local clockSetBack = whole == '0' and since > now
+  if known ~= runId or clockSetBack then
+    since, whole = now, '0'
+    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
+  end
+  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
+end
+local function raiseFences(fenceKeys, floors)
+  for i, fenceKey in ipairs(fenceKeys) do
+    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
+  end
+end
+local epochKey, maxLeaseMs = table.remove(keys, 1), tonumber(table.remove(requests, 1))
+local runId, since = table.remove(requests, 1), tonumber(table.remove(requests, 1))
+local epoch = readEpoch(epochKey, maxLeaseMs, now)
+if epoch.runId ~= runId or epoch.since ~= since or not epoch.whole and epoch.leftMs > 0 then return 0 end
+raiseFences(keys, requests)
+redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', since) .. ' 1')
+return 1`,
+} as const satisfies LuaScript;
+
+export const downgrade = {
+  name: 'downgrade',
+  sha1: '0c47a8512b68889304dbd5787921613edf1e9747',
+  keys: ['lockKey', 'queueKey', 'fenceKey'],
+  args: ['id', 'floor'],
+  source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
+local id, floor = ARGV[1], tonumber(ARGV[2])
+local text = redis.call('GET', lockKey)
+if not text then return 0 end
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local WAITER_LEASE_MS = 2500
+local FIRST_LEASE_MS = 1500
+local LOCK_GRACE_MS = 1000
+local QUEUE_GRACE_MS = 500
+local function nextFence(fenceKey, nowUs, floor, count)
+  local last = redis.call('GET', fenceKey)
+  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  return fence
+end
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local function openQueue(lock, id)
+  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
+  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
+  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
+  lock.queued = (found[1] or found[3]) and true or false
+  return lock.queue, found[5]
+end
+local function moveEnds(lock, mode, head, tail)
+  local queue = lock.queue
+  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
+  lock.queued = (queue.head.r or queue.head.w) and true or false
+end
+local function takeHead(lock, mode, id, after)
+  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
+  lock.deleted = true
+  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
+end
+local function takeOut(lock, id)
+  if not lock.queued then return false end
+  local key, queue = lock.queueKey, openQueue(lock)
+  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
+  local record, after, before = found[1], found[2], found[3]
+  if not record then return false end
+  local mode = string.sub(record, 15, 15)
+  if not before then
+    takeHead(lock, mode, id, after)
+    return true
+  end
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
+  lock.deleted = true
+  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
+  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
+  return true
+end
+local function isAlive(lock, record)
+  local ending = record and tonumber(string.sub(record, 1, 13))
+  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
+end
+local function firstWaiter(lock, mode)
+  local queue = openQueue(lock)
+  while queue.head[mode] do
+    local id = queue.head[mode]
+    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
+    local record, after = found[1], found[2]
+    if isAlive(lock, record) then return id, record, after end
+    takeHead(lock, mode, id, record and after)
+  end
+end
+local function joinQueue(lock, who, mode, leaseMs)
+  local id = who.id
+  if not lock.queued then
+    redis.call('DEL', lock.queueKey)
+    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
+    for _, holder in ipairs(lock.holders) do
+      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
+    end
+  end
+  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local queue = openQueue(lock)
+  local sets, last = queue.sets, queue.tail[mode]
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
+  if last then
+    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
+  else
+    queue.head[mode] = id
+  end
+  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
+end
+local function keepPlace(lock, id)
+  local queue, record = openQueue(lock, id)
+  if not record then return false end
+  if not isAlive(lock, record) then
+    takeOut(lock, id)
+    return false
+  end
+  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
+  local sets = queue.sets
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  queue.heard = true
+  return true
+end
+local function askAgainIn(lock, id)
+  local head = openQueue(lock).head
+  local first
+  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
+  return first == id and lastEnd(lock) - lock.now + 1 or -1
+end
+local function grantTo(lock, id, record, after)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  takeHead(lock, mode, id, after)
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  lock.mode = mode
+  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, mode }
+end
+local function admitReaders(lock)
+  local id, record, after = firstWaiter(lock, 'r')
+  while id do
+    grantTo(lock, id, record, after)
+    id, record, after = firstWaiter(lock, 'r')
+  end
+end
+local function admitWriter(lock)
+  local id, record, after = firstWaiter(lock, 'w')
+  if id then grantTo(lock, id, record, after) end
+end
+local function settle(lock)
+  if not lock.queued then return end
+  if #lock.holders > 0 then
+    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
+  elseif lock.mode == 'w' then
+    admitReaders(lock)
+    if #lock.holders == 0 then admitWriter(lock) end
+  else
+    admitWriter(lock)
+    if #lock.holders == 0 then admitReaders(lock) end
+  end
+end
+local function writeQueue(lock)
+  local queue = lock.queue
+  if not queue then return end
+  if not lock.queued then
+    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
+    return
+  end
+  local sets = queue.sets
+  for mode in pairs(queue.moved) do
+    if queue.head[mode] then
+      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
+      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
+    else
+      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+    end
+  end
+  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
+  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+end
+local function writeLock(lock)
+  if #lock.holders == 0 then
+    redis.call('DEL', lock.lockKey)
+    return
+  end
+  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
+  if text ~= lock.text then
+    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
+    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
+  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
+    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  end
+end
+local function tell(lock)
+  if #lock.told == 0 then return end
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  local channel = '{' .. prefix .. '}:c:'
+  local contended = lock.queued and 1 or 0
+  for _, news in ipairs(lock.told) do
+    local id, text, mode = news[1], news[2], news[3]
+    if type(text) == 'table' then
+      local lengthMs = text.ending - lock.now
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+    end
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+  end
+end
+local function closeLock(lock)
+  writeQueue(lock)
+  writeLock(lock)
+  tell(lock)
+end
+local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
+settle(lock)
+local holder = holderOf(lock, id)
+if holder and lock.mode == 'w' and #lock.holders == 1 then
+  lock.mode = 'r'
+  if lock.queued then admitReaders(lock) end
+end
+closeLock(lock)
+return holder and 1 or 0`,
+} as const satisfies LuaScript;
+
+export const fencedWrite = {
+  name: 'fenced-write',
+  sha1: 'e3307f49dcc379884b4304ffa372bf9c37249d77',
+  keys: ['dataKey'],
+  args: ['...writes'],
+  source: `local dataKey = KEYS[1]
+local writes = ARGV
+local fence = writes[1]
+local highest = redis.call('HGET', dataKey, 'fence')
+if highest and tonumber(fence) < tonumber(highest) then return 0 end
+redis.call('HSET', dataKey, 'fence', unpack(writes))
+return 1`,
+} as const satisfies LuaScript;
+
+export const forceRelease = {
+  name: 'force-release',
+  sha1: '75907c323c5df3d444745f05a64112595f4ebfaa',
+  keys: ['lockKey', 'queueKey', 'fenceKey'],
+  args: ['fence', 'floor'],
+  source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
+local fence, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
+local text = redis.call('GET', lockKey)
+if not text then return 0 end
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local WAITER_LEASE_MS = 2500
+local FIRST_LEASE_MS = 1500
+local LOCK_GRACE_MS = 1000
+local QUEUE_GRACE_MS = 500
+local function nextFence(fenceKey, nowUs, floor, count)
+  local last = redis.call('GET', fenceKey)
+  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  return fence
+end
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local function openQueue(lock, id)
+  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
+  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
+  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
+  lock.queued = (found[1] or found[3]) and true or false
+  return lock.queue, found[5]
+end
+local function moveEnds(lock, mode, head, tail)
+  local queue = lock.queue
+  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
+  lock.queued = (queue.head.r or queue.head.w) and true or false
+end
+local function takeHead(lock, mode, id, after)
+  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
+  lock.deleted = true
+  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
+end
+local function takeOut(lock, id)
+  if not lock.queued then return false end
+  local key, queue = lock.queueKey, openQueue(lock)
+  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
+  local record, after, before = found[1], found[2], found[3]
+  if not record then return false end
+  local mode = string.sub(record, 15, 15)
+  if not before then
+    takeHead(lock, mode, id, after)
+    return true
+  end
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
+  lock.deleted = true
+  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
+  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
+  return true
+end
+local function isAlive(lock, record)
+  local ending = record and tonumber(string.sub(record, 1, 13))
+  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
+end
+local function firstWaiter(lock, mode)
+  local queue = openQueue(lock)
+  while queue.head[mode] do
+    local id = queue.head[mode]
+    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
+    local record, after = found[1], found[2]
+    if isAlive(lock, record) then return id, record, after end
+    takeHead(lock, mode, id, record and after)
+  end
+end
+local function joinQueue(lock, who, mode, leaseMs)
+  local id = who.id
+  if not lock.queued then
+    redis.call('DEL', lock.queueKey)
+    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
+    for _, holder in ipairs(lock.holders) do
+      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
+    end
+  end
+  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local queue = openQueue(lock)
+  local sets, last = queue.sets, queue.tail[mode]
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
+  if last then
+    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
+  else
+    queue.head[mode] = id
+  end
+  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
+end
+local function keepPlace(lock, id)
+  local queue, record = openQueue(lock, id)
+  if not record then return false end
+  if not isAlive(lock, record) then
+    takeOut(lock, id)
+    return false
+  end
+  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
+  local sets = queue.sets
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  queue.heard = true
+  return true
+end
+local function askAgainIn(lock, id)
+  local head = openQueue(lock).head
+  local first
+  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
+  return first == id and lastEnd(lock) - lock.now + 1 or -1
+end
+local function grantTo(lock, id, record, after)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  takeHead(lock, mode, id, after)
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  lock.mode = mode
+  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, mode }
+end
+local function admitReaders(lock)
+  local id, record, after = firstWaiter(lock, 'r')
+  while id do
+    grantTo(lock, id, record, after)
+    id, record, after = firstWaiter(lock, 'r')
+  end
+end
+local function admitWriter(lock)
+  local id, record, after = firstWaiter(lock, 'w')
+  if id then grantTo(lock, id, record, after) end
+end
+local function settle(lock)
+  if not lock.queued then return end
+  if #lock.holders > 0 then
+    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
+  elseif lock.mode == 'w' then
+    admitReaders(lock)
+    if #lock.holders == 0 then admitWriter(lock) end
+  else
+    admitWriter(lock)
+    if #lock.holders == 0 then admitReaders(lock) end
+  end
+end
+local function writeQueue(lock)
+  local queue = lock.queue
+  if not queue then return end
+  if not lock.queued then
+    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
+    return
+  end
+  local sets = queue.sets
+  for mode in pairs(queue.moved) do
+    if queue.head[mode] then
+      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
+      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
+    else
+      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+    end
+  end
+  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
+  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+end
+local function writeLock(lock)
+  if #lock.holders == 0 then
+    redis.call('DEL', lock.lockKey)
+    return
+  end
+  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
+  if text ~= lock.text then
+    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
+    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
+  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
+    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  end
+end
+local function tell(lock)
+  if #lock.told == 0 then return end
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  local channel = '{' .. prefix .. '}:c:'
+  local contended = lock.queued and 1 or 0
+  for _, news in ipairs(lock.told) do
+    local id, text, mode = news[1], news[2], news[3]
+    if type(text) == 'table' then
+      local lengthMs = text.ending - lock.now
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+    end
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+  end
+end
+local function closeLock(lock)
+  writeQueue(lock)
+  writeLock(lock)
+  tell(lock)
+end
+local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
+settle(lock)
+local kept, taken = {}, 0
+for _, holder in ipairs(lock.holders) do
+  if fence and (fence < holder.fence or fence >= holder.fence + holder.fences) then
+    kept[#kept + 1] = holder
+  else
+    taken = 1
+    if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
+  end
+end
+lock.holders, lock.frees = kept, true
+settle(lock)
+closeLock(lock)
+return taken`,
+} as const satisfies LuaScript;
+
+export const greet = {
+  name: 'greet',
+  sha1: 'a591519f5b9c826e91e94176404668bd2272edfb',
+  keys: ['...keys'],
+  args: ['...requests'],
+  source: `local keys, requests = KEYS, ARGV
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local function readEpoch(epochKey, maxLeaseMs, now)
+  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
+  since = tonumber(since)
+  local clockSetBack = whole == '0' and since > now
+  if known ~= runId or clockSetBack then
+    since, whole = now, '0'
+    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
+  end
+  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
+end
+local function raiseFences(fenceKeys, floors)
+  for i, fenceKey in ipairs(fenceKeys) do
+    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
+  end
+end
+local epoch = readEpoch(table.remove(keys, 1), tonumber(table.remove(requests, 1)), now)
+if not epoch.whole then raiseFences(keys, requests) end
+return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now }`,
+} as const satisfies LuaScript;
+
+export const heartbeat = {
+  name: 'heartbeat',
+  sha1: 'f2a87d26c02a4317f4d128317bede83544e564a7',
+  keys: ['...keys'],
+  args: ['...requests'],
+  source: `local keys, requests = KEYS, ARGV
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local WAITER_LEASE_MS = 2500
+local FIRST_LEASE_MS = 1500
+local LOCK_GRACE_MS = 1000
+local QUEUE_GRACE_MS = 500
+local function nextFence(fenceKey, nowUs, floor, count)
+  local last = redis.call('GET', fenceKey)
+  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  return fence
+end
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local function openQueue(lock, id)
+  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
+  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
+  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
+  lock.queued = (found[1] or found[3]) and true or false
+  return lock.queue, found[5]
+end
+local function moveEnds(lock, mode, head, tail)
+  local queue = lock.queue
+  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
+  lock.queued = (queue.head.r or queue.head.w) and true or false
+end
+local function takeHead(lock, mode, id, after)
+  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
+  lock.deleted = true
+  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
+end
+local function takeOut(lock, id)
+  if not lock.queued then return false end
+  local key, queue = lock.queueKey, openQueue(lock)
+  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
+  local record, after, before = found[1], found[2], found[3]
+  if not record then return false end
+  local mode = string.sub(record, 15, 15)
+  if not before then
+    takeHead(lock, mode, id, after)
+    return true
+  end
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
+  lock.deleted = true
+  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
+  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
+  return true
+end
+local function isAlive(lock, record)
+  local ending = record and tonumber(string.sub(record, 1, 13))
+  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
+end
+local function firstWaiter(lock, mode)
+  local queue = openQueue(lock)
+  while queue.head[mode] do
+    local id = queue.head[mode]
+    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
+    local record, after = found[1], found[2]
+    if isAlive(lock, record) then return id, record, after end
+    takeHead(lock, mode, id, record and after)
+  end
+end
+local function joinQueue(lock, who, mode, leaseMs)
+  local id = who.id
+  if not lock.queued then
+    redis.call('DEL', lock.queueKey)
+    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
+    for _, holder in ipairs(lock.holders) do
+      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
+    end
+  end
+  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local queue = openQueue(lock)
+  local sets, last = queue.sets, queue.tail[mode]
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
+  if last then
+    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
+  else
+    queue.head[mode] = id
+  end
+  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
+end
+local function keepPlace(lock, id)
+  local queue, record = openQueue(lock, id)
+  if not record then return false end
+  if not isAlive(lock, record) then
+    takeOut(lock, id)
+    return false
+  end
+  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
+  local sets = queue.sets
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  queue.heard = true
+  return true
+end
+local function askAgainIn(lock, id)
+  local head = openQueue(lock).head
+  local first
+  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
+  return first == id and lastEnd(lock) - lock.now + 1 or -1
+end
+local function grantTo(lock, id, record, after)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  takeHead(lock, mode, id, after)
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  lock.mode = mode
+  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, mode }
+end
+local function admitReaders(lock)
+  local id, record, after = firstWaiter(lock, 'r')
+  while id do
+    grantTo(lock, id, record, after)
+    id, record, after = firstWaiter(lock, 'r')
+  end
+end
+local function admitWriter(lock)
+  local id, record, after = firstWaiter(lock, 'w')
+  if id then grantTo(lock, id, record, after) end
+end
+local function settle(lock)
+  if not lock.queued then return end
+  if #lock.holders > 0 then
+    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
+  elseif lock.mode == 'w' then
+    admitReaders(lock)
+    if #lock.holders == 0 then admitWriter(lock) end
+  else
+    admitWriter(lock)
+    if #lock.holders == 0 then admitReaders(lock) end
+  end
+end
+local function writeQueue(lock)
+  local queue = lock.queue
+  if not queue then return end
+  if not lock.queued then
+    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
+    return
+  end
+  local sets = queue.sets
+  for mode in pairs(queue.moved) do
+    if queue.head[mode] then
+      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
+      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
+    else
+      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+    end
+  end
+  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
+  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+end
+local function writeLock(lock)
+  if #lock.holders == 0 then
+    redis.call('DEL', lock.lockKey)
+    return
+  end
+  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
+  if text ~= lock.text then
+    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
+    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
+  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
+    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  end
+end
+local function tell(lock)
+  if #lock.told == 0 then return end
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  local channel = '{' .. prefix .. '}:c:'
+  local contended = lock.queued and 1 or 0
+  for _, news in ipairs(lock.told) do
+    local id, text, mode = news[1], news[2], news[3]
+    if type(text) == 'table' then
+      local lengthMs = text.ending - lock.now
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+    end
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+  end
+end
+local function closeLock(lock)
+  writeQueue(lock)
+  writeLock(lock)
+  tell(lock)
+end
+local function heartbeat(lockKeys, id, floor, longestMs)
+  local text = redis.call('GET', lockKeys[1])
+  if not text then return { 0, 0, 0, 0, 0, 0 } end
+  local lock = parseLock(text, lockKeys, floor, now, nowUs, longestMs)
+  settle(lock)
+  local holder = holderOf(lock, id)
+  local waits = not holder and keepPlace(lock, id)
+  closeLock(lock)
+  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 } end
+  return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
+end
+local reply = { now }
+for i = 1, #keys / 3 do
+  local floor, longestMs = tonumber(requests[3 * i - 1]), tonumber(requests[3 * i])
+  local one = heartbeat({ keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] }, requests[3 * i - 2], floor, longestMs)
+  for _, number in ipairs(one) do reply[#reply + 1] = number end
+end
+return reply`,
+} as const satisfies LuaScript;
+
+export const inspect = {
+  name: 'inspect',
+  sha1: 'cc699a8d6fcad619831afd9145b31ce580a68d1d',
+  keys: ['lockKey', 'queueKey'],
+  args: [],
+  source: `local lockKey, queueKey = KEYS[1], KEYS[2]
+local text = redis.call('GET', lockKey)
+if not text then return { '', 0 } end
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local lock = parseLock(text, {}, 0, now, nowUs)
+local reply = { lock.mode, #lock.holders }
+for _, holder in ipairs(lock.holders) do
+  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label }) do
+    reply[#reply + 1] = field
+  end
+end
+if not lock.queued then return reply end
+local fields, queue = redis.call('HGETALL', queueKey), {}
+for i = 1, #fields, 2 do queue[fields[i]] = fields[i + 1] end
+for _, mode in ipairs({ 'r', 'w' }) do
+  local id = queue[mode .. 'h']
+  while id and queue['@' .. id] do
+    local record = queue['@' .. id]
+    if tonumber(string.sub(record, 1, 13)) >= now then
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3] = id, mode, string.match(record, '(%S+)$')
+    end
+    id = queue['>' .. id]
+  end
+end
+return reply`,
+} as const satisfies LuaScript;
+
+export const raiseFence = {
+  name: 'raise-fence',
+  sha1: '15fd296e42771f602f8a500c52315026d1377eb9',
+  keys: ['lockKey', 'fenceKey'],
+  args: ['id', 'fence', 'fences'],
+  source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
+local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local WAITER_LEASE_MS = 2500
+local FIRST_LEASE_MS = 1500
+local LOCK_GRACE_MS = 1000
+local QUEUE_GRACE_MS = 500
+local function nextFence(fenceKey, nowUs, floor, count)
+  local last = redis.call('GET', fenceKey)
+  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  return fence
+end
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local function readEpoch(epochKey, maxLeaseMs, now)
+  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
+  since = tonumber(since)
+  local clockSetBack = whole == '0' and since > now
+  if known ~= runId or clockSetBack then
+    since, whole = now, '0'
+    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
+  end
+  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
+end
+local function raiseFences(fenceKeys, floors)
+  for i, fenceKey in ipairs(fenceKeys) do
+    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
+  end
+end
+raiseFences({ fenceKey }, { string.format('%.0f', fence + fences - 1) })
+local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, 0, now, 0)
+local holder = holderOf(lock, id)
+if not holder then return 0 end
+holder.fence = fence
+redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS))
+return 1`,
+} as const satisfies LuaScript;
+
+export const release = {
+  name: 'release',
+  sha1: '268723878a3d7bc51d907534670895f85441758d',
+  keys: ['...keys'],
+  args: ['...holders'],
+  source: `local keys, holders = KEYS, ARGV
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local count = #holders / 2
+local replies, uncommon = {}, {}
+for n = 1, count do
+  local lockKey, id = keys[3 * n - 2], holders[2 * n - 1]
+  local text = redis.call('GET', lockKey)
+  if not text then
+    replies[n] = 0
+  elseif string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
+    redis.call('DEL', lockKey)
+    replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
+  else
+    uncommon[#uncommon + 1] = n
+  end
+end
+if #uncommon == 0 then return count == 1 and replies[1] or replies end
+local WAITER_LEASE_MS = 2500
+local FIRST_LEASE_MS = 1500
+local LOCK_GRACE_MS = 1000
+local QUEUE_GRACE_MS = 500
+local function nextFence(fenceKey, nowUs, floor, count)
+  local last = redis.call('GET', fenceKey)
+  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  return fence
+end
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local function openQueue(lock, id)
+  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
+  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
+  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
+  lock.queued = (found[1] or found[3]) and true or false
+  return lock.queue, found[5]
+end
+local function moveEnds(lock, mode, head, tail)
+  local queue = lock.queue
+  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
+  lock.queued = (queue.head.r or queue.head.w) and true or false
+end
+local function takeHead(lock, mode, id, after)
+  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
+  lock.deleted = true
+  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
+end
+local function takeOut(lock, id)
+  if not lock.queued then return false end
+  local key, queue = lock.queueKey, openQueue(lock)
+  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
+  local record, after, before = found[1], found[2], found[3]
+  if not record then return false end
+  local mode = string.sub(record, 15, 15)
+  if not before then
+    takeHead(lock, mode, id, after)
+    return true
+  end
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
+  lock.deleted = true
+  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
+  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
+  return true
+end
+local function isAlive(lock, record)
+  local ending = record and tonumber(string.sub(record, 1, 13))
+  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
+end
+local function firstWaiter(lock, mode)
+  local queue = openQueue(lock)
+  while queue.head[mode] do
+    local id = queue.head[mode]
+    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
+    local record, after = found[1], found[2]
+    if isAlive(lock, record) then return id, record, after end
+    takeHead(lock, mode, id, record and after)
+  end
+end
+local function joinQueue(lock, who, mode, leaseMs)
+  local id = who.id
+  if not lock.queued then
+    redis.call('DEL', lock.queueKey)
+    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
+    for _, holder in ipairs(lock.holders) do
+      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
+    end
+  end
+  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local queue = openQueue(lock)
+  local sets, last = queue.sets, queue.tail[mode]
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
+  if last then
+    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
+  else
+    queue.head[mode] = id
+  end
+  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
+end
+local function keepPlace(lock, id)
+  local queue, record = openQueue(lock, id)
+  if not record then return false end
+  if not isAlive(lock, record) then
+    takeOut(lock, id)
+    return false
+  end
+  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
+  local sets = queue.sets
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  queue.heard = true
+  return true
+end
+local function askAgainIn(lock, id)
+  local head = openQueue(lock).head
+  local first
+  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
+  return first == id and lastEnd(lock) - lock.now + 1 or -1
+end
+local function leave(lock, id)
+  local holder, position = holderOf(lock, id)
+  if not holder then return takeOut(lock, id) end
+  lock.frees = true
+  if holder.minEnd > lock.now then
+    holder.id, holder.ending = '~' .. id, holder.minEnd
+  else
+    table.remove(lock.holders, position)
+  end
+  return true
+end
+local function grantTo(lock, id, record, after)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  takeHead(lock, mode, id, after)
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  lock.mode = mode
+  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, mode }
+end
+local function admitReaders(lock)
+  local id, record, after = firstWaiter(lock, 'r')
+  while id do
+    grantTo(lock, id, record, after)
+    id, record, after = firstWaiter(lock, 'r')
+  end
+end
+local function admitWriter(lock)
+  local id, record, after = firstWaiter(lock, 'w')
+  if id then grantTo(lock, id, record, after) end
+end
+local function settle(lock)
+  if not lock.queued then return end
+  if #lock.holders > 0 then
+    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
+  elseif lock.mode == 'w' then
+    admitReaders(lock)
+    if #lock.holders == 0 then admitWriter(lock) end
+  else
+    admitWriter(lock)
+    if #lock.holders == 0 then admitReaders(lock) end
+  end
+end
+local function writeQueue(lock)
+  local queue = lock.queue
+  if not queue then return end
+  if not lock.queued then
+    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
+    return
+  end
+  local sets = queue.sets
+  for mode in pairs(queue.moved) do
+    if queue.head[mode] then
+      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
+      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
+    else
+      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+    end
+  end
+  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
+  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+end
+local function writeLock(lock)
+  if #lock.holders == 0 then
+    redis.call('DEL', lock.lockKey)
+    return
+  end
+  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
+  if text ~= lock.text then
+    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
+    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
+  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
+    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  end
+end
+local function tell(lock)
+  if #lock.told == 0 then return end
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  local channel = '{' .. prefix .. '}:c:'
+  local contended = lock.queued and 1 or 0
+  for _, news in ipairs(lock.told) do
+    local id, text, mode = news[1], news[2], news[3]
+    if type(text) == 'table' then
+      local lengthMs = text.ending - lock.now
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+    end
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+  end
+end
+local function closeLock(lock)
+  writeQueue(lock)
+  writeLock(lock)
+  tell(lock)
+end
+for _, n in ipairs(uncommon) do
+  local lockKey, queueKey, fenceKey = keys[3 * n - 2], keys[3 * n - 1], keys[3 * n]
+  local text = redis.call('GET', lockKey)
+  if text then
+    local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(holders[2 * n]), now, nowUs)
+    local there = leave(lock, holders[2 * n - 1])
+    settle(lock)
+    closeLock(lock)
+    replies[n] = there and 1 or 0
+  else
+    replies[n] = 0
+  end
+end
+return count == 1 and replies[1] or replies`,
+} as const satisfies LuaScript;
+
+export const renew = {
+  name: 'renew',
+  sha1: '06218879529fae6727b883e9e8f50cbed0f7c4ad',
+  keys: ['...lockKeys'],
+  args: ['...requests'],
+  source: `local lockKeys, requests = KEYS, ARGV
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local WAITER_LEASE_MS = 2500
+local FIRST_LEASE_MS = 1500
+local LOCK_GRACE_MS = 1000
+local QUEUE_GRACE_MS = 500
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local function renewAmong(text, id, newEnd)
+  local lock = parseLock(text, {}, 0, now, nowUs)
+  local holder = holderOf(lock, id)
+  if not holder then return nil end
+  holder.ending = math.max(holder.ending, newEnd)
+  return formatLock(lock), lastEnd(lock), holder.ending
+end
+local written = false
+local function renew(lockKey, id, newEnd)
+  local text = redis.call('GET', lockKey)
+  if not text then return nil end
+  local renewed, last
+  if string.sub(text, 3, 4) == '0 ' then
+    local oldEnd = tonumber(string.sub(text, 5, 17))
+    if oldEnd < now or string.sub(text, 19, 19 + #id) ~= id .. ' ' then return nil end
+    newEnd = math.max(oldEnd, newEnd)
+    renewed, last = string.sub(text, 1, 4) .. string.format('%.0f', newEnd) .. string.sub(text, 18), newEnd
+  else
+    renewed, last, newEnd = renewAmong(text, id, newEnd)
+    if not renewed then return nil end
+  end
+  local queued = string.sub(text, 2, 2) == '1'
+  local keepMs = (queued and math.max(last - now, WAITER_LEASE_MS) or last - now) + LOCK_GRACE_MS
+  if not written then redis.call('PEXPIRE', lockKey, string.format('%.0f', keepMs)) end
+  redis.call('SET', lockKey, renewed, 'PX', string.format('%.0f', keepMs))
+  written = true
+  return newEnd, queued
+end
+local reply = { now }
+for n, lockKey in ipairs(lockKeys) do
+  local ending, queued = renew(lockKey, requests[2 * n - 1], now + requests[2 * n])
+  reply[2 * n], reply[2 * n + 1] = ending and ending - now or -1, queued and 1 or 0
+end
+return reply`,
+} as const satisfies LuaScript;
+
+export const survey = {
+  name: 'survey',
+  sha1: 'a6136f57874bf36282281c307a05ed29b5570b9c',
+  keys: ['...keys'],
+  args: ['...requests'],
+  source: `local keys, requests = KEYS, ARGV
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local function readEpoch(epochKey, maxLeaseMs, now)
+  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
+  since = tonumber(since)
+  local clockSetBack = whole == '0' and since > now
+  if known ~= runId or clockSetBack then
+    since, whole = now, '0'
+    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
+  end
+  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
+end
+local function raiseFences(fenceKeys, floors)
+  for i, fenceKey in ipairs(fenceKeys) do
+    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
+  end
+end
+local epoch = readEpoch(table.remove(keys, 1), tonumber(requests[1]), now)
+local reply = { epoch.whole and 1 or 0 }
+for i, fenceKey in ipairs(keys) do reply[i + 1] = redis.call('GET', fenceKey) or '0' end
+return reply`,
+} as const satisfies LuaScript;
+
+export const vote = {
+  name: 'vote',
+  sha1: '18d614ad44d60f23428a30209d653b061ce69854',
+  keys: ['lockKey', 'fenceKey', 'epochKey'],
+  args: ['id', 'mode', 'leaseMs', 'fences', 'proposal', 'notAfter', 'label', 'owner', 'minHoldMs', 'maxLeaseMs'],
+  source: `local lockKey, fenceKey, epochKey = KEYS[1], KEYS[2], KEYS[3]
+local id, mode, leaseMs, fences, proposal, notAfter = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local label, owner, minHoldMs, maxLeaseMs = ARGV[7], ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local WAITER_LEASE_MS = 2500
+local FIRST_LEASE_MS = 1500
+local LOCK_GRACE_MS = 1000
+local QUEUE_GRACE_MS = 500
+local function nextFence(fenceKey, nowUs, floor, count)
+  local last = redis.call('GET', fenceKey)
+  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  return fence
+end
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local function readEpoch(epochKey, maxLeaseMs, now)
+  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
+  since = tonumber(since)
+  local clockSetBack = whole == '0' and since > now
+  if known ~= runId or clockSetBack then
+    since, whole = now, '0'
+    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
+  end
+  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
+end
+local function raiseFences(fenceKeys, floors)
+  for i, fenceKey in ipairs(fenceKeys) do
+    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
+  end
+end
+if notAfter > 0 and now > notAfter then return { 3, now } end
+local epoch = readEpoch(epochKey, maxLeaseMs, now)
+if not epoch.whole then
+  if epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
+  return { 5, now }
+end
+local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, proposal - 1, now, 0)
+local function ownersHold()
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
+end
+local function granted(holder, shared)
+  return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0 }
+end
+local own = holderOf(lock, id)
+if own then return granted(own, false) end
+local kin = ownersHold()
+if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
+if not kin and #lock.holders > 0 and not (lock.mode == 'r' and mode == 'r') then return { 0, now, lastEnd(lock) - now + 1 } end
+if not kin then lock.mode = mode end
+local who = { id = id, fences = fences, minHoldMs = minHoldMs, owner = owner, label = label }
+local holder = enter(lock, who, leaseMs, kin and kin.fence)
+redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS))
+return granted(holder, kin)`,
+} as const satisfies LuaScript;

@@ -1,0 +1,101 @@
+--- Grants locks, or gives places in their queues, or refuses; for one request or for many.
+--- KEYS[...] keys      for each request: the lock, its waiters, the slot group's last fence
+--- ARGV[...] requests  for each: id (new for each request), mode (w or r), leaseMs, fences (how many to reserve), floor (highest fence the caller has seen in the slot group), notAfter (server ms after which to do nothing, 0 for none), queue (1 to take a place when the lock is busy, else 0), label and owner (or -), minHoldMs, replaces (an id to release in the same step, or -), longestMs (the longest lease that can be)
+--- RETURNS text granted as asked  the fence, which is the server's time in µs
+--- RETURNS 1 granted  now, fence, fences, 1 for write or 0 for read, end, 1 when others wait
+--- RETURNS 2 waiting  now, ms until the present hold ends or -1 when others come first
+--- RETURNS 3 busy     now, ms until the present hold ends
+--- RETURNS 4 upgrade  now
+--- RETURNS 5 late     now
+--- RETURNS a list of these when there are several requests
+--- INVARIANT the same id asked for again gets the same grant or keeps the same place
+--- INVARIANT a queue exists only while its lock does, so a lock that is not there is free
+local keys, requests = KEYS, ARGV
+
+--- @include shared/server-time
+--- @include shared/limits
+
+local FIELDS = 12
+local count = #requests / FIELDS
+local replies, uncommon = {}, {}
+
+-- The commonest case, before the functions for all others are made: a free lock, one fence, and a clock that is ahead of
+-- all fences before. Numbers of sixteen digits are compared and passed on as text, which is exact and cheap.
+for n = 1, count do
+  local at = (n - 1) * FIELDS
+  local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
+  local leaseMs, notAfter, replaces = requests[at + 3], requests[at + 6], requests[at + 11]
+  if notAfter ~= '0' and now > tonumber(notAfter) then
+    replies[n] = { 5, now }
+  else
+    local text = redis.call('GET', lockKey)
+    if text and replaces ~= '-' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
+      redis.call('DEL', lockKey)
+      text = false
+    end
+    local fence = time[1] .. string.sub('00000' .. time[2], -6)
+    local plain = not text and requests[at + 4] == '1' and requests[at + 10] == '0' and fence > requests[at + 5]
+    if plain and (redis.call('GET', fenceKey) or '') < fence then
+      redis.call('SET', fenceKey, fence)
+      local ending = string.format('%.0f', now + leaseMs)
+      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. fence .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
+      redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
+      replies[n] = fence
+    else
+      uncommon[#uncommon + 1] = n
+    end
+  end
+end
+if #uncommon == 0 then return count == 1 and replies[1] or replies end
+
+--- @include shared/next-fence
+--- @include shared/lock-record
+--- @include shared/queue
+--- @include shared/leave
+--- @include shared/settle
+--- @include shared/close-lock
+
+local function ownedBy(lock, name)
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == name and not isReleased(holder) then return holder end
+  end
+end
+
+-- Returns the code, and the holder when it is granted.
+local function answer(lock, who, mode, leaseMs, queue)
+  local own = holderOf(lock, who.id)
+  if own then return 1, own end
+  if keepPlace(lock, who.id) then return 2 end
+  local kin = who.owner ~= '-' and ownedBy(lock, who.owner)
+  if kin and lock.mode == 'r' and mode == 'w' then return 4 end
+  if kin then return 1, enter(lock, who, leaseMs, kin.fence) end
+  if #lock.holders == 0 then
+    lock.mode = mode
+    return 1, enter(lock, who, leaseMs)
+  end
+  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, who, leaseMs) end
+  if queue == '0' then return 3 end
+  joinQueue(lock, who, mode, leaseMs)
+  return 2
+end
+
+local function grantOrPlace(lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
+  local text = redis.call('GET', lockKey) or ''
+  local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
+  if replaces ~= '-' then leave(lock, replaces) end
+  settle(lock)
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  local code, holder = answer(lock, who, mode, tonumber(leaseMs), queue)
+  closeLock(lock)
+  if code == 1 then
+    return { 1, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+  end
+  if code == 2 then return { 2, now, askAgainIn(lock, id) } end
+  if code == 3 then return { 3, now, lastEnd(lock) - now + 1 } end
+  return { code, now }
+end
+
+for _, n in ipairs(uncommon) do
+  replies[n] = grantOrPlace(keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS))
+end
+return count == 1 and replies[1] or replies

@@ -1,0 +1,32 @@
+--- Turns a write hold into a read hold and lets the queued readers in beside it.
+--- KEYS[1] lockKey   the lock
+--- KEYS[2] queueKey  its waiters
+--- KEYS[3] fenceKey  the slot group's last fence
+--- ARGV[1] id     of the holder
+--- ARGV[2] floor  highest fence the caller has seen in the slot group
+--- RETURNS 1 downgraded
+--- RETURNS 0 lost
+--- INVARIANT beside others of its owner, who still write, a hold stays stronger than it needs to be
+local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
+local id, floor = ARGV[1], tonumber(ARGV[2])
+
+local text = redis.call('GET', lockKey)
+if not text then return 0 end
+
+--- @include shared/server-time
+--- @include shared/limits
+--- @include shared/next-fence
+--- @include shared/lock-record
+--- @include shared/queue
+--- @include shared/settle
+--- @include shared/close-lock
+
+local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
+settle(lock)
+local holder = holderOf(lock, id)
+if holder and lock.mode == 'w' and #lock.holders == 1 then
+  lock.mode = 'r'
+  if lock.queued then admitReaders(lock) end
+end
+closeLock(lock)
+return holder and 1 or 0

@@ -1,0 +1,52 @@
+--- Takes ids away wherever they are, holding or waiting, and lets in whose turn it is; for one id or for many.
+--- KEYS[...] keys     for each id: its lock, the lock's waiters, the slot group's last fence
+--- ARGV[...] holders  for each: the id of the holder or waiter, the highest fence the caller has seen in the slot group
+--- RETURNS 1 released
+--- RETURNS 0 lost
+--- RETURNS a list of these when there are several ids
+--- INVARIANT no other id is touched, and doing it twice is harmless
+--- INVARIANT the first write deletes, so that it works on a full server
+local keys, holders = KEYS, ARGV
+
+--- @include shared/server-time
+
+local count = #holders / 2
+local replies, uncommon = {}, {}
+
+-- The commonest case, before the functions for all others are made.
+for n = 1, count do
+  local lockKey, id = keys[3 * n - 2], holders[2 * n - 1]
+  local text = redis.call('GET', lockKey)
+  if not text then
+    replies[n] = 0
+  elseif string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
+    redis.call('DEL', lockKey)
+    replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
+  else
+    uncommon[#uncommon + 1] = n
+  end
+end
+if #uncommon == 0 then return count == 1 and replies[1] or replies end
+
+--- @include shared/limits
+--- @include shared/next-fence
+--- @include shared/lock-record
+--- @include shared/queue
+--- @include shared/leave
+--- @include shared/settle
+--- @include shared/close-lock
+
+for _, n in ipairs(uncommon) do
+  local lockKey, queueKey, fenceKey = keys[3 * n - 2], keys[3 * n - 1], keys[3 * n]
+  local text = redis.call('GET', lockKey)
+  if text then
+    local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(holders[2 * n]), now, nowUs)
+    local there = leave(lock, holders[2 * n - 1])
+    settle(lock)
+    closeLock(lock)
+    replies[n] = there and 1 or 0
+  else
+    replies[n] = 0
+  end
+end
+return count == 1 and replies[1] or replies

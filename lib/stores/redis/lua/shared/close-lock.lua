@@ -1,0 +1,59 @@
+-- Writes back what a script did to a lock and its queue, and tells whom it concerns.
+
+local function writeQueue(lock)
+  local queue = lock.queue
+  if not queue then return end
+  if not lock.queued then
+    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
+    return
+  end
+  local sets = queue.sets
+  for mode in pairs(queue.moved) do
+    if queue.head[mode] then
+      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
+      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
+    else
+      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+    end
+  end
+  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
+  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+end
+
+local function writeLock(lock)
+  if #lock.holders == 0 then
+    redis.call('DEL', lock.lockKey)
+    return
+  end
+  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
+  if text ~= lock.text then
+    -- Where nothing was deleted yet: this deletes nothing either, but after it a full server lets the next line through.
+    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
+    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
+  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
+    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  end
+end
+
+-- Messages are hints and come last: a user without the right to publish must not break a grant half way.
+local function tell(lock)
+  if #lock.told == 0 then return end
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  local channel = '{' .. prefix .. '}:c:'
+  local contended = lock.queued and 1 or 0
+  for _, news in ipairs(lock.told) do
+    local id, text, mode = news[1], news[2], news[3]
+    if type(text) == 'table' then
+      local lengthMs = text.ending - lock.now
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+    end
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+  end
+end
+
+local function closeLock(lock)
+  writeQueue(lock)
+  writeLock(lock)
+  tell(lock)
+end

@@ -1,0 +1,13 @@
+-- Takes an id out of a lock, holding or waiting; whether it was there. A holder that owes a part of its minHoldMs leaves
+-- the lock taken for the rest of it, to nobody.
+local function leave(lock, id)
+  local holder, position = holderOf(lock, id)
+  if not holder then return takeOut(lock, id) end
+  lock.frees = true
+  if holder.minEnd > lock.now then
+    holder.id, holder.ending = '~' .. id, holder.minEnd
+  else
+    table.remove(lock.holders, position)
+  end
+  return true
+end

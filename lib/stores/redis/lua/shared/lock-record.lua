@@ -1,0 +1,71 @@
+-- The lock as one string, and as a table while a script works on it.
+--
+--   <mode><queued><odd> <end> <id> <fence> <fences> <minEnd> <owner> <label>
+--
+-- mode    w or r: how it is held
+-- queued  1 while somebody waits, else 0: only then the queue's key means anything
+-- odd     0 for one holder without minHoldMs, whose release may delete the key unread; else 1
+-- A further holder adds a line of the same seven fields. `end` is the last instant at which a holder still counts. An id
+-- that begins with ~ has been released, but its minHoldMs has not passed: nobody's hold, and yet the lock is taken.
+
+-- `longestMs` is the longest lease there can be: an end beyond it was written before the server's clock was set back, and
+-- is brought to where it must have been at the latest.
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do
+    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
+      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\n')
+end
+
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+
+-- The last instant at which the lock is taken if nobody renews or releases.
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+
+-- Adds a holder, in place of what it may have left of an earlier minHoldMs. `who` says id, fences, minHoldMs, owner and
+-- label; a fence is given where an owner shares one.
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end

@@ -1,0 +1,113 @@
+-- The waiters of one lock: two lists, one for each mode, linked inside one hash, so that whoever leaves anywhere leaves
+-- no gap behind and every step costs the same with one waiter or with thousands.
+--
+--   rh rt wh wt   ids of the first and last waiter of each mode
+--   @<id>         <end of its waiter lease> <mode> <leaseMs> <minHoldMs> <fences> <owner> <label>
+--   ><id> <<id>   the ids after and before it
+
+-- The ends of both lists, read once and written back by closeLock; and the record of a waiter, if one is asked for.
+local function openQueue(lock, id)
+  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
+  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
+  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
+  lock.queued = (found[1] or found[3]) and true or false
+  return lock.queue, found[5]
+end
+
+local function moveEnds(lock, mode, head, tail)
+  local queue = lock.queue
+  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
+  lock.queued = (queue.head.r or queue.head.w) and true or false
+end
+
+-- Takes the first waiter of a mode out of its list; `after` is the one that follows.
+local function takeHead(lock, mode, id, after)
+  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
+  lock.deleted = true
+  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
+end
+
+-- Takes a waiter out from wherever it is. Deletes before it writes, so that a full server lets it through.
+local function takeOut(lock, id)
+  if not lock.queued then return false end
+  local key, queue = lock.queueKey, openQueue(lock)
+  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
+  local record, after, before = found[1], found[2], found[3]
+  if not record then return false end
+  local mode = string.sub(record, 15, 15)
+  if not before then
+    takeHead(lock, mode, id, after)
+    return true
+  end
+  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
+  lock.deleted = true
+  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
+  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
+  return true
+end
+
+-- A waiter lease that ends later than one can was given before the server's clock was set back: whoever it was asks anew.
+local function isAlive(lock, record)
+  local ending = record and tonumber(string.sub(record, 1, 13))
+  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
+end
+
+-- The first live waiter of a mode: id, record and the id after it. Those before it, who died, are dropped.
+local function firstWaiter(lock, mode)
+  local queue = openQueue(lock)
+  while queue.head[mode] do
+    local id = queue.head[mode]
+    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
+    local record, after = found[1], found[2]
+    if isAlive(lock, record) then return id, record, after end
+    -- Without a record the list is damaged: its rest cannot be reached, and its waiters ask anew.
+    takeHead(lock, mode, id, record and after)
+  end
+end
+
+-- Puts a waiter at the end of its list; whoever begins a queue tells the holders.
+local function joinQueue(lock, who, mode, leaseMs)
+  local id = who.id
+  if not lock.queued then
+    redis.call('DEL', lock.queueKey) -- of a lock that was lost without its queue
+    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
+    for _, holder in ipairs(lock.holders) do
+      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
+    end
+  end
+  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local queue = openQueue(lock)
+  local sets, last = queue.sets, queue.tail[mode]
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
+  if last then
+    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
+  else
+    queue.head[mode] = id
+  end
+  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
+end
+
+-- Prolongs the waiter lease of a live waiter. False when it has no place, or lost it by its silence. PEXPIRE comes first:
+-- it needs no memory, and after it a full server lets the rest through.
+local function keepPlace(lock, id)
+  local queue, record = openQueue(lock, id)
+  if not record then return false end
+  if not isAlive(lock, record) then
+    takeOut(lock, id)
+    return false
+  end
+  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
+  local sets = queue.sets
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  queue.heard = true
+  return true
+end
+
+-- How long until the present hold ends, for the waiter whose turn is next; -1 for all others.
+local function askAgainIn(lock, id)
+  local head = openQueue(lock).head
+  local first
+  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
+  return first == id and lastEnd(lock) - lock.now + 1 or -1
+end

@@ -1,0 +1,38 @@
+-- Lets in whose turn it is, after those who ended were dropped. Reading and writing take phases: after a writer all
+-- waiting readers enter together, after the last reader one writer does, and a reader waits beside readers only for
+-- the sake of a live writer.
+
+local function grantTo(lock, id, record, after)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  takeHead(lock, mode, id, after)
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  lock.mode = mode
+  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, mode }
+end
+
+local function admitReaders(lock)
+  local id, record, after = firstWaiter(lock, 'r')
+  while id do
+    grantTo(lock, id, record, after)
+    id, record, after = firstWaiter(lock, 'r')
+  end
+end
+
+local function admitWriter(lock)
+  local id, record, after = firstWaiter(lock, 'w')
+  if id then grantTo(lock, id, record, after) end
+end
+
+local function settle(lock)
+  if not lock.queued then return end
+  if #lock.holders > 0 then
+    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
+  elseif lock.mode == 'w' then
+    admitReaders(lock)
+    if #lock.holders == 0 then admitWriter(lock) end
+  else
+    admitWriter(lock)
+    if #lock.holders == 0 then admitReaders(lock) end
+  end
+end

@@ -1,0 +1,55 @@
+/**
+ * The places that this process has in queues, and what becomes of a grant that is pushed to one of them.
+ *
+ *     expected ──▶ waiting ──▶ granted (by message, heartbeat or answer) | gone | released
+ *
+ * A message can overtake the answer that gave the place; it is kept until that answer is here. An entry goes with the
+ * grant, the release, or an answer that gives no place.
+ */
+import { IdTable } from '../../core/id-table.js';
+import type { AcquireRequest } from '../../core/lock-store.js';
+import type { PushedGrant } from './wake-channel.js';
+
+export interface Place {
+  readonly request: AcquireRequest;
+  readonly group: number;
+  /** The highest fence that was known when the place was first asked for: a grant must be above it. */
+  readonly floor: number;
+  /** False while the request is on its way. */
+  answered: boolean;
+  /** The message that came before the answer. */
+  early: PushedGrant | undefined;
+}
+
+export class Places {
+  private readonly places = new IdTable<Place>();
+
+  /** Before the request is sent. Asking again for a place keeps its floor. */
+  expect(request: AcquireRequest, group: number, floor: number): Place {
+    const known = this.places.get(request.id);
+    const place: Place = { request, group, floor: known?.floor ?? floor, answered: false, early: undefined };
+    this.places.set(request.id, place);
+    return place;
+  }
+
+  get(id: string): Place | undefined {
+    return this.places.get(id);
+  }
+
+  /** Whether this is still what is known of its id: a later request or a release may have taken its stead. */
+  has(place: Place): boolean {
+    return this.places.get(place.request.id) === place;
+  }
+
+  forget(place: Place): void {
+    if (this.has(place)) this.places.delete(place.request.id);
+  }
+
+  release(id: string): void {
+    this.places.delete(id);
+  }
+
+  ids(): readonly string[] {
+    return this.places.ids();
+  }
+}

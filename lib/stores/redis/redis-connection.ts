@@ -1,0 +1,201 @@
+/**
+ * The private connections to one Redis, Sentinel or Cluster, made from a URL, options, or a client that belongs to the
+ * application. Such a client is only copied: never used, closed or reconfigured.
+ *
+ *     commands    all scripts                      reconnects for ever, queues nothing while it is away
+ *     replicated  renewals that WAIT, which blocks  the same; made with the first of them
+ *     subscribe() a fresh connection for messages   never reconnects: whoever asked for it asks again
+ */
+import { Cluster, Redis, type ClusterNode, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { LockUsageError } from '../../core/errors.js';
+
+/** What a user may give as `redis`. */
+export type RedisTarget = string | RedisOptions | ClusterTarget | Redis | Cluster;
+
+export interface ClusterTarget {
+  readonly cluster: readonly ClusterNode[];
+  readonly options?: ClusterOptions | undefined;
+}
+
+export type RedisClient = Redis | Cluster;
+
+const CONNECTION_NAME = 'nestjs-holdfast';
+const FIRST_RECONNECT_MS = 40;
+const LONGEST_RECONNECT_MS = 500;
+const NEXT_ROUND_MS = 10;
+/** Answers to what was sent together arrive within this time. */
+const ENOUGH_MS = 50;
+
+export class RedisConnections {
+  readonly isCluster: boolean;
+  readonly commands: RedisClient;
+  /** The node, for messages to people. */
+  readonly node: string;
+  /** What the commands' connection last complained of. */
+  lastError: Error | undefined;
+  private replicas: RedisClient | undefined;
+  private closed = false;
+
+  constructor(
+    private readonly target: RedisTarget,
+    private readonly timeoutMs: number,
+  ) {
+    const client = this.connect();
+    this.isCluster = isCluster(client);
+    this.node = describe(client);
+    this.commands = client;
+    client.on('error', (error: Error) => (this.lastError = error));
+    client.on('ready', () => (this.lastError = undefined));
+    if (!isCluster(client)) this.dropStuckHandshakes(client);
+  }
+
+  get replicated(): RedisClient {
+    if (this.replicas === undefined) {
+      this.replicas = this.connect();
+      this.replicas.on('error', () => {});
+      if (!isCluster(this.replicas)) this.dropStuckHandshakes(this.replicas);
+    }
+    return this.replicas;
+  }
+
+  /** Told whenever what answers from now on may be another server. */
+  onChange(listener: () => void): void {
+    for (const event of ['close', '+node', '-node']) this.commands.on(event, listener);
+  }
+
+  /** A connection for a subscriber; on a Cluster to any of its nodes, since messages travel to all. */
+  subscribe(): Redis {
+    const options = { ...this.forced(), retryStrategy: null, lazyConnect: true };
+    if (!isCluster(this.commands)) return this.commands.duplicate(options);
+    const nodes = this.commands.nodes('all').filter((node) => node.status === 'ready' || node.status === 'wait');
+    const node = nodes[Math.floor(Math.random() * nodes.length)];
+    if (node === undefined) throw new Error('no node of the Cluster is connected');
+    return node.duplicate({ ...options, readOnly: false });
+  }
+
+  /** Where SCAN has to run. */
+  masters(): readonly Redis[] {
+    return isCluster(this.commands) ? this.commands.nodes('master') : [this.commands];
+  }
+
+  /** Gives up a connection that has stopped answering: the network may have forgotten it without telling either side. */
+  dropStalled(client: RedisClient): void {
+    // On a Cluster socketTimeout does it for the node concerned.
+    if (!isCluster(client) && client.status === 'ready') client.stream.destroy();
+  }
+
+  close(): void {
+    this.closed = true;
+    for (const client of [this.commands, this.replicas]) {
+      client?.disconnect();
+      if (client !== undefined && !isCluster(client)) client.stream?.destroy();
+    }
+  }
+
+  private connect(): RedisClient {
+    const { target } = this;
+    if (typeof target === 'string') return new Redis(target, this.forced());
+    if (isClient(target)) {
+      return isCluster(target) ? target.duplicate([], this.forcedForCluster(target.options)) : target.duplicate(this.forced(target.options));
+    }
+    if (isClusterTarget(target)) return new Cluster([...target.cluster], this.forcedForCluster(target.options));
+    return new Redis({ ...target, ...this.forced(target) });
+  }
+
+  /** What no option or copied client may change. */
+  private forced(given: RedisOptions = {}): RedisOptions {
+    return {
+      keyPrefix: '',
+      stringNumbers: false,
+      enableAutoPipelining: false,
+      readOnly: false,
+      role: 'master',
+      monitor: false,
+      lazyConnect: true,
+      connectionName: CONNECTION_NAME,
+      // An unknown outcome is told at once and dealt with above; nothing is kept to be sent when nobody wants it any more.
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      autoResendUnfulfilledCommands: false,
+      autoResubscribe: false,
+      enableReadyCheck: false,
+      commandTimeout: undefined,
+      disconnectTimeout: 50,
+      connectTimeout: Math.min(given.connectTimeout ?? Infinity, Math.max(500, Math.min(this.timeoutMs, 1500))),
+      // Leases are waiting: after a connection that worked the next one is tried almost at once.
+      retryStrategy: (tries: number) => (tries === 1 && !this.closed ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : this.reconnectDelay()),
+      // ioredis calls it when it has come to the end of its list, which with one Sentinel is every other time.
+      sentinelRetryStrategy: (round: number) => (round === 1 && !this.closed ? NEXT_ROUND_MS : this.reconnectDelay()),
+      // A master that became a replica: ask again who is the master.
+      reconnectOnError: firstOf(/^(READONLY|MASTERDOWN)\b/),
+    };
+  }
+
+  private forcedForCluster(given: ClusterOptions = {}): ClusterOptions {
+    const { retryStrategy, sentinelRetryStrategy, enableOfflineQueue, readOnly, ...forNodes } = this.forced(given.redisOptions);
+    return {
+      ...given,
+      scaleReads: 'master',
+      enableAutoPipelining: false,
+      enableOfflineQueue: false,
+      lazyConnect: true,
+      enableReadyCheck: true,
+      maxRedirections: 4,
+      retryDelayOnFailover: 100,
+      retryDelayOnClusterDown: 100,
+      retryDelayOnTryAgain: 10,
+      // An idle process asks nothing: a redirection or a lost node is what tells of a change.
+      slotsRefreshInterval: 0,
+      clusterRetryStrategy: () => this.reconnectDelay(),
+      redisOptions: { ...given.redisOptions, ...forNodes, socketTimeout: this.timeoutMs },
+    };
+  }
+
+  private reconnectDelay(): number | null {
+    return this.closed ? null : LONGEST_RECONNECT_MS * (0.2 + 0.3 * Math.random());
+  }
+
+  /** A frozen server accepts connections and says nothing: try anew until one of them gets its answer. */
+  private dropStuckHandshakes(client: Redis): void {
+    client.on('connect', () => {
+      const { stream } = client;
+      const timer = setTimeout(() => client.status !== 'ready' && stream.destroy(), this.timeoutMs).unref();
+      stream.once('close', () => clearTimeout(timer));
+    });
+  }
+}
+
+/**
+ * True for the first such error in a while: one is enough to leave a server, and ioredis hangs a listener on the socket for
+ * each, until Node complains of a leak.
+ */
+function firstOf(pattern: RegExp): (error: Error) => boolean {
+  let lately = false;
+  return ({ message }) => {
+    if (lately || !pattern.test(message)) return false;
+    lately = true;
+    setTimeout(() => (lately = false), ENOUGH_MS).unref();
+    return true;
+  };
+}
+
+function isClient(target: RedisTarget): target is RedisClient {
+  return typeof target === 'object' && 'duplicate' in target && typeof target.duplicate === 'function';
+}
+
+function isCluster(client: RedisClient): client is Cluster {
+  return 'isCluster' in client && client.isCluster === true;
+}
+
+function isClusterTarget(target: RedisOptions | ClusterTarget): target is ClusterTarget {
+  if (!('cluster' in target)) return false;
+  if (Array.isArray(target.cluster) && target.cluster.length > 0) return true;
+  throw new LockUsageError('Lock options: expected redis.cluster to be a list of at least one node.');
+}
+
+function describe(client: RedisClient): string {
+  if (isCluster(client)) return 'the Cluster';
+  const { path, host, port, sentinels, name } = client.options;
+  if (sentinels != null) return `the master '${name}' of Sentinel`;
+  return path ?? `${host}:${port}`;
+}

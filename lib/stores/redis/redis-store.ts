@@ -1,0 +1,189 @@
+/**
+ * The port over one Redis, Sentinel or Cluster. Each verb is one script on the keys of one slot; this file turns requests
+ * into calls, replies into outcomes, server time into trust, and messages into wakes.
+ */
+import type { Clock } from '../../core/clock.js';
+import { LockUsageError } from '../../core/errors.js';
+import type {
+  AcquireOutcome,
+  AcquireRequest,
+  HeartbeatOutcome,
+  HolderRef,
+  ListOptions,
+  LockState,
+  LockStore,
+  RenewOutcome,
+  RenewRequest,
+  StoreCapabilities,
+  Wake,
+} from '../../core/lock-store.js';
+import { Acquiring } from './acquiring.js';
+import { probe } from './boot-probe.js';
+import { BundledCalls } from './bundled-calls.js';
+import { Heartbeats } from './heartbeats.js';
+import { listLocks } from './lock-listing.js';
+import { lockState } from './lock-reply.js';
+import { downgrade, forceRelease, inspect, release, type LuaScript } from './lua.generated.js';
+import { Places } from './places.js';
+import { RedisConnections, type RedisTarget } from './redis-connection.js';
+import { RedisKeys } from './redis-keys.js';
+import { Renewals } from './renewals.js';
+import { ScriptRunner } from './script-runner.js';
+import { storeFailure } from './store-failure.js';
+import { Trust } from './trust.js';
+import { WakeChannel, type PushedGrant } from './wake-channel.js';
+
+export interface RedisStoreOptions {
+  readonly connection: RedisTarget;
+  /** Of every key and channel. */
+  readonly prefix: string;
+  /** What this process's holder ids begin with, up to their last dot. */
+  readonly process: string;
+  readonly maxLeaseMs: number;
+  readonly commandTimeoutMs: number;
+  readonly bootTimeoutMs: number;
+  readonly clock: Clock;
+  /** Told what an operator should read, such as a server that may evict locks. */
+  readonly report: (message: string) => void;
+  /** Makes of such a finding an error at boot. */
+  readonly strictServer?: boolean | undefined;
+}
+
+/** A sample of some master, which only tells about when a request may act. */
+const ANY_GROUP = -1;
+
+export class RedisStore implements LockStore {
+  readonly capabilities: StoreCapabilities;
+  private readonly keys: RedisKeys;
+  private readonly connections: RedisConnections;
+  private readonly runner: ScriptRunner;
+  private readonly trust: Trust;
+  private readonly places = new Places();
+  private readonly bundled: BundledCalls;
+  private readonly sourceOf: (group: number) => number;
+  private readonly acquiring: Acquiring;
+  private readonly renewals: Renewals;
+  private readonly heartbeats: Heartbeats;
+  private readonly channel: WakeChannel;
+  private listener: (wake: Wake) => void = () => {};
+
+  constructor(private readonly options: RedisStoreOptions) {
+    const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock } = options;
+    if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
+    this.capabilities = { queue: true, replicas: true, maxLeaseMs };
+    const keys = (this.keys = new RedisKeys(prefix));
+    const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs));
+    const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs));
+    const { node, isCluster } = connections;
+    // In a Cluster a slot group has a master of its own; else one server answers for all.
+    const sourceOf = (group: number): number => (isCluster ? group : 0);
+    const trust = (this.trust = new Trust(sourceOf));
+    const { places } = this;
+    this.sourceOf = sourceOf;
+    this.bundled = new BundledCalls(runner);
+    const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, sourceOf, timeoutMs: commandTimeoutMs }));
+    this.acquiring = new Acquiring({ bundled: this.bundled, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release: (holder) => this.release(holder) });
+    this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
+    this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
+      granted: (grant) => this.pushed(grant),
+      contended: (id) => this.listener({ kind: 'contended', id }),
+      lost: (id) => this.listener({ kind: 'lost', id }),
+      listening: () => this.askAll(),
+    });
+    connections.onChange(() => trust.reset());
+    connections.commands.on('ready', () => {
+      // The first request on a new connection has to know until when it may act.
+      void this.readClock();
+      this.channel.hurry();
+    });
+  }
+
+  async open(): Promise<void> {
+    const { options, connections, runner, keys, channel } = this;
+    try {
+      await probe({ options, connections, runner, keys, channel });
+    } catch (error) {
+      await this.close();
+      throw storeFailure(error, { what: 'opening', key: undefined, node: connections.node });
+    }
+  }
+
+  onWake(listener: (wake: Wake) => void): void {
+    this.listener = listener;
+  }
+
+  acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    return this.acquiring.acquire(request);
+  }
+
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    return this.renewals.renew(requests);
+  }
+
+  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    this.channel.check();
+    return this.heartbeats.heartbeat(waiters);
+  }
+
+  release({ key, id }: HolderRef): Promise<'released' | 'lost'> {
+    this.places.release(id);
+    const group = this.keys.groupOf(key);
+    const call = { script: release, key, keys: this.keys.all(group, key), args: [id, this.trust.floors.of(group)] };
+    return this.bundled.run(call, this.sourceOf(group), (reply) => (reply === 1 ? 'released' : 'lost'));
+  }
+
+  downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
+    return this.act(downgrade, key, id, (done) => (done ? 'downgraded' : 'lost'));
+  }
+
+  forceRelease(key: string, fence?: number): Promise<boolean> {
+    return this.act(forceRelease, key, fence ?? '', (done) => done);
+  }
+
+  inspect(key: string): Promise<LockState> {
+    const group = this.keys.groupOf(key);
+    const keys = [this.keys.lock(group, key), this.keys.queue(group, key)];
+    return this.runner.run({ script: inspect, key, keys, args: [] }, (reply) => lockState(key, reply));
+  }
+
+  list(options: ListOptions = {}): AsyncIterable<LockState> {
+    return listLocks(this.runner, this.connections, this.keys, options.startsWith ?? '', (key) => this.inspect(key));
+  }
+
+  async close(): Promise<void> {
+    this.channel.close();
+    this.runner.close();
+    this.connections.close();
+  }
+
+  /** Runs a script that names what it is about, may let others in, and answers 1 or 0. */
+  private act<T>(script: LuaScript, key: string, subject: string | number, outcomeOf: (done: boolean) => T): Promise<T> {
+    const group = this.keys.groupOf(key);
+    const args = [subject, this.trust.floors.of(group)];
+    return this.runner.run({ script, key, keys: this.keys.all(group, key), args }, (reply) => outcomeOf(reply === 1));
+  }
+
+  private async readClock(): Promise<void> {
+    const read = this.runner.timed('time', (client) => client.time(), ([seconds, micros], sentAt, receivedAt) => {
+      this.trust.observe(ANY_GROUP, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
+    });
+    await read.catch(() => undefined); // the next reply of a script tells it as well
+  }
+
+  private pushed(push: PushedGrant): void {
+    const place = this.places.get(push.id);
+    if (place === undefined) return this.listener({ kind: 'stray', key: push.key, id: push.id });
+    if (!place.answered) {
+      place.early = push;
+      return;
+    }
+    const grant = this.trust.pushed(place, push, this.options.clock.now());
+    if (grant === undefined) return this.listener({ kind: 'ask', id: push.id });
+    this.places.forget(place);
+    this.listener({ kind: 'granted', id: push.id, grant });
+  }
+
+  private askAll(): void {
+    for (const id of this.places.ids()) this.listener({ kind: 'ask', id });
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * Renewals, in as few commands as the topology allows: one for all outside a Cluster, one for each slot group in it, one
+ * for each lock while its slot moves. Those that replicas must acknowledge go together over a connection of their own.
+ */
+import type { RenewOutcome, RenewRequest } from '../../core/lock-store.js';
+import { batchesOf } from './batches.js';
+import { numbersOf } from './lock-reply.js';
+import { renew } from './lua.generated.js';
+import type { RedisKeys } from './redis-keys.js';
+import type { ScriptCall, ScriptRunner } from './script-runner.js';
+import { marginOf } from './server-clock.js';
+import { isTryAgain, storeFailure } from './store-failure.js';
+import type { Trust } from './trust.js';
+
+/** A bounded batch: 250 locks cost the server well under a millisecond. */
+const BATCH = 250;
+
+export interface RenewalsParts {
+  readonly runner: ScriptRunner;
+  readonly keys: RedisKeys;
+  readonly trust: Trust;
+  readonly timeoutMs: number;
+  readonly node: string;
+  /** What may share a command. */
+  sourceOf(group: number): number;
+}
+
+export class Renewals {
+  constructor(private readonly parts: RenewalsParts) {}
+
+  /** Answers in the order of the requests; never rejects. */
+  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const { keys, sourceOf } = this.parts;
+    const outcomes: RenewOutcome[] = new Array(requests.length);
+    const togetherOf = ({ key, minReplicas }: RenewRequest) => `${sourceOf(keys.groupOf(key))} ${minReplicas}`;
+    await Promise.all(batchesOf(requests, togetherOf, BATCH).map((batch) => this.one(requests, batch, outcomes)));
+    return outcomes;
+  }
+
+  private async one(all: readonly RenewRequest[], batch: readonly number[], outcomes: RenewOutcome[]): Promise<void> {
+    const requests = batch.map((position) => all[position] as RenewRequest);
+    try {
+      const told = await this.send(requests);
+      batch.forEach((position, n) => (outcomes[position] = told[n] as RenewOutcome));
+    } catch (error) {
+      if (batch.length > 1 && isTryAgain(error)) {
+        await Promise.all(batch.map((position) => this.one(all, [position], outcomes)));
+        return;
+      }
+      const cause = storeFailure(error, { what: 'renew', key: requests[0]?.key, node: this.parts.node });
+      for (const position of batch) outcomes[position] = { kind: 'unknown', cause };
+    }
+  }
+
+  /** Sends requests that may share a command and agree on minReplicas. */
+  private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const { runner, keys, trust } = this.parts;
+    const { key = '', minReplicas = 0 } = requests[0] ?? {};
+    const call = this.callFor(requests);
+    if (minReplicas === 0) {
+      return runner.run(call, (reply, sentAt, receivedAt) => {
+        const numbers = numbersOf(reply);
+        trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
+        return requests.map((_, n) => outcomeAt(numbers, n, sentAt));
+      });
+    }
+    return runner.runAcknowledged(call, minReplicas, (reply, acknowledged, sentAt) => {
+      if (acknowledged < minReplicas) throw new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
+      const numbers = numbersOf(reply);
+      return requests.map((_, n) => outcomeAt(numbers, n, sentAt));
+    });
+  }
+
+  private callFor(requests: readonly RenewRequest[]): ScriptCall {
+    const { keys, timeoutMs } = this.parts;
+    const shortestMs = Math.min(...requests.map(({ leaseMs }) => leaseMs));
+    return {
+      script: renew,
+      key: requests.length === 1 ? requests[0]?.key : undefined,
+      keys: requests.map(({ key }) => keys.lock(keys.groupOf(key), key)),
+      args: requests.flatMap(({ id, leaseMs }) => [id, Math.floor(leaseMs)]),
+      // Another try has to fit into what is left of the lease.
+      timeoutMs: Math.min(timeoutMs, shortestMs / 3),
+    };
+  }
+}
+
+function outcomeAt(reply: readonly number[], n: number, sentAt: number): RenewOutcome {
+  const [leftMs = -1, contended] = reply.slice(2 * n + 1, 2 * n + 3);
+  if (leftMs < 0) return { kind: 'lost' };
+  return { kind: 'renewed', trustedUntil: sentAt + leftMs - marginOf(leftMs), contended: contended === 1 };
+}

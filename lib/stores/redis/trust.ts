@@ -1,0 +1,57 @@
+/**
+ * What this process knows of its servers, and what follows from it for a grant: until when it may be trusted, and whether
+ * its fence can be right.
+ */
+import type { Grant } from '../../core/lock-store.js';
+import { FenceFloors } from './fence-floors.js';
+import type { ServerGrant } from './lock-reply.js';
+import type { Place } from './places.js';
+import { marginOf, ServerClock } from './server-clock.js';
+import type { PushedGrant } from './wake-channel.js';
+
+/** When a request was sent and its reply received, on our clock, and what the server's clock showed in between. */
+export interface Exchange {
+  readonly sentAt: number;
+  readonly receivedAt: number;
+  readonly serverNow: number;
+}
+
+export class Trust {
+  readonly floors = new FenceFloors();
+  private readonly clock = new ServerClock();
+
+  /** `sourceOf` tells whose clock answers for a slot group. */
+  constructor(private readonly sourceOf: (group: number) => number) {}
+
+  observe(group: number, { sentAt, serverNow, receivedAt }: Exchange): void {
+    this.clock.observe(this.sourceOf(group), sentAt, serverNow, receivedAt);
+  }
+
+  /** Another connection may lead to another server, with another clock. */
+  reset(): void {
+    this.clock.reset();
+  }
+
+  /** The server time after which a request for `group` must not act; 0 when it cannot be told. */
+  limit(group: number, notAfter: number, now: number): number {
+    return this.clock.before(this.sourceOf(group), notAfter, now);
+  }
+
+  /** A grant that an answer told us. */
+  answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Exchange): Grant {
+    const { fence, fences, mode, end, contended } = grant;
+    this.floors.saw(group, fence + fences - 1);
+    const leftMs = end - serverNow;
+    return { fence, fences, mode, trustedUntil: sentAt + leftMs - marginOf(leftMs), contended };
+  }
+
+  /** A grant that a message told us, if that is enough to trust it. */
+  pushed({ request, group, floor }: Place, push: PushedGrant, receivedAt: number): Grant | undefined {
+    if (request.minReplicas > 0 || push.fence <= floor) return undefined;
+    const trustedUntil = this.clock.trustedUntil(this.sourceOf(group), push.end, push.lengthMs, receivedAt);
+    if (trustedUntil === undefined) return undefined;
+    const { fence, fences, mode, contended } = push;
+    this.floors.saw(group, fence + fences - 1);
+    return { fence, fences, mode, trustedUntil, contended };
+  }
+}

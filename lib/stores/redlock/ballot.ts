@@ -1,0 +1,242 @@
+/**
+ * One attempt to get one lock from the nodes, and the grant if it comes to one. Every attempt has an id of its own on the
+ * nodes: what is still on its way for an old attempt, to take it or to take it back, can never touch a new one.
+ *
+ *     open ──(a quorum granted, one fence, time left)──▶ held ──▶ over   released or lost
+ *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
+ *
+ * The fence: each node answers the greater of what we propose and what follows its counter. Where a quorum answered the
+ * same, it is the fence. Else the greatest is, and it is written back until a quorum has it, before anybody uses it: any
+ * later quorum then has a node that knows it.
+ */
+import type { Clock } from '../../core/clock.js';
+import { LockStoreError } from '../../core/errors.js';
+import type { LockMode } from '../../core/lock-mode.js';
+import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/lock-store.js';
+import type { FenceFloors } from '../redis/fence-floors.js';
+import { marginOf } from '../redis/server-clock.js';
+import { answersOf, voteTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
+import { reasonOf, sharedWord, wordOf, type GrantedVote, type NodeVote, type VoteRequest } from './node-vote.js';
+import { quorumEnd, quorumOf, verdict } from './quorum.js';
+import type { RedlockNode } from './redlock-node.js';
+import type { Withdrawals } from './withdrawals.js';
+
+type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
+
+/** What all ballots of a store share. */
+export interface PollingStation {
+  readonly nodes: readonly RedlockNode[];
+  readonly clock: Clock;
+  readonly commandTimeoutMs: number;
+  readonly floors: FenceFloors;
+  readonly withdrawals: Withdrawals;
+  /** A node said that it does not remember what it granted. */
+  readonly forgetful: (node: RedlockNode) => void;
+}
+
+/**
+ * Who was refused comes back after a random time, so that two who split the votes do not split them again; and the later, the
+ * longer the nodes took to answer, so that a crowd does not ask them to death.
+ */
+const SHORTEST_RETRY_MS = 20;
+const LONGEST_RETRY_MS = 120;
+const SLOWNESS_FACTOR = 4;
+
+export class Ballot implements VoteRequest {
+  state: 'open' | 'held' | 'over' = 'open';
+  readonly key: string;
+  readonly leaseMs: number;
+  readonly minHoldMs: number;
+  readonly owner: string | undefined;
+  readonly label: string | undefined;
+  fences: number;
+  mode: LockMode;
+  /** The first of the fences; 0 until a quorum has voted. */
+  fence = 0;
+  /** Nodes on which a forced release took it away. */
+  readonly takenOn = new Set<RedlockNode>();
+  /** Local instant at which it has ended by itself on every node. */
+  private endsAt = 0;
+  private castAt = 0;
+  private readonly votes = new Map<RedlockNode, GrantedVote>();
+  /** The nodes where it may stand. */
+  private readonly asked = new Set<RedlockNode>();
+
+  constructor(
+    private readonly station: PollingStation,
+    request: AcquireRequest,
+    readonly group: number,
+    /** On the nodes; the request's id is without what follows the slash. */
+    readonly id: string,
+  ) {
+    this.key = request.key;
+    this.mode = request.mode;
+    this.leaseMs = Math.floor(request.leaseMs);
+    this.minHoldMs = Math.floor(request.minHoldMs);
+    this.fences = request.fences;
+    this.owner = request.owner;
+    this.label = request.label;
+  }
+
+  /** Asks all nodes. Rejects with LockStoreError when they could not be asked; unless granted, it is over then. */
+  async cast(notAfter: number): Promise<AcquireOutcome> {
+    const { nodes, clock, commandTimeoutMs, floors } = this.station;
+    this.castAt = clock.now();
+    const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
+    const proposal = Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000);
+    // Where the others are enough nobody waits for a silent one.
+    const enough = nodes.filter((node) => node.connected && !node.silent).length >= quorumOf(nodes.length);
+    this.lasts(limit - this.castAt + Math.max(this.leaseMs, this.minHoldMs));
+    const { result, replies } = await poll({
+      nodes,
+      clock,
+      timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
+      ask: async (node) => {
+        if (enough && node.silent) throw node.failure('silent', this.key);
+        return this.ask(node, this, proposal, limit);
+      },
+      decide: (replies: Replies) => {
+        const result = verdict(nodes.map((node) => wordOf(replies.get(node))));
+        return result === undefined ? undefined : { result, replies: new Map(replies) };
+      },
+    });
+    try {
+      if (this.state === 'over') return this.busy([]);
+      if (result === 'granted' || result.startsWith('shared')) return await this.settle(result);
+      return this.refused(replies, result);
+    } finally {
+      // A release may have ended it while we waited; else only a grant goes on.
+      if (this.state === 'open') this.end();
+    }
+  }
+
+  /** The nodes on which it may stand. */
+  get standsOn(): readonly RedlockNode[] {
+    return [...this.asked];
+  }
+
+  get endsBy(): number {
+    return this.endsAt;
+  }
+
+  /** It was, or may have been, prolonged just now. */
+  lasts(forMs: number): void {
+    this.endsAt = Math.max(this.endsAt, this.station.clock.now() + forMs + marginOf(forMs));
+  }
+
+  /** Puts a held lock back on a node that has lost it; only while the others are a quorum without it. */
+  async rejoin(node: RedlockNode, leaseMs: number, notAfter: number): Promise<void> {
+    // Too late it would be a vote for somebody who lost the lock: no limit, no vote.
+    if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
+    const { key, group, id, mode, fences, owner, label } = this;
+    const request: VoteRequest = { key, group, id, mode, fences, owner, label, leaseMs, minHoldMs: 0 };
+    await this.ask(node, request, this.fence, notAfter).catch(() => {}); // the next renewal tries again
+  }
+
+  /** Over, and released on this node by whoever says so. */
+  finish(): void {
+    this.state = 'over';
+  }
+
+  /** Over, and taken back from wherever it may stand. */
+  end(): void {
+    this.state = 'over';
+    for (const node of this.asked) this.withdraw(node);
+  }
+
+  withdraw(node: RedlockNode): void {
+    this.station.withdrawals.add({ node, key: this.key, id: this.id, until: this.endsAt });
+  }
+
+  private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
+    if (node.connected) this.asked.add(node);
+    const vote = node.vote(request, proposal, limit);
+    vote.then(
+      (answer) => this.heard(node, answer),
+      () => this.state === 'over' && this.asked.has(node) && this.withdraw(node),
+    );
+    return vote;
+  }
+
+  private heard(node: RedlockNode, vote: NodeVote): void {
+    if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.station.forgetful(node);
+    if (vote.kind !== 'granted') return void this.asked.delete(node);
+    this.station.floors.saw(this.group, vote.fence + this.fences - 1);
+    // It may have come after our release: a script the server did not know is sent a second time, behind it.
+    if (this.state === 'over') this.withdraw(node);
+    else if (this.fence === 0) this.votes.set(node, vote);
+    else if (vote.fence !== this.fence) this.correct(node);
+  }
+
+  /** Agrees on one fence, and on how long the grant can be trusted. */
+  private async settle(result: string): Promise<AcquireOutcome> {
+    const quorum = quorumOf(this.station.nodes.length);
+    const shared = [...this.votes.values()].find((vote) => sharedWord(vote) === result);
+    this.fence = shared?.fence ?? Math.max(...[...this.votes.values()].map(({ fence }) => fence));
+    if (shared !== undefined) {
+      this.mode = shared.mode;
+      this.fences = 1;
+    }
+    const settled = new Map<RedlockNode, GrantedVote>();
+    const others: RedlockNode[] = [];
+    for (const [node, vote] of this.votes) {
+      if (vote.fence === this.fence) settled.set(node, vote);
+      else others.push(node);
+    }
+    if (settled.size < quorum) await this.writeBack(others, settled);
+    else for (const node of others) this.correct(node);
+    if (this.state === 'over') return this.busy([]);
+    return { kind: 'granted', grant: this.granted([...settled.values()].map(({ end }) => end)) };
+  }
+
+  /** Gives the fence to nodes that voted with another, until a quorum has it. */
+  private async writeBack(others: readonly RedlockNode[], settled: Map<RedlockNode, GrantedVote>): Promise<void> {
+    const { nodes, clock, commandTimeoutMs } = this.station;
+    const failure = await poll({
+      nodes: others,
+      clock,
+      timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
+      ask: (node) => node.raiseFence(this, this.fence),
+      decide: (raised: ReadonlyMap<RedlockNode, Reply<boolean>>) => {
+        for (const [node, there] of answersOf(raised)) if (there) settled.set(node, this.votes.get(node)!);
+        if (settled.size >= quorumOf(nodes.length)) return null;
+        return raised.size < others.length ? undefined : noQuorum('its fence', this.key, others, raised, (there) => (there ? 'agreed' : 'lost the vote'));
+      },
+    });
+    if (failure !== null) throw failure;
+  }
+
+  private correct(node: RedlockNode): void {
+    node.raiseFence(this, this.fence).catch(() => {}); // matters only to who shares the hold, and is compared there
+  }
+
+  private granted(ends: readonly number[]): Grant {
+    const { nodes, clock } = this.station;
+    const trustedUntil = quorumEnd(ends, nodes.length);
+    if (clock.now() >= trustedUntil) {
+      const message = `Lock '${this.key}': a quorum granted it, but its ${this.leaseMs} ms were over before all had answered. It is safe to try again.`;
+      throw new LockStoreError(message, { key: this.key });
+    }
+    this.state = 'held';
+    const { fence, fences, mode } = this;
+    return { fence, fences, mode, trustedUntil, contended: false };
+  }
+
+  private refused(replies: Replies, result: string): AcquireOutcome {
+    if (result === 'upgrade') return { kind: 'upgrade' };
+    const answers = answersOf(replies).map(([, vote]) => vote);
+    // Without answers from a quorum nobody knows whether it is busy.
+    const failures = replies.size - answers.length;
+    const against = answers.filter((vote) => vote.kind === 'busy' || vote.kind === 'upgrade' || (vote.kind === 'granted' && vote.shared));
+    const unreachable = failures > this.station.nodes.length - quorumOf(this.station.nodes.length);
+    if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.station.nodes, replies, reasonOf);
+    return this.busy(against);
+  }
+
+  private busy(votes: readonly NodeVote[]): AcquireOutcome {
+    const leftMs = votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity));
+    const tookMs = this.station.clock.now() - this.castAt;
+    const random = SHORTEST_RETRY_MS + (LONGEST_RETRY_MS - SHORTEST_RETRY_MS) * Math.random() + SLOWNESS_FACTOR * tookMs;
+    return { kind: 'busy', retryInMs: Math.min(random, Math.max(SHORTEST_RETRY_MS * Math.random(), ...leftMs)) };
+  }
+}

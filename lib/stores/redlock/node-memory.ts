@@ -1,0 +1,64 @@
+/**
+ * Asks a node of a Redlock whether it remembers what it granted, and brings it back when it does not (recovery.ts).
+ */
+import { listOf } from '../redis/lock-reply.js';
+import { admit, greet, survey, type LuaScript } from '../redis/lua.generated.js';
+import { SLOT_GROUPS, type RedisKeys } from '../redis/redis-keys.js';
+import type { ScriptArgument, ScriptReply } from '../redis/script-runner.js';
+import type { ServerClock } from '../redis/server-clock.js';
+
+/** Whether a node remembers what it granted (shared/epoch.lua). */
+export interface Memory {
+  readonly whole: boolean;
+  /** Until all that it may have forgotten has ended. */
+  readonly leftMs: number;
+  readonly runId: string;
+  readonly since: number;
+}
+
+/** The fence counters of a node, and whether they are to be believed. */
+export interface Survey {
+  readonly whole: boolean;
+  /** The last fence of each slot group. */
+  readonly fences: readonly number[];
+}
+
+/** Runs a script on the node. */
+type Run = <T>(script: LuaScript, keys: readonly string[], args: readonly ScriptArgument[], decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T) => Promise<T>;
+
+export class NodeMemory {
+  constructor(
+    private readonly run: Run,
+    private readonly keys: RedisKeys,
+    private readonly epochKey: string,
+    private readonly around: { readonly maxLeaseMs: number; readonly clock: ServerClock },
+  ) {}
+
+  /** Asks whether it remembers, and tells it the fences that were seen, in case it does not. */
+  greet(floors: ReadonlyMap<number, number>): Promise<Memory> {
+    const keys = [this.epochKey, ...[...floors.keys()].map((group) => this.keys.fence(group))];
+    return this.run(greet, keys, [this.around.maxLeaseMs, ...floors.values()], (reply, sentAt, receivedAt) => {
+      const [whole, leftMs, runId, since, now] = listOf(reply);
+      // So that whatever is asked of it from the first has a limit in its time.
+      this.around.clock.observe(0, sentAt, Number(now), receivedAt);
+      return { whole: whole === 1, leftMs: Number(leftMs), runId: String(runId), since: Number(since) };
+    });
+  }
+
+  survey(): Promise<Survey> {
+    return this.run(survey, [this.epochKey, ...this.fenceKeys()], [this.around.maxLeaseMs], (reply) => {
+      const [whole, ...fences] = listOf(reply);
+      return { whole: whole === 1, fences: fences.map(Number) };
+    });
+  }
+
+  /** Lets it vote again if it is still the incarnation that was greeted. */
+  admit({ runId, since }: Memory, fences: readonly number[]): Promise<boolean> {
+    const args = [this.around.maxLeaseMs, runId, since, ...fences];
+    return this.run(admit, [this.epochKey, ...this.fenceKeys()], args, (reply) => reply === 1);
+  }
+
+  private fenceKeys(): string[] {
+    return Array.from({ length: SLOT_GROUPS }, (_, group) => this.keys.fence(group));
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * What a node of a Redlock is asked for a grant, and what it answers: read from the script's reply, counted as a word, told to
+ * people.
+ */
+import type { LockMode } from '../../core/lock-mode.js';
+import type { LockState } from '../../core/lock-store.js';
+import { marginOf } from '../redis/server-clock.js';
+import type { Reply } from './poll.js';
+import type { Vote } from './quorum.js';
+
+/** What a ballot asks every node for. */
+export interface VoteRequest {
+  readonly key: string;
+  readonly group: number;
+  /** Of the ballot. */
+  readonly id: string;
+  readonly mode: LockMode;
+  readonly leaseMs: number;
+  readonly fences: number;
+  readonly minHoldMs: number;
+  readonly owner: string | undefined;
+  readonly label: string | undefined;
+}
+
+export type NodeVote =
+  | {
+      readonly kind: 'granted';
+      readonly fence: number;
+      readonly mode: LockMode;
+      /** Local instant until which the node's lease can be trusted. */
+      readonly end: number;
+      /** The fence is that of the owner's present hold. */
+      readonly shared: boolean;
+    }
+  | { readonly kind: 'busy'; readonly leftMs: number }
+  | { readonly kind: 'quarantined'; readonly leftMs: number }
+  | { readonly kind: 'upgrade' | 'late' | 'not admitted' };
+
+export type GrantedVote = Extract<NodeVote, { kind: 'granted' }>;
+
+export interface RenewPart {
+  readonly key: string;
+  /** Of the ballot. */
+  readonly id: string;
+  readonly leaseMs: number;
+}
+
+/** `ends` stand in the order of the holders. */
+export interface NodeView {
+  readonly state: LockState;
+  readonly ends: readonly number[];
+}
+
+/** Counted from before the node was asked, and less by what its clock and ours may drift apart. */
+export function trusted(sentAt: number, leftMs: number): number {
+  return sentAt + leftMs - marginOf(leftMs);
+}
+
+/** What vote.lua answered. */
+export function voteOf([code, , third = 0, leftMs = 0, write, shared]: readonly number[], sentAt: number): NodeVote {
+  switch (code) {
+    case 0:
+      return { kind: 'busy', leftMs: third };
+    case 1:
+      return { kind: 'granted', fence: third, mode: write === 1 ? 'write' : 'read', end: trusted(sentAt, leftMs), shared: shared === 1 };
+    case 2:
+      return { kind: 'upgrade' };
+    case 3:
+      return { kind: 'late' };
+    case 4:
+      return { kind: 'quarantined', leftMs: third };
+    default:
+      return { kind: 'not admitted' };
+  }
+}
+
+/** A node that gives no answer cannot grant: for a grant that is a vote against. */
+export function wordOf(reply: Reply<NodeVote> | undefined): Vote<string> {
+  if (reply === undefined) return undefined;
+  if (reply.kind === 'failure') return 'against';
+  const { answer } = reply;
+  if (answer.kind === 'granted') return answer.shared ? sharedWord(answer) : 'granted';
+  return answer.kind === 'upgrade' ? 'upgrade' : 'against';
+}
+
+/** Whoever shares its owner's hold shares that hold's fence: nodes that tell different ones do not agree. */
+export function sharedWord({ shared, fence }: GrantedVote): string | undefined {
+  return shared ? `shared ${fence}` : undefined;
+}
+
+/** For people. */
+export function reasonOf(vote: NodeVote): string {
+  switch (vote.kind) {
+    case 'granted':
+      return 'granted';
+    case 'busy':
+      return 'busy';
+    case 'quarantined':
+      return `restarted or flushed, and stays out until what it may have forgotten has ended, in ${vote.leftMs} ms`;
+    case 'not admitted':
+      return 'lost its memory, and waits to be told the last fences by a quorum of other nodes';
+    case 'late':
+      return 'was reached only after the time of the request was over';
+    case 'upgrade':
+      return 'the owner reads';
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * One question put to all nodes at once. It is answered as soon as the replies that are still out cannot change the
+ * answer, and at the latest when the time of a node is over: one that is dead or frozen costs nobody more than that.
+ */
+import type { Clock, Timer } from '../../core/clock.js';
+import { LockStoreError, type NodeFailure } from '../../core/errors.js';
+import { verdict } from './quorum.js';
+
+/** A garbage collection here, or a busy moment there, is not a dead node. */
+const SHORTEST_TIMEOUT_MS = 50;
+
+/** A node that answers, but not yet this question, gets so many times the time. */
+const BUSY_FACTOR = 4;
+
+export type Reply<A> = { readonly kind: 'answer'; readonly answer: A } | { readonly kind: 'failure'; readonly error: LockStoreError };
+
+/** What a node is to a poll. */
+export interface Asked {
+  readonly name: string;
+  /** It has let a question's time pass; until it is heard of again. */
+  silent: boolean;
+  /** Local instant of its last reply to anything. */
+  readonly heardAt: number;
+}
+
+export interface Question<N extends Asked, A, R> {
+  readonly nodes: readonly N[];
+  readonly clock: Clock;
+  /** How long to wait for any one node. */
+  readonly timeoutMs: number;
+  /** Must reject with a LockStoreError only. */
+  ask(node: N): Promise<A>;
+  /** Told the replies so far after each of them; undefined while those still out matter. Must decide on the last one. */
+  decide(replies: ReadonlyMap<N, Reply<A>>): R | undefined;
+  /** Told the replies that come after the decision, or after the node's time. */
+  late?(node: N, reply: Reply<A>): void;
+}
+
+/** A node's time for a vote: a tenth of the lease, so that most of it is left when a silent node was waited for. */
+export function voteTimeoutMs(leaseMs: number, commandTimeoutMs: number): number {
+  return Math.min(commandTimeoutMs, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
+}
+
+/** A node's time for everything about a lease that is held: a doubt costs more than to wait for it, and another try fits in. */
+export function leaseTimeoutMs(leaseMs: number, commandTimeoutMs: number): number {
+  return Math.min(commandTimeoutMs, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 5));
+}
+
+export function poll<N extends Asked, A, R>(question: Question<N, A, R>): Promise<R> {
+  const { nodes, clock, timeoutMs } = question;
+  return new Promise<R>((resolve, reject) => {
+    const replies = new Map<N, Reply<A>>();
+    let open = true;
+    let timer: Timer | undefined;
+    const decide = (): void => {
+      try {
+        const result = question.decide(replies);
+        if (result === undefined) return;
+        resolve(result);
+      } catch (error) {
+        reject(error);
+      }
+      open = false;
+      if (timer !== undefined) clock.clearTimer(timer);
+    };
+    const hear = (node: N, reply: Reply<A>): void => {
+      if (!open || replies.has(node)) return question.late?.(node, reply);
+      replies.set(node, reply);
+      decide();
+    };
+    const giveUp = (): void => {
+      const mute = nodes.filter((node) => !replies.has(node));
+      // Who answers others meanwhile is not dead: the crowd is large, or this process is slow.
+      if (clock.now() - askedAt < BUSY_FACTOR * timeoutMs && mute.some(({ heardAt }) => heardAt > askedAt)) return wait();
+      for (const node of mute) {
+        node.silent = true;
+        replies.set(node, { kind: 'failure', error: silence(node.name, clock.now() - askedAt) });
+      }
+      decide();
+    };
+    const wait = (): void => {
+      // After a turn of the event loop: what was too slow may have been this process, and the replies lie there unread.
+      timer = clock.setTimer(() => clock.nextTurn(() => open && giveUp()), timeoutMs);
+    };
+    const askedAt = clock.now();
+    wait();
+    for (const node of nodes) {
+      question.ask(node).then(
+        (answer) => hear(node, { kind: 'answer', answer }),
+        (error: LockStoreError) => hear(node, { kind: 'failure', error }),
+      );
+    }
+  });
+}
+
+/** A poll whose answers are words: what a quorum says. Rejects with LockStoreError when no word gets one. */
+export async function agree<N extends Asked, A extends string>(
+  what: string,
+  key: string,
+  question: Pick<Question<N, A, A>, 'nodes' | 'clock' | 'timeoutMs' | 'ask'>,
+): Promise<A> {
+  const { nodes } = question;
+  const result = await poll<N, A, A | LockStoreError>({
+    ...question,
+    decide: (replies) => {
+      const word = verdict<A>(
+        nodes.map((node) => {
+          const reply = replies.get(node);
+          return reply?.kind === 'failure' ? null : reply?.answer;
+        }),
+      );
+      return word === 'split' ? noQuorum(what, key, nodes, replies, String) : word;
+    },
+  });
+  if (result instanceof LockStoreError) throw result;
+  return result;
+}
+
+/** The answers among the replies, each with its node. */
+export function answersOf<N, A>(replies: ReadonlyMap<N, Reply<A>>): [N, A][] {
+  const answers: [N, A][] = [];
+  for (const [node, reply] of replies) if (reply.kind === 'answer') answers.push([node, reply.answer]);
+  return answers;
+}
+
+/** One error for what kept a quorum from agreeing: every node with its reason. */
+export function noQuorum<N extends Asked, A>(
+  what: string,
+  key: string | undefined,
+  all: readonly N[],
+  replies: ReadonlyMap<N, Reply<A>>,
+  reasonOf: (answer: A) => string,
+): LockStoreError {
+  const failures: LockStoreError[] = [];
+  const nodes: NodeFailure[] = [];
+  for (const node of all) {
+    const reply = replies.get(node);
+    if (reply === undefined) {
+      nodes.push({ node: node.name, reason: 'not heard of before the others had decided' });
+      continue;
+    }
+    if (reply.kind === 'failure') failures.push(reply.error);
+    const reason = reply.kind === 'failure' ? (reply.error.nodes[0]?.reason ?? reply.error.message) : reasonOf(reply.answer);
+    nodes.push({ node: node.name, reason });
+  }
+  // Asking again helps unless so many need an operator that the others are no quorum.
+  const beyondHelp = failures.filter(({ retryable }) => !retryable).length;
+  const retryable = beyondHelp * 2 < all.length;
+  const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
+  const details = nodes.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
+  const next = retryable ? 'It is safe to try again.' : 'Trying again will not help until these nodes are mended.';
+  const message = `${subject}: no quorum of ${all.length} nodes for ${what} (${details}). ${next}`;
+  return new LockStoreError(message, { key, nodes, retryable, cause: failures[0] });
+}
+
+function silence(node: string, timeoutMs: number): LockStoreError {
+  const reason = `no answer within ${Math.round(timeoutMs)} ms`;
+  return new LockStoreError(`Locks: ${node} gave ${reason}.`, { nodes: [{ node, reason }] });
+}

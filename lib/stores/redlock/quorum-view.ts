@@ -1,0 +1,94 @@
+/**
+ * What the nodes together know of a lock. Each alone may be behind, have forgotten, or keep a vote of an attempt that came to
+ * nothing: only a holder that a quorum may know counts.
+ */
+import type { HolderState, LockState } from '../../core/lock-store.js';
+import { answersOf, noQuorum, poll, type Reply } from './poll.js';
+import type { PollingStation } from './ballot.js';
+import type { NodeView } from './node-vote.js';
+import { quorumEnd, quorumOf } from './quorum.js';
+import type { RedlockNode } from './redlock-node.js';
+
+export interface QuorumView {
+  readonly state: LockState;
+  /** The nodes that know of any holder, be it one that counts or not. */
+  readonly knownBy: ReadonlySet<RedlockNode>;
+  /** For each ballot that a quorum knows, the local instant until which it can be trusted. */
+  readonly ends: ReadonlyMap<string, number>;
+}
+
+const LONGEST_WAIT_MS = 500;
+
+/** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
+export async function viewOf(key: string, { nodes, clock, commandTimeoutMs }: PollingStation): Promise<QuorumView> {
+  const quorum = quorumOf(nodes.length);
+  const replies = await poll({
+    nodes,
+    clock,
+    timeoutMs: Math.min(commandTimeoutMs, LONGEST_WAIT_MS),
+    ask: (node) => node.inspect(key),
+    decide: (replies: ReadonlyMap<RedlockNode, Reply<NodeView>>) => {
+      const heard = nodes.filter((node) => replies.has(node) || node.silent).length;
+      return heard === nodes.length && (replies.size === nodes.length || answersOf(replies).length >= quorum) ? new Map(replies) : undefined;
+    },
+  });
+  const views = answersOf(replies);
+  if (views.length < quorum) throw noQuorum('a look at it', key, nodes, replies, () => 'answered');
+  return merge(key, views, nodes.length);
+}
+
+/** Looks at so many nodes that every quorum has one of them, and tells a lock where the first of them knows it. */
+export async function* listByQuorum(startsWith: string, station: PollingStation): AsyncGenerator<LockState, void, undefined> {
+  const enough = station.nodes.length - quorumOf(station.nodes.length) + 1;
+  const listening = (node: RedlockNode): boolean => node.connected && !node.silent;
+  const nodes = [...station.nodes].sort((one, other) => Number(listening(other)) - Number(listening(one))).slice(0, enough);
+  for (const [place, node] of nodes.entries()) {
+    let cursor = '0';
+    do {
+      const { next, found } = await node.scan(startsWith, cursor);
+      cursor = next;
+      for (const { state, knownBy } of await Promise.all(found.map((key) => viewOf(key, station)))) {
+        if (state.mode !== null && !nodes.slice(0, place).some((earlier) => knownBy.has(earlier))) yield state;
+      }
+    } while (cursor !== '0');
+  }
+}
+
+/** What is told of one ballot. */
+interface Told {
+  readonly holders: HolderState[];
+  readonly ends: number[];
+  writers: number;
+}
+
+function merge(key: string, views: readonly [RedlockNode, NodeView][], nodes: number): QuorumView {
+  const known = new Map<string, Told>();
+  for (const [, { state, ends }] of views) {
+    state.holders.forEach((holder, n) => {
+      const told = known.get(holder.id) ?? { holders: [], ends: [], writers: 0 };
+      known.set(holder.id, told);
+      told.holders.push(holder);
+      told.ends.push(ends[n]!);
+      if (state.mode === 'write') told.writers++;
+    });
+  }
+  // A node that gave no answer may know it: rather a lock too many is told as held than one too few.
+  const mute = nodes - views.length;
+  const counted = [...known].filter(([, { holders }]) => holders.length + mute >= quorumOf(nodes));
+  const holders = counted.map(([id, told]) => holderState(id, told.holders, nodes)).sort((one, other) => one.fence - other.fence);
+  const writes = counted.some(([, { holders, writers }]) => 2 * writers >= holders.length);
+  return {
+    state: { key, mode: holders.length === 0 ? null : writes ? 'write' : 'read', holders, waiters: [] },
+    knownBy: new Set(views.filter(([, { state }]) => state.holders.length > 0).map(([node]) => node)),
+    ends: new Map([...known].filter(([, { ends }]) => ends.length >= quorumOf(nodes)).map(([id, { ends }]) => [id, quorumEnd(ends, nodes)])),
+  };
+}
+
+/** One holder as most nodes tell it, without the number of its ballot. It ends where it no longer has a quorum. */
+function holderState(id: string, told: readonly HolderState[], nodes: number): HolderState {
+  const fences = told.map(({ fence }) => fence).sort((one, other) => one - other);
+  const lefts = told.map(({ remainingMs }) => remainingMs);
+  const { owner, label } = told[0]!;
+  const remainingMs = told.length < quorumOf(nodes) ? Math.min(...lefts) : quorumEnd(lefts, nodes);
+  return { id: id.replace(/\/[^/]*$/, ''), fence: fences[fences.length >> 1]!, owner, label, remainingMs };
+}

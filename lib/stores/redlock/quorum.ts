@@ -1,0 +1,38 @@
+/**
+ * How many of n nodes must agree, and when their votes have decided. Pure.
+ *
+ * Any two quorums share a node. As long as each node grants a lock to one holder at a time and forgets nothing, two
+ * holders can therefore not both have one.
+ */
+
+export function quorumOf(nodes: number): number {
+  return Math.floor(nodes / 2) + 1;
+}
+
+/** A node's answer: a word; null when it gave none and will give none; undefined while it may still come. */
+export type Vote<V extends string> = V | null | undefined;
+
+/**
+ * What a quorum of the nodes said; 'split' when no answer can get a quorum any more; undefined while the votes that are
+ * still out can change the result.
+ */
+export function verdict<V extends string>(votes: readonly Vote<V>[]): V | 'split' | undefined {
+  const quorum = quorumOf(votes.length);
+  const counts = new Map<V, number>();
+  let out = 0;
+  let most = 0;
+  for (const vote of votes) {
+    if (vote === undefined) out++;
+    if (vote === undefined || vote === null) continue;
+    const count = (counts.get(vote) ?? 0) + 1;
+    if (count === quorum) return vote;
+    counts.set(vote, count);
+    most = Math.max(most, count);
+  }
+  return most + out < quorum ? 'split' : undefined;
+}
+
+/** The last instant at which a quorum of the nodes still has what ends at these instants; -Infinity if it never had. */
+export function quorumEnd(ends: readonly number[], nodes: number): number {
+  return [...ends].sort((one, other) => other - one)[quorumOf(nodes) - 1] ?? -Infinity;
+}

@@ -1,0 +1,135 @@
+/**
+ * Brings nodes back that lost their memory. A node notices by itself that it did (shared/epoch.lua) and refuses grants for
+ * maxLeaseMs; then all leases it forgot have ended, but not its fences: those it has to be told.
+ *
+ *     greeted ──▶ whole                                                    votes
+ *        └──▶ quarantined ──(maxLeaseMs)──▶ surveying ──▶ admitted         votes
+ *                                             └──(not enough others)──▶ asked again later
+ *
+ * The fences come from a quorum of the *other* nodes, whole ones: each earlier grant stands on at least one of those. They are
+ * read after the quarantine, when no grant for which the node had voted can still be on its way. When so many nodes lost
+ * their memory that no such quorum is left (or all are new), fences start from what all that can be asked remember, from what
+ * the processes have seen, and from their clocks. A node that is silent is believed to remember: replace it if it is dead.
+ */
+import type { Clock, Timer } from '../../core/clock.js';
+import { SLOT_GROUPS } from '../redis/redis-keys.js';
+import type { FenceFloors } from '../redis/fence-floors.js';
+import { answersOf, poll, type Reply } from './poll.js';
+import type { Memory, Survey } from './node-memory.js';
+import { quorumOf } from './quorum.js';
+import type { RedlockNode } from './redlock-node.js';
+
+export interface RecoverySurroundings {
+  readonly nodes: readonly RedlockNode[];
+  readonly clock: Clock;
+  readonly commandTimeoutMs: number;
+  readonly floors: FenceFloors;
+  readonly report: (message: string) => void;
+}
+
+/** All processes see the end of a quarantine at the same time; they need not all act on it in the same millisecond. */
+const SPREAD_MS = 100;
+const RETRY_MS = 500;
+
+export class Recovery {
+  private readonly attending = new Set<RedlockNode>();
+  private readonly timers = new Map<RedlockNode, Timer>();
+  /** Which incarnations were reported, so that each is told once. */
+  private readonly reported = new Map<RedlockNode, string>();
+  private closed = false;
+
+  constructor(private readonly around: RecoverySurroundings) {}
+
+  /** Looks at a node that has just been connected, or that said it may not vote; and again until it may. */
+  async attend(node: RedlockNode): Promise<Memory | undefined> {
+    if (this.attending.has(node) || this.closed) return undefined;
+    this.attending.add(node);
+    this.cancelTimer(node);
+    let againInMs: number | undefined = RETRY_MS;
+    try {
+      const memory = await node.memory.greet(this.seen());
+      againInMs = await this.lookAt(node, memory);
+      return memory;
+    } catch {
+      // A node that is away is attended to when it is connected again.
+      if (!node.reachable) againInMs = undefined;
+      return undefined;
+    } finally {
+      this.attending.delete(node);
+      if (againInMs !== undefined) this.attendIn(node, againInMs);
+    }
+  }
+
+  close(): void {
+    this.closed = true;
+    for (const node of [...this.timers.keys()]) this.cancelTimer(node);
+  }
+
+  /** Returns when to look again. */
+  private async lookAt(node: RedlockNode, memory: Memory): Promise<number | undefined> {
+    if (memory.whole) {
+      if (this.reported.delete(node)) this.around.report(`Locks: ${node.name} votes again.`);
+      return undefined;
+    }
+    this.tell(node, memory);
+    if (memory.leftMs > 0) return memory.leftMs + SPREAD_MS * Math.random();
+    const fences = await this.survey(node);
+    if (fences === undefined) return RETRY_MS * (0.5 + Math.random());
+    return (await node.memory.admit(memory, fences)) ? 0 : RETRY_MS;
+  }
+
+  /** For each slot group the fence to be above; undefined while those who may remember cannot be asked. */
+  private async survey(node: RedlockNode): Promise<readonly number[] | undefined> {
+    const { nodes, clock, commandTimeoutMs, floors, report } = this.around;
+    const quorum = quorumOf(nodes.length);
+    const others = nodes.filter((other) => other !== node);
+    const replies = await poll({
+      nodes: others,
+      clock,
+      timeoutMs: Math.min(commandTimeoutMs, RETRY_MS),
+      ask: (other) => other.memory.survey(),
+      decide: (replies: ReadonlyMap<RedlockNode, Reply<Survey>>) => (replies.size === others.length ? new Map(replies) : undefined),
+    });
+    const surveys = answersOf(replies).map(([, survey]) => survey);
+    const whole = surveys.filter((survey) => survey.whole).length;
+    const forgetful = 1 + surveys.length - whole;
+    if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
+    if (whole < quorum) {
+      report(
+        `Locks: ${forgetful} of ${nodes.length} Redlock nodes do not remember what they granted (they are new, restarted without data, or were flushed). ` +
+          `${node.name} votes again; fences start from the clock and from what the other nodes and the running processes have seen.`,
+      );
+    }
+    return Array.from({ length: SLOT_GROUPS }, (_, group) => Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0)));
+  }
+
+  private tell(node: RedlockNode, { runId, since, leftMs }: Memory): void {
+    const incarnation = `${runId} ${since}`;
+    if (this.reported.get(node) === incarnation) return;
+    this.reported.set(node, incarnation);
+    const until = leftMs > 0 ? `for ${leftMs} ms, until all leases that it may have forgotten have ended` : 'until it was told the last fences';
+    this.around.report(`Locks: ${node.name} is new, was restarted or flushed: it grants nothing ${until}. The other nodes go on if they are a quorum.`);
+  }
+
+  private seen(): ReadonlyMap<number, number> {
+    const seen = new Map<number, number>();
+    for (let group = 0; group < SLOT_GROUPS; group++) if (this.around.floors.of(group) > 0) seen.set(group, this.around.floors.of(group));
+    return seen;
+  }
+
+  private attendIn(node: RedlockNode, delayMs: number): void {
+    if (this.closed) return;
+    this.cancelTimer(node);
+    const attend = (): void => {
+      this.timers.delete(node);
+      void this.attend(node);
+    };
+    this.timers.set(node, this.around.clock.setTimer(attend, delayMs));
+  }
+
+  private cancelTimer(node: RedlockNode): void {
+    const timer = this.timers.get(node);
+    if (timer !== undefined) this.around.clock.clearTimer(timer);
+    this.timers.delete(node);
+  }
+}

@@ -1,0 +1,247 @@
+/**
+ * One master of a Redlock as this process sees it: its private connections, its clock, and the scripts that run on it. It
+ * knows nothing of the others.
+ *
+ *     away ──(connected, checked)──▶ listening ──(a question's time passed)──▶ silent ──(anything heard)──▶ listening
+ *
+ * Nothing is asked of a node that is away, so that nothing has to be taken back there. A silent one is not asked to vote while
+ * the others are enough; what was asked before is still out, and ends with its answer or with its connection.
+ */
+import type { Clock } from '../../core/clock.js';
+import { LockStoreError, LockUsageError } from '../../core/errors.js';
+import { leastRule, probe } from '../redis/boot-probe.js';
+import { lockState, numbersOf, toField } from '../redis/lock-reply.js';
+import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../redis/lua.generated.js';
+import { RedisConnections, type RedisTarget } from '../redis/redis-connection.js';
+import type { RedisKeys } from '../redis/redis-keys.js';
+import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../redis/script-runner.js';
+import { ServerClock } from '../redis/server-clock.js';
+import { reasonOf, storeFailure } from '../redis/store-failure.js';
+import { WakeChannel } from '../redis/wake-channel.js';
+import { NodeMemory } from './node-memory.js';
+import { trusted, voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
+
+export interface NodeSurroundings {
+  readonly keys: RedisKeys;
+  readonly process: string;
+  readonly maxLeaseMs: number;
+  readonly commandTimeoutMs: number;
+  readonly bootTimeoutMs: number;
+  readonly clock: Clock;
+  readonly report: (message: string) => void;
+  readonly strictServer?: boolean | undefined;
+  /** A forced release took this ballot's lock away here. */
+  readonly lost: (node: RedlockNode, ballotId: string) => void;
+  /** A new connection: perhaps to another server, or to one that came up empty. */
+  readonly connected: (node: RedlockNode) => void;
+}
+
+export class RedlockNode {
+  readonly name: string;
+  silent = false;
+  heardAt = -Infinity;
+  /** Why it must not be asked at all. */
+  refused: LockStoreError | undefined;
+  private readonly connections: RedisConnections;
+  private readonly runner: ScriptRunner;
+  private readonly channel: WakeChannel;
+  private readonly serverClock = new ServerClock();
+  private readonly keys: RedisKeys;
+  private readonly clock: Clock;
+  private readonly epochKey: string;
+  readonly memory: NodeMemory;
+  private opening = false;
+  /** It has answered on this connection: a frozen server accepts one and says nothing. */
+  private heard = false;
+  /** The wire format as it was agreed on; undefined until this node has been checked. */
+  private format: string | null | undefined;
+
+  constructor(
+    target: RedisTarget,
+    private readonly around: NodeSurroundings,
+  ) {
+    const { keys, process, commandTimeoutMs, clock } = around;
+    this.keys = keys;
+    this.clock = clock;
+    this.epochKey = `{${keys.prefix}}:e`;
+    this.memory = new NodeMemory((script, names, args, decode) => this.send(script, undefined, names, args, decode), keys, this.epochKey, {
+      maxLeaseMs: around.maxLeaseMs,
+      clock: this.serverClock,
+    });
+    this.connections = new RedisConnections(target, commandTimeoutMs);
+    if (this.connections.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
+    this.name = this.connections.node;
+    this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs);
+    this.channel = new WakeChannel(() => this.connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
+      granted: () => {},
+      contended: () => {},
+      lost: (id) => around.lost(this, id),
+      listening: () => {},
+    });
+    this.connections.commands.on('close', () => {
+      this.serverClock.reset();
+      this.heard = false;
+    });
+    this.connections.commands.on('ready', () => !this.opening && around.connected(this));
+  }
+
+  /** Connects and checks it; rejects with LockStoreError, and goes on trying to connect. */
+  async open(): Promise<void> {
+    const { around: options, connections, runner, keys, channel } = this;
+    this.opening = true;
+    try {
+      await probe({ options, connections, runner, keys, channel });
+      const format = await runner.command('format', (client) => client.get(keys.format));
+      await this.probeMemory();
+      this.format = format;
+    } catch (error) {
+      throw storeFailure(error, { what: 'opening', key: undefined, node: this.name });
+    } finally {
+      this.opening = false;
+    }
+  }
+
+  /** It has been checked once. */
+  get opened(): boolean {
+    return this.format !== undefined;
+  }
+
+  get connected(): boolean {
+    return this.opened && this.refused === undefined && this.reachable && this.heard;
+  }
+
+  /** There is a connection, whatever the checks say. */
+  get reachable(): boolean {
+    return this.connections.commands.status === 'ready';
+  }
+
+  /** Whether it (still) has the wire format that was agreed on: it may have come back empty, and met somebody else first. */
+  async keepsFormat(): Promise<boolean> {
+    const { format, keys } = this;
+    if (typeof format === 'string') await this.runner.command('format', (client) => client.set(keys.format, format, 'NX'));
+    return (await this.runner.command('format', (client) => client.get(keys.format))) === format;
+  }
+
+  /** @param notAfter local instant after which it must not vote any more */
+  vote(request: VoteRequest, proposal: number, notAfter: number): Promise<NodeVote> {
+    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs } = request;
+    const limit = this.serverClock.before(0, notAfter, this.clock.now());
+    return this.run(vote, key, [this.keys.lock(group, key), this.keys.fence(group), this.epochKey], [
+      id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, this.around.maxLeaseMs,
+    ], (reply, sentAt, receivedAt) => {
+      const numbers = numbersOf(reply);
+      this.serverClock.observe(0, sentAt, numbers[1] ?? 0, receivedAt);
+      return voteOf(numbers, sentAt);
+    });
+  }
+
+  /** Whether a limit can be set to what is asked of it: it was heard of since it was connected. */
+  get keepsLimits(): boolean {
+    return this.connected && this.serverClock.before(0, this.clock.now(), this.clock.now()) > 0;
+  }
+
+  /** False when the ballot is not here. */
+  raiseFence({ key, group, id, fences }: VoteRequest, fence: number): Promise<boolean> {
+    return this.run(raiseFence, key, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences], (reply) => reply === 1);
+  }
+
+  /** For each lease the local instant until which it can be trusted here; undefined where it is lost. */
+  renew(parts: readonly RenewPart[], timeoutMs: number): Promise<readonly (number | undefined)[]> {
+    const lockKeys = parts.map(({ key }) => this.keys.lock(this.keys.groupOf(key), key));
+    const args = parts.flatMap(({ id, leaseMs }) => [id, leaseMs]);
+    return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, args, (reply, sentAt, receivedAt) => {
+      const [now = 0, ...told] = numbersOf(reply);
+      if (told.length !== 2 * parts.length) throw new Error(`${told.length} numbers about ${parts.length} leases`);
+      this.serverClock.observe(0, sentAt, now, receivedAt);
+      return parts.map((_, n) => (told[2 * n]! < 0 ? undefined : trusted(sentAt, told[2 * n]!)));
+    }, timeoutMs);
+  }
+
+  release(key: string, id: string): Promise<'released' | 'lost'> {
+    return this.run(release, key, this.allKeys(key), [id, 0], (reply) => (reply === 1 ? 'released' : 'lost'));
+  }
+
+  downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {
+    return this.run(downgrade, key, this.allKeys(key), [id, 0], (reply) => (reply === 1 ? 'downgraded' : 'lost'));
+  }
+
+  forceRelease(key: string, fence: number | undefined): Promise<'taken' | 'none'> {
+    return this.run(forceRelease, key, this.allKeys(key), [fence ?? '', 0], (reply) => (reply === 1 ? 'taken' : 'none'));
+  }
+
+  /** What this node alone knows, with the ids of ballots, and until when each holder can be trusted here. */
+  inspect(key: string): Promise<NodeView> {
+    const keys = this.allKeys(key).slice(0, 2);
+    return this.run(inspect, key, keys, [], (reply, askedAt) => {
+      const state = lockState(key, reply);
+      return { state, ends: state.holders.map(({ remainingMs }) => trusted(askedAt, remainingMs)) };
+    });
+  }
+
+  /** One page of the keys locked here that start with `startsWith`. */
+  async scan(startsWith: string, cursor: string): Promise<{ readonly next: string; readonly found: readonly string[] }> {
+    const [node] = this.connections.masters();
+    const pattern = this.keys.lockPattern(startsWith);
+    const [next, found] = await this.runner.command('list', async () => node!.scan(cursor, 'MATCH', pattern, 'COUNT', 500));
+    return { next, found: [...new Set(found)].map((lockKey) => this.keys.keyOf(lockKey)) };
+  }
+
+  close(): void {
+    this.channel.close();
+    this.runner.close();
+    this.connections.close();
+  }
+
+  private run<T>(
+    script: LuaScript,
+    key: string | undefined,
+    keys: readonly string[],
+    args: readonly ScriptArgument[],
+    decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T,
+    timeoutMs?: number,
+  ): Promise<T> {
+    if (this.refused !== undefined) return Promise.reject(this.refused);
+    if (!this.connected) return Promise.reject(this.failure('not connected', key));
+    return this.send(script, key, keys, args, decode, timeoutMs);
+  }
+
+  private send<T>(
+    script: LuaScript,
+    key: string | undefined,
+    keys: readonly string[],
+    args: readonly ScriptArgument[],
+    decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T,
+    timeoutMs?: number,
+  ): Promise<T> {
+    return this.runner.run({ script, key, keys, args, timeoutMs }, (reply, sentAt, receivedAt) => {
+      this.silent = false;
+      this.heard = true;
+      this.heardAt = receivedAt;
+      return decode(reply, sentAt, receivedAt);
+    });
+  }
+
+  /** Only a Redlock needs to know who the server is. */
+  private async probeMemory(): Promise<void> {
+    const { runner, epochKey, around, name, keys } = this;
+    try {
+      await runner.run({ script: greet, keys: [epochKey], args: [around.maxLeaseMs] }, () => undefined);
+    } catch (error) {
+      const reason = reasonOf(error);
+      if (!/\bNOPERM\b|ACL failure|user executing the script/i.test(reason)) throw error;
+      const message = `Locks: ${name} does not allow what a Redlock needs; missing: +info. The least rule for its user: ${leastRule(keys.prefix)} +info (the server said: ${reason})`;
+      throw new LockStoreError(message, { cause: error, nodes: [{ node: name, reason }], retryable: false });
+    }
+  }
+
+  /** Why it was not asked. */
+  failure(reason: string, key: string | undefined): LockStoreError {
+    const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
+    return new LockStoreError(`${subject}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
+  }
+
+  private allKeys(key: string): [string, string, string] {
+    return this.keys.all(this.keys.groupOf(key), key);
+  }
+
+}

@@ -1,0 +1,257 @@
+/**
+ * The port over an odd number of independent Redis masters: whatever a quorum of them says is so. There is no queue across
+ * nodes: who is refused asks again after a random time.
+ *
+ * A holder id stands on the nodes as a ballot, `<id>/<n>`, new for each attempt (ballot.ts). Nodes that lost their memory
+ * stay out until they cannot do harm (recovery.ts).
+ */
+import type { Clock } from '../../core/clock.js';
+import { LockStoreError, LockUsageError } from '../../core/errors.js';
+import type {
+  AcquireOutcome,
+  AcquireRequest,
+  HeartbeatOutcome,
+  HolderRef,
+  ListOptions,
+  LockState,
+  LockStore,
+  RenewOutcome,
+  RenewRequest,
+  StoreCapabilities,
+  Wake,
+} from '../../core/lock-store.js';
+import { FenceFloors } from '../redis/fence-floors.js';
+import type { RedisTarget } from '../redis/redis-connection.js';
+import { RedisKeys } from '../redis/redis-keys.js';
+import { Ballot, type PollingStation } from './ballot.js';
+import { agree, leaseTimeoutMs } from './poll.js';
+import { noReplicas, renewByQuorum } from './quorum-renewals.js';
+import { listByQuorum, viewOf } from './quorum-view.js';
+import { quorumOf } from './quorum.js';
+import { Recovery } from './recovery.js';
+import { rejoin, RedlockBoot } from './redlock-boot.js';
+import { RedlockNode } from './redlock-node.js';
+import { Withdrawals } from './withdrawals.js';
+
+export interface RedlockStoreOptions {
+  /** An odd number, at least three, of masters that know nothing of each other. */
+  readonly nodes: readonly RedisTarget[];
+  /** Of every key and channel. */
+  readonly prefix: string;
+  /** What this process's holder ids begin with, up to their last dot. */
+  readonly process: string;
+  readonly maxLeaseMs: number;
+  readonly commandTimeoutMs: number;
+  readonly bootTimeoutMs: number;
+  readonly clock: Clock;
+  /** Told what an operator should read. */
+  readonly report: (message: string) => void;
+  /** Makes an error at boot of a server that may evict locks. */
+  readonly strictServer?: boolean | undefined;
+}
+
+const AGAIN_MS = 500;
+
+export class RedlockStore implements LockStore {
+  readonly capabilities: StoreCapabilities;
+  private readonly clock: Clock;
+  private readonly keys: RedisKeys;
+  private readonly nodes: readonly RedlockNode[];
+  private readonly station: PollingStation;
+  private readonly recovery: Recovery;
+  private readonly withdrawals: Withdrawals;
+  /** By holder id: what is asked for or held. An entry goes with the refusal, the release, the loss, or the end by itself. */
+  private readonly ballots = new Map<string, Ballot>();
+  /** Requests on their way, so that one sent twice is one attempt. */
+  private readonly asking = new Map<string, Promise<AcquireOutcome>>();
+  private attempts = 0;
+  private closed = false;
+  private listener: (wake: Wake) => void = () => {};
+
+  /** @throws LockUsageError */
+  constructor(private readonly options: RedlockStoreOptions) {
+    const { nodes, prefix, process, maxLeaseMs, clock, commandTimeoutMs, report } = options;
+    if (nodes.length < 3 || nodes.length % 2 === 0) {
+      throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
+    }
+    if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
+    this.capabilities = { queue: false, replicas: false, maxLeaseMs };
+    this.clock = clock;
+    this.keys = new RedisKeys(prefix);
+    this.withdrawals = new Withdrawals(clock);
+    const around = {
+      ...options,
+      keys: this.keys,
+      lost: (node: RedlockNode, ballotId: string) => this.taken(node, ballotId),
+      connected: (node: RedlockNode) => void this.connected(node),
+    };
+    this.nodes = nodes.map((target) => new RedlockNode(target, around));
+    const floors = new FenceFloors();
+    this.recovery = new Recovery({ nodes: this.nodes, clock, commandTimeoutMs, floors, report });
+    const forgetful = (node: RedlockNode): void => void this.recovery.attend(node);
+    this.station = { nodes: this.nodes, clock, commandTimeoutMs, floors, withdrawals: this.withdrawals, forgetful };
+  }
+
+  async open(): Promise<void> {
+    const boot = new RedlockBoot(this.nodes, this.clock, (node) => this.recovery.attend(node));
+    try {
+      const warning = await boot.run();
+      if (warning !== undefined) this.options.report(warning);
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
+  }
+
+  onWake(listener: (wake: Wake) => void): void {
+    this.listener = listener;
+  }
+
+  acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    const { id } = request;
+    const present = this.asking.get(id);
+    if (present !== undefined) return present;
+    const outcome = this.attempt(request).finally(() => this.asking.delete(id));
+    this.asking.set(id, outcome);
+    return outcome;
+  }
+
+  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const { nodes, clock, options } = this;
+    const held = (id: string): Ballot | undefined => this.ballots.get(id);
+    const outcomes = await renewByQuorum(requests, { nodes, clock, commandTimeoutMs: options.commandTimeoutMs, held });
+    requests.forEach(({ id }, at) => {
+      const ballot = this.ballots.get(id);
+      if (outcomes[at]?.kind === 'lost' && ballot?.state === 'held') this.drop(id, ballot);
+      else if (ballot !== undefined && this.ballots.delete(id)) this.ballots.set(id, ballot); // the longest silent come first
+    });
+    return outcomes;
+  }
+
+  /** There are no places to keep. */
+  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    return waiters.map(() => ({ kind: 'gone' }));
+  }
+
+  async release({ key, id }: HolderRef): Promise<'released' | 'lost'> {
+    const ballot = this.ballots.get(id);
+    if (ballot === undefined) return 'lost';
+    this.ballots.delete(id);
+    ballot.finish();
+    const stands = new Set(ballot.standsOn);
+    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), async (node) => {
+      if (!stands.has(node)) return 'lost';
+      try {
+        return await node.release(key, ballot.id);
+      } catch (error) {
+        ballot.withdraw(node);
+        throw error;
+      }
+    });
+  }
+
+  async downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
+    const ballot = this.ballots.get(id);
+    if (ballot?.state !== 'held') return 'lost';
+    const timeoutMs = leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs);
+    const result = await this.agree('a downgrade', key, timeoutMs, (node) => node.downgrade(key, ballot.id));
+    if (result === 'downgraded') ballot.mode = 'read';
+    return result;
+  }
+
+  async inspect(key: string): Promise<LockState> {
+    return (await viewOf(key, this.station)).state;
+  }
+
+  list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
+    return listByQuorum(startsWith, this.station);
+  }
+
+  async forceRelease(key: string, fence?: number): Promise<boolean> {
+    return (await this.agree('a forced release', key, this.options.commandTimeoutMs, (node) => node.forceRelease(key, fence))) === 'taken';
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    this.recovery.close();
+    this.withdrawals.close();
+    for (const node of this.nodes) node.close();
+    this.ballots.clear();
+  }
+
+  private async attempt(request: AcquireRequest): Promise<AcquireOutcome> {
+    const { key, id, replaces, notAfter } = request;
+    if (this.closed) throw new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false });
+    if (request.minReplicas > 0) throw noReplicas(key);
+    if (this.clock.now() > notAfter) {
+      throw new LockStoreError(`Lock '${key}': the request was looked at only after its time was over; nothing was done. It is safe to try again.`, { key });
+    }
+    const held = this.ballots.get(id);
+    if (held !== undefined) {
+      const again = await this.stillHeld(held);
+      if (again !== undefined) return again;
+      this.drop(id, held);
+    }
+    // Each node answers in order, so that it has left before we are looked at.
+    if (replaces !== undefined) this.release({ key, id: replaces }).catch(() => {}); // repeated in the background
+    return this.cast(request, notAfter);
+  }
+
+  private async cast(request: AcquireRequest, notAfter: number): Promise<AcquireOutcome> {
+    const { key, id } = request;
+    const ballot = new Ballot(this.station, request, this.keys.groupOf(key), `${id}/${(++this.attempts).toString(36)}`);
+    this.forgetEnded();
+    this.ballots.set(id, ballot);
+    try {
+      return await ballot.cast(notAfter);
+    } finally {
+      if (ballot.state !== 'held' && this.ballots.get(id) === ballot) this.ballots.delete(id);
+    }
+  }
+
+  /** The same grant again, if a quorum still knows it; not prolonged. */
+  private async stillHeld(ballot: Ballot): Promise<AcquireOutcome | undefined> {
+    const { fence, fences, mode } = ballot;
+    const trustedUntil = (await viewOf(ballot.key, this.station)).ends.get(ballot.id);
+    if (trustedUntil === undefined || ballot.state !== 'held') return undefined;
+    return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: false } };
+  }
+
+  private agree<A extends string>(what: string, key: string, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
+    const { nodes, clock } = this;
+    return agree(what, key, { nodes, clock, timeoutMs, ask });
+  }
+
+  private drop(id: string, ballot: Ballot): void {
+    this.ballots.delete(id);
+    ballot.end();
+  }
+
+  /** Of holders that never released and were never renewed; they stand first, since a renewal moves an entry to the end. */
+  private forgetEnded(): void {
+    const now = this.clock.now();
+    let looked = 0;
+    for (const [id, ballot] of this.ballots) {
+      if (++looked > 2) return;
+      if (ballot.state === 'held' && ballot.endsBy < now) this.ballots.delete(id);
+    }
+  }
+
+  /** A node said that an operator took the lock away there: it is lost when so many say so that the others are no quorum. */
+  private taken(node: RedlockNode, ballotId: string): void {
+    const id = ballotId.slice(0, ballotId.lastIndexOf('/'));
+    const ballot = this.ballots.get(id);
+    if (ballot?.id !== ballotId) return;
+    ballot.takenOn.add(node);
+    if (ballot.takenOn.size < quorumOf(this.nodes.length)) return;
+    this.drop(id, ballot);
+    this.listener({ kind: 'lost', id });
+  }
+
+  private async connected(node: RedlockNode): Promise<void> {
+    if (this.closed) return;
+    const { refused } = await rejoin(node, () => this.recovery.attend(node));
+    if (refused !== undefined) this.options.report(`Locks: ${node.name} is not used until this process is restarted: ${refused.message}`);
+    else if (!node.connected && !this.closed) this.clock.setTimer(() => !node.connected && node.reachable && void this.connected(node), AGAIN_MS);
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * Takes ballots back from nodes without anybody waiting for it: sent at once, and again to a node that gave no answer, until
+ * it answers or until the lease it may have given has ended by itself.
+ */
+import type { Clock, Timer } from '../../core/clock.js';
+import type { RedlockNode } from './redlock-node.js';
+
+/** A vote that may stand on a node. */
+export interface Withdrawal {
+  readonly node: RedlockNode;
+  readonly key: string;
+  /** Of the ballot. */
+  readonly id: string;
+  /** Local instant at which it has ended by itself. */
+  readonly until: number;
+}
+
+const RETRY_MS = 250;
+/** As many in one turn are no burden to a node that comes back. */
+const BATCH = 250;
+
+export class Withdrawals {
+  /** What no node has answered yet and nobody is asking for at the moment. */
+  private readonly unanswered = new Set<Withdrawal>();
+  private timer: Timer | undefined;
+  private closed = false;
+
+  constructor(private readonly clock: Clock) {}
+
+  add(withdrawal: Withdrawal): void {
+    void this.send(withdrawal);
+  }
+
+  /** Ends all tries; what is left ends with its lease. */
+  close(): void {
+    this.closed = true;
+    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
+    this.unanswered.clear();
+  }
+
+  private async send(withdrawal: Withdrawal): Promise<void> {
+    const { node, key, id, until } = withdrawal;
+    try {
+      await node.release(key, id);
+    } catch {
+      if (this.closed || this.clock.now() >= until) return;
+      this.unanswered.add(withdrawal);
+      this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
+    }
+  }
+
+  private retry(): void {
+    this.timer = undefined;
+    const now = this.clock.now();
+    let sent = 0;
+    for (const withdrawal of this.unanswered) {
+      const ended = now >= withdrawal.until;
+      if (!ended && (!withdrawal.node.connected || sent >= BATCH)) continue;
+      this.unanswered.delete(withdrawal);
+      if (ended) continue;
+      sent++;
+      void this.send(withdrawal);
+    }
+    if (this.unanswered.size > 0) this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * From the events of a LockService to OpenTelemetry: metrics, and spans for waiting and holding. docs/telemetry.md names
+ * every instrument and attribute.
+ *
+ * Events are told in the async context of the caller, so a span is a child of whatever the caller is doing. It is made
+ * when its time is over, from the times in the event: nothing is kept for holds that are under way.
+ */
+import {
+  diag,
+  metrics,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Counter,
+  type Histogram,
+  type MeterProvider,
+  type Tracer,
+  type TracerProvider,
+  type UpDownCounter,
+} from '@opentelemetry/api';
+import { systemClock } from '../core/clock.js';
+import type { LockEvent } from '../core/lock-events.js';
+import type { LockService } from '../lock.service.js';
+import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
+
+export interface LockTelemetryOptions {
+  /**
+   * Further attributes of metrics and spans. The key is none of them unless you add it: `({ key }) => ({ 'lock.key': key })`
+   * makes a time series for each key.
+   * @default none
+   */
+  attributes?: ((event: LockEvent) => Attributes) | undefined;
+  /**
+   * Whether spans are made beside the metrics.
+   * @default true
+   */
+  spans?: boolean | undefined;
+  /** @default the global one */
+  meterProvider?: MeterProvider | undefined;
+  /** @default the global one */
+  tracerProvider?: TracerProvider | undefined;
+}
+
+const SCOPE = 'nestjs-holdfast';
+/** In seconds: from a round trip to Redis to work that goes on for minutes. */
+const BOUNDARIES = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** Measures `locks` from now on. Returns how to stop. */
+export function instrumentLocks(
+  locks: Pick<LockService, 'events'>,
+  { instance = DEFAULT_INSTANCE, ...options }: LockTelemetryOptions & { instance?: string | undefined } = {},
+): () => void {
+  const recorder = new LockRecorder(instance, options);
+  const subscription = locks.events.subscribe((event) => {
+    try {
+      recorder.record(event);
+    } catch (error) {
+      // Nobody's lock shall fail, and no process end, because it could not be measured.
+      diag.error('nestjs-holdfast: a lock event could not be recorded', error);
+    }
+  });
+  return () => subscription.unsubscribe();
+}
+
+type Ended<Type extends LockEvent['type']> = Extract<LockEvent, { readonly type: Type }>;
+
+class LockRecorder {
+  private readonly instruments: ReturnType<typeof createInstruments>;
+  private readonly tracer: Tracer | undefined;
+  private readonly more: (event: LockEvent) => Attributes;
+
+  constructor(
+    private readonly instance: string,
+    { attributes = () => ({}), spans = true, meterProvider, tracerProvider }: LockTelemetryOptions,
+  ) {
+    this.more = attributes;
+    this.instruments = createInstruments(meterProvider);
+    this.tracer = spans ? (tracerProvider ?? trace).getTracer(SCOPE) : undefined;
+  }
+
+  record(event: LockEvent): void {
+    // A call inside a hold waits for nobody else's lock and adds no hold: what is measured is the outermost one.
+    if ('nested' in event && event.nested) return;
+    const attributes = this.attributesOf(event);
+    const { contentions, held, losses, renewalFailures } = this.instruments;
+    switch (event.type) {
+      case 'waiting':
+        return contentions.add(1, attributes);
+      case 'granted':
+        held.add(1, attributes);
+        return this.waited(event, { ...attributes, 'lock.outcome': 'granted' });
+      case 'busy':
+        this.instruments.busy.add(1, attributes);
+        return this.waited(event, { ...attributes, 'lock.outcome': 'busy' });
+      case 'cancelled':
+        return this.waited(event, { ...attributes, 'lock.outcome': 'cancelled' });
+      case 'failed': {
+        const failed = { ...attributes, 'error.type': event.cause.code };
+        if (event.cause.code === 'LOCK_STORE') this.instruments.storeFailures.add(1, attributes);
+        return this.waited(event, { ...failed, 'lock.outcome': 'failed' });
+      }
+      case 'released':
+        held.add(-1, attributes);
+        return this.ended(event, { ...attributes, 'lock.outcome': event.outcome });
+      case 'lost':
+        return losses.add(1, attributes);
+      case 'renewFailed':
+        return renewalFailures.add(1, attributes);
+    }
+  }
+
+  private attributesOf(event: LockEvent): Attributes {
+    const { template, mode } = event;
+    const attributes: Attributes = { 'lock.instance': this.instance, 'lock.mode': mode, ...this.more(event) };
+    if (template !== undefined) attributes['lock.template'] ??= template;
+    return attributes;
+  }
+
+  private waited(event: Ended<'granted' | 'busy' | 'cancelled' | 'failed'>, attributes: Attributes): void {
+    this.instruments.waitTime.record(event.waitedMs / 1_000, attributes);
+    this.span('lock.acquire', event, event.waitedMs, attributes, event.type === 'failed' ? event.cause.message : undefined);
+  }
+
+  private ended(event: Ended<'released'>, attributes: Attributes): void {
+    this.instruments.holdTime.record(event.heldMs / 1_000, attributes);
+    this.span('lock.hold', event, event.heldMs, attributes, event.outcome === 'lost' ? 'the lease was lost before the hold ended' : undefined);
+  }
+
+  /** A span that ends now and began `lastedMs` ago. */
+  private span(name: string, event: LockEvent, lastedMs: number, attributes: Attributes, failure: string | undefined): void {
+    if (!this.tracer) return;
+    const endTime = systemClock.wallNow();
+    const span = this.tracer.startSpan(name, { startTime: endTime - lastedMs, attributes });
+    if (event.label !== undefined) span.setAttribute('code.function.name', event.label);
+    if ('fence' in event) span.setAttribute('lock.fence', event.fence);
+    if (failure !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: failure });
+    span.end(endTime);
+  }
+}
+
+function createInstruments(provider: MeterProvider | undefined) {
+  const meter = (provider ?? metrics).getMeter(SCOPE);
+  const seconds = (name: string, description: string): Histogram =>
+    meter.createHistogram(name, { description, unit: 's', advice: { explicitBucketBoundaries: BOUNDARIES } });
+  const count = (name: string, unit: string, description: string): Counter => meter.createCounter(name, { description, unit });
+  const held: UpDownCounter = meter.createUpDownCounter('holdfast.held', { description: 'Holds under way in this process.', unit: '{hold}' });
+  return {
+    held,
+    waitTime: seconds('holdfast.wait.duration', 'Time from the request for a lock to its grant or refusal.'),
+    holdTime: seconds('holdfast.hold.duration', 'Time from the grant of a lock to the end of the hold.'),
+    contentions: count('holdfast.contentions', '{request}', 'Requests that could not be served at once.'),
+    busy: count('holdfast.busy', '{request}', 'Requests that gave up because the lock stayed busy.'),
+    losses: count('holdfast.losses', '{hold}', 'Holds whose lease ended before they did.'),
+    renewalFailures: count('holdfast.renewal.failures', '{renewal}', 'Renewals that got no answer and were tried again.'),
+    storeFailures: count('holdfast.store.failures', '{request}', 'Requests that failed because the store could not be asked.'),
+  };
+}

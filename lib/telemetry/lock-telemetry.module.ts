@@ -1,0 +1,51 @@
+/** Metrics and spans for the locks of a Nest application. */
+import { Inject, Module, type DynamicModule, type OnModuleInit } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { LockUsageError } from '../core/errors.js';
+import type { LockService } from '../lock.service.js';
+import { DEFAULT_INSTANCE, locksToken } from '../nest/lock-names.js';
+import { instrumentLocks, type LockTelemetryOptions } from './instrument-locks.js';
+
+export interface LockTelemetryModuleOptions extends LockTelemetryOptions {
+  /**
+   * The names of the lock modules to measure; 'default' is the one without a name.
+   * @default ['default']
+   */
+  instances?: readonly string[] | undefined;
+}
+
+const TELEMETRY_OPTIONS = Symbol.for('nestjs-holdfast:telemetry-options');
+
+/**
+ * Measures the locks of the application from its start to its end, with the OpenTelemetry SDK that was registered before
+ * the application was created:
+ *
+ *     imports: [LockModule.forRoot({ redis }), LockTelemetryModule.forRoot()]
+ *
+ * The boot fails when one of `instances` does not exist.
+ */
+@Module({})
+export class LockTelemetryModule implements OnModuleInit {
+  constructor(
+    @Inject(TELEMETRY_OPTIONS) private readonly options: LockTelemetryModuleOptions,
+    @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
+  ) {}
+
+  static forRoot(options: LockTelemetryModuleOptions = {}): DynamicModule {
+    return { module: LockTelemetryModule, providers: [{ provide: TELEMETRY_OPTIONS, useValue: options }] };
+  }
+
+  /** Nothing stops it: holds go on to the last hook of a shutdown, and the events end with their service. */
+  onModuleInit(): void {
+    const { instances = [DEFAULT_INSTANCE], ...options } = this.options;
+    for (const instance of instances) instrumentLocks(this.locksOf(instance), { ...options, instance });
+  }
+
+  private locksOf(instance: string): Pick<LockService, 'events'> {
+    try {
+      return this.moduleRef.get(locksToken(instance), { strict: false });
+    } catch (cause) {
+      throw new LockUsageError(`LockTelemetryModule: lock module '${instance}' shall be measured, but the application imports no such module.`, { cause });
+    }
+  }
+}

@@ -1,0 +1,80 @@
+/** Health of the store behind a lock module, for @nestjs/terminus. */
+import { Inject, Injectable } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
+import { systemClock } from '../core/clock.js';
+import { LockUsageError } from '../core/errors.js';
+import type { LockService } from '../lock.service.js';
+import { DEFAULT_INSTANCE, locksToken } from '../nest/lock-names.js';
+
+export interface LockHealthOptions {
+  /**
+   * The `name` of the LockModule to look at.
+   * @default the module without a name
+   */
+  instance?: string | undefined;
+  /**
+   * An answer that takes longer counts as none, in ms.
+   * @default 1000
+   */
+  timeoutMs?: number | undefined;
+}
+
+/** Looked at, never locked. The store answers as it would for any key, and keeps nothing of the question. */
+const PROBE_KEY = 'nestjs-holdfast:health';
+const DEFAULT_TIMEOUT_MS = 1_000;
+
+/**
+ * Whether locks can be had: asks the store a question that changes nothing.
+ *
+ *     @Get('health') @HealthCheck()
+ *     check() {
+ *       return this.health.check([() => this.lockHealth.pingCheck('locks')]);
+ *     }
+ *
+ * `up` and `down` come with `latencyMs`, `down` with the reason as `message`.
+ */
+@Injectable()
+export class LockHealthIndicator {
+  constructor(
+    @Inject(HealthIndicatorService) private readonly health: HealthIndicatorService,
+    @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
+  ) {}
+
+  /** Never rejects for a store that is down. @throws LockUsageError when there is no lock module of that name */
+  async pingCheck<const Key extends string>(key: Key, options: LockHealthOptions = {}): Promise<HealthIndicatorResult<Key>> {
+    const { instance = DEFAULT_INSTANCE, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    const locks = this.locksOf(instance);
+    const session = this.health.check(key);
+    const askedAt = systemClock.now();
+    const failure = await within(timeoutMs, locks.inspect(PROBE_KEY));
+    const latencyMs = Math.round(systemClock.now() - askedAt);
+    return failure === undefined ? session.up({ latencyMs }) : session.down({ message: failure, latencyMs });
+  }
+
+  private locksOf(instance: string): Pick<LockService, 'inspect'> {
+    try {
+      return this.moduleRef.get(locksToken(instance), { strict: false });
+    } catch (cause) {
+      throw new LockUsageError(`The health of lock module '${instance}' was asked for, but the application imports no such module.`, { cause });
+    }
+  }
+}
+
+/** Why there was no answer, if there was none. */
+function within(timeoutMs: number, answer: Promise<unknown>): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const timer = systemClock.setTimer(() => resolve(`The lock store did not answer within ${timeoutMs} ms.`), timeoutMs);
+    const done = (failure?: string): void => {
+      systemClock.clearTimer(timer);
+      resolve(failure);
+    };
+    answer.then(() => done(), (error: unknown) => done(messageOf(error)));
+  });
+}
+
+/** In a test runner's own realm errors are not instances of our Error. */
+function messageOf(error: unknown): string {
+  const message: unknown = typeof error === 'object' && error !== null && 'message' in error ? error.message : error;
+  return String(message);
+}

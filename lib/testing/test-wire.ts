@@ -1,0 +1,102 @@
+/**
+ * One application's way to the store of a test: it fails while the store is down, and tells the store who holds and who
+ * waits.
+ */
+import type {
+  AcquireOutcome,
+  AcquireRequest,
+  HeartbeatOutcome,
+  HolderRef,
+  ListOptions,
+  LockState,
+  LockStore,
+  RenewOutcome,
+  RenewRequest,
+  StoreCapabilities,
+  Wake,
+} from '../core/lock-store.js';
+import type { TestStore } from './test-store.js';
+
+export class TestWire implements LockStore {
+  readonly capabilities: StoreCapabilities;
+  private stopListening: () => void = () => {};
+
+  constructor(
+    private readonly shared: TestStore,
+    /** What the ids of this application start with. */
+    readonly process: string,
+  ) {
+    this.capabilities = shared.memory.capabilities;
+  }
+
+  async open(): Promise<void> {
+    this.shared.assertUp();
+  }
+
+  onWake(listener: (wake: Wake) => void): void {
+    const mine = `${this.process}.`;
+    this.stopListening = this.shared.onWake((wake) => wake.id.startsWith(mine) && listener(wake));
+  }
+
+  async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    let outcome: AcquireOutcome | undefined;
+    try {
+      this.shared.assertUp();
+      outcome = await this.shared.memory.acquire(request);
+      return outcome;
+    } finally {
+      this.shared.asked(request, outcome);
+    }
+  }
+
+  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const { outage } = this.shared;
+    if (outage) return requests.map(() => ({ kind: 'unknown', cause: outage }));
+    const outcomes = await this.shared.memory.renew(requests);
+    requests.forEach(({ id }, index) => outcomes[index]?.kind === 'lost' && this.shared.forget(id));
+    return outcomes;
+  }
+
+  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    const { outage } = this.shared;
+    if (outage) return waiters.map(() => ({ kind: 'unknown', cause: outage }));
+    const outcomes = await this.shared.memory.heartbeat(waiters);
+    waiters.forEach(({ id }, index) => {
+      if (outcomes[index]?.kind === 'granted') this.shared.granted(id);
+      if (outcomes[index]?.kind === 'gone') this.shared.forget(id);
+    });
+    return outcomes;
+  }
+
+  async release(holder: HolderRef): Promise<'released' | 'lost'> {
+    this.shared.forget(holder.id);
+    this.shared.assertUp();
+    return this.shared.memory.release(holder);
+  }
+
+  async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
+    this.shared.assertUp();
+    return this.shared.memory.downgrade(holder);
+  }
+
+  async inspect(key: string): Promise<LockState> {
+    this.shared.assertUp();
+    return this.shared.memory.inspect(key);
+  }
+
+  async *list(options?: ListOptions): AsyncIterable<LockState> {
+    this.shared.assertUp();
+    yield* this.shared.memory.list(options);
+  }
+
+  async forceRelease(key: string, fence?: number): Promise<boolean> {
+    this.shared.assertUp();
+    return this.shared.memory.forceRelease(key, fence);
+  }
+
+  /** The store itself stays open for the other applications of the test. */
+  async close(): Promise<void> {
+    this.stopListening();
+    this.shared.forgetProcess(this.process);
+  }
+}

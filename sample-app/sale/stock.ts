@@ -1,0 +1,6 @@
+/** Names of one thing: where the pieces of an item stand in the ledger, and the key of the lock that guards them. */
+
+export const stockOf = (item: number): string => `stock:${item}`;
+
+/** What `@Locked('item:<0>')` locks for this item. */
+export const itemKey = (item: number): string => `item:${item}`;

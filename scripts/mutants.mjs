@@ -1,0 +1,116 @@
+// Applies each mutant of test/mutants/mutants.mjs in turn in a copy of the tree, and shows what notices it:
+//
+//   npm run mutants -- [--only <part of a name>] [--from <part of a name>] [--seeds 60]
+//
+// First where the list says, then the simulations, then the tests of core, the model and the stores. Fails when one survives.
+import { spawn } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { mutants } from '../test/mutants/mutants.mjs';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const copy = join(root, 'build', `mutants-${process.pid}`);
+const { values } = parseArgs({ options: { only: { type: 'string' }, from: { type: 'string' }, seeds: { type: 'string', default: '60' } } });
+
+/** No look takes longer. */
+const LONGEST_MS = 240_000;
+// A busy machine is no defect: only what hangs runs into the timeout. Scripts that were rebuilt differ from the committed ones.
+const JEST = [
+  '--disable-warning=ExperimentalWarning', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--ci', '--bail', '--maxWorkers=2', '--testTimeout=60000',
+];
+const NOT_HERE = '--testPathIgnorePatterns=/node_modules/|build-lua|test/soak|test/simulation';
+/** Where a mutant is looked for when it was not found where the list says. */
+const EVERYWHERE = ['single:', 'redlock:', 'test/core|test/memory', 'test/lua', 'test/contract/redis-store.contract|test/model|test/redis', 'test/contract/redlock|test/redlock'];
+
+function copyTree() {
+  mkdirSync(copy, { recursive: true });
+  for (const name of ['lib', 'test', 'scripts', 'docs', 'package.json', 'jest.config.mjs', 'tsconfig.json', 'tsconfig.build.json', 'tsconfig.build.cjs.json']) {
+    cpSync(join(root, name), join(copy, name), { recursive: true });
+  }
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+}
+
+/** Resolves with how it ended and what it printed. */
+function run(args) {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, args, { cwd: copy, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, CI: '1' } });
+    let printed = '';
+    child.stdout.on('data', (data) => (printed += data));
+    child.stderr.on('data', (data) => (printed += data));
+    const timer = setTimeout(() => {
+      printed += `\nno end within ${LONGEST_MS / 1000} s`;
+      child.kill('SIGTERM');
+    }, LONGEST_MS);
+    child.on('exit', (code) => {
+      clearTimeout(timer);
+      resolve({ failed: code !== 0, printed });
+    });
+  });
+}
+
+/** What noticed that something is wrong, or undefined. */
+async function look(where) {
+  const simulated = /^(single|redlock):(.*)$/.exec(where);
+  if (simulated === null) {
+    const { failed, printed } = await run([...JEST, where, NOT_HERE]);
+    return failed ? (/●\s+(.*?)\s*$/m.exec(printed)?.[1] ?? `${where}: ${printed.trim().split('\n').at(-1)}`) : undefined;
+  }
+  const [, topology, profile] = simulated;
+  const { failed, printed } = await run(['scripts/simulate.mjs', '--workers', '2', '--seeds', values.seeds, '--failures', '1', '--topology', topology, ...(profile === '' ? [] : ['--profile', profile])]);
+  if (!failed) return undefined;
+  const [, seed, how, what] = /seed (\d+) \(([^)]*)\) broke a promise:\s+(.*)/.exec(printed) ?? [];
+  return seed === undefined ? `simulations: ${printed.trim().split('\n').at(-1)}` : `seed ${seed} (${how}): ${what}`;
+}
+
+async function kill({ name, file, text, instead, where }) {
+  const path = join(copy, file);
+  const original = readFileSync(path, 'utf8');
+  if (original.split(text).length !== 2) return { name, stale: true };
+  writeFileSync(path, original.replace(text, () => instead));
+  const generated = join(copy, 'lib/stores/redis/lua.generated.ts');
+  const scripts = readFileSync(generated, 'utf8');
+  try {
+    if (file.endsWith('.lua')) {
+      const { failed, printed } = await run(['scripts/build-lua.mjs']);
+      if (failed) return { name, by: `the build of the scripts: ${printed.trim().split('\n').at(-1)}` };
+    }
+    for (const place of [where, ...EVERYWHERE.filter((other) => other !== where)]) {
+      const by = await look(place);
+      if (by !== undefined) return { name, by };
+    }
+    return { name, by: undefined };
+  } finally {
+    writeFileSync(path, original);
+    writeFileSync(generated, scripts);
+  }
+}
+
+/** What fails without any mutant proves nothing. */
+async function failsAlready() {
+  for (const place of EVERYWHERE) {
+    const by = await look(place);
+    if (by !== undefined) return `${place}: ${by}`;
+  }
+  return undefined;
+}
+
+const first = values.from === undefined ? 0 : mutants.findIndex(({ name }) => name.includes(values.from));
+const chosen = mutants.slice(first).filter(({ name }) => values.only === undefined || name.includes(values.only));
+const left = { survived: [], stale: [] };
+copyTree();
+try {
+  const already = await failsAlready();
+  if (already !== undefined) throw new Error(`the tree fails as it is, at ${already}`);
+  for (const mutant of chosen) {
+    const { name, by, stale } = await kill(mutant);
+    if (stale) left.stale.push(name);
+    else if (by === undefined) left.survived.push(name);
+    console.log(`${name.padEnd(32)} | ${stale ? `STALE: its text is not in ${mutant.file} exactly once` : (by ?? `SURVIVED: ${mutant.breaks}`).slice(0, 160)}`);
+  }
+} finally {
+  rmSync(copy, { recursive: true, force: true });
+}
+console.log(`${chosen.length} mutants, ${left.survived.length} survived, ${left.stale.length} stale`);
+process.exit(left.survived.length + left.stale.length === 0 && chosen.length > 0 ? 0 : 1);

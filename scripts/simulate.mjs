@@ -1,0 +1,117 @@
+// Simulates the whole library on the committed Lua text, on virtual time (docs/proof.md):
+//
+//   npm run simulate -- --seeds 10000 [--from 1] [--topology single|redlock] [--profile storm] [--calls 200] [--workers 2]
+//   npm run simulate -- --seed 4711 --topology single [--trace]      the same run again; --trace tells the faults while they
+//                                                                  happen, --account all that happened, also when nothing failed
+import { fork } from 'node:child_process';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { transformFileSync } from '@swc/core';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const built = join(root, 'build', `simulation-${process.pid}`);
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '1000' },
+    from: { type: 'string', default: '1' },
+    seed: { type: 'string' },
+    topology: { type: 'string' },
+    profile: { type: 'string' },
+    failures: { type: 'string', default: '5' },
+    calls: { type: 'string', default: '200' },
+    workers: { type: 'string', default: String(Math.min(availableParallelism(), 8)) },
+    trace: { type: 'boolean', default: false },
+    account: { type: 'boolean', default: false },
+  },
+});
+
+/** Plain JavaScript of what a simulation needs: workers start in no time, and nothing of a test runner is in between. */
+function build() {
+  const options = {
+    swcrc: false,
+    configFile: false,
+    sourceMaps: 'inline',
+    jsc: { target: 'es2022', parser: { syntax: 'typescript', decorators: true }, transform: { legacyDecorator: true, decoratorMetadata: true }, keepClassNames: true },
+    module: { type: 'es6' },
+  };
+  for (const folder of ['lib/core', 'lib/stores', 'lib/lock.service.ts', 'test/simulation', 'test/model']) {
+    for (const file of filesOf(join(root, folder))) {
+      const target = join(built, relative(root, file)).replace(/\.ts$/, '.js');
+      mkdirSync(dirname(target), { recursive: true });
+      writeFileSync(target, transformFileSync(file, options).code);
+    }
+  }
+}
+
+function filesOf(path) {
+  if (path.endsWith('.ts')) return [path];
+  const files = readdirSync(path, { recursive: true }).map((name) => join(path, name));
+  return files.filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'));
+}
+
+function replayOf({ seed, topology }) {
+  return `npm run simulate -- --seed ${seed} --topology ${topology}${values.profile === undefined ? '' : ` --profile '${values.profile}'`}${values.calls === '200' ? '' : ` --calls ${values.calls}`}`;
+}
+
+const totals = { seeds: 0, storeCalls: 0, least: Infinity, commands: 0, holds: 0, virtualMs: 0, failures: 0 };
+const workers = new Set();
+
+function hear(told) {
+  if (told.account !== undefined) console.log(told.account);
+  totals.seeds += 1;
+  totals.storeCalls += told.storeCalls;
+  totals.commands += told.commands;
+  totals.holds += told.holds;
+  totals.virtualMs += told.virtualMs;
+  if (told.violations.length === 0) totals.least = Math.min(totals.least, told.storeCalls);
+  else fail(told);
+}
+
+function fail(told) {
+  totals.failures += 1;
+  console.log(`seed ${told.seed} (${told.topology}, ${told.profile}) broke a promise:`);
+  for (const violation of told.violations) console.log(`  ${violation}`);
+  console.log(`  again: ${replayOf(told)}${values.seed === undefined ? '' : ' --trace'}`);
+  if (totals.failures >= Number(values.failures)) for (const worker of workers) worker.kill();
+}
+
+function startWorker(job) {
+  return new Promise((resolve) => {
+    const worker = fork(join(built, 'test/simulation/main.js'), [JSON.stringify(job)], { execArgv: ['--enable-source-maps', '--stack-trace-limit=30'] });
+    workers.add(worker);
+    worker.on('message', hear);
+    worker.on('exit', (code, signal) => {
+      workers.delete(worker);
+      if (code !== 0 && signal !== 'SIGTERM') {
+        totals.failures += 1;
+        console.log(`a worker ended with ${code ?? signal}`);
+      }
+      resolve();
+    });
+  });
+}
+
+const startedAt = performance.now();
+build();
+try {
+  const one = values.seed !== undefined;
+  const from = Number(values.seed ?? values.from);
+  const count = one ? 1 : Number(values.seeds);
+  const among = Math.min(count, one ? 1 : Number(values.workers));
+  const common = { step: among, topology: values.topology, profile: values.profile, storeCalls: Number(values.calls), trace: values.trace, account: values.account ? 'always' : one && !values.trace ? 'failed' : 'never' };
+  const jobs = Array.from({ length: among }, (_, n) => ({ ...common, from: from + n, count: Math.ceil((count - n) / among) }));
+  await Promise.all(jobs.map(startWorker));
+} finally {
+  rmSync(built, { recursive: true, force: true });
+}
+const { seeds, failures, storeCalls, least, commands, holds, virtualMs } = totals;
+const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+console.log(
+  `${seeds} seeds, ${failures} failures: ${storeCalls} store calls (at least ${least} in a seed), ${commands} commands, ` +
+    `${holds} holds, ${(virtualMs / 3_600_000).toFixed(1)} virtual hours, in ${seconds} s`,
+);
+process.exit(failures === 0 && seeds > 0 ? 0 : 1);

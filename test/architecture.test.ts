@@ -1,0 +1,127 @@
+/** The tree is the architecture: which file may know which other. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from '@jest/globals';
+
+const LIB = fileURLToPath(new URL('../lib', import.meta.url));
+const LONGEST_FILE = 260;
+const ENTRY_POINTS = ['testing', 'terminus', 'telemetry', 'board', 'cli'];
+
+interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+  /** Ours, as paths below lib/. */
+  readonly ours: readonly string[];
+  readonly packages: readonly string[];
+}
+
+const files = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts'))
+  .map(read)
+  .sort((a, b) => a.path.localeCompare(b.path));
+
+function read(path: string): SourceFile {
+  const text = readFileSync(join(LIB, path), 'utf8');
+  const imported = [...text.matchAll(/^(?:import|export)\b[^;]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm)].map((match) => match[1] ?? match[2] ?? match[3] ?? '');
+  const local = imported.filter((name) => name.startsWith('.'));
+  return {
+    path,
+    text,
+    ours: local.map((name) => relative(LIB, resolve(dirname(join(LIB, path)), name)).replace(/\.js$/, '.ts')),
+    packages: imported.filter((name) => !name.startsWith('.')),
+  };
+}
+
+/** Which part of the library a file belongs to. */
+function partOf(path: string): string {
+  const [first = '', second = ''] = path.split('/');
+  if (first === 'stores') return `stores/${second}`;
+  return path.includes('/') ? first : path;
+}
+
+/** The arrows: what each part may import besides itself. */
+const arrows: Record<string, readonly string[]> = {
+  core: [],
+  'lock.service.ts': ['core'],
+  'fenced-write.ts': ['core', 'stores/redis'],
+  'stores/memory': ['core'],
+  'stores/redis': ['core'],
+  'stores/redlock': ['core', 'stores/redis'],
+  nest: ['lock.service.ts', 'core', 'stores/memory', 'stores/redis', 'stores/redlock'],
+};
+const BEHIND_ENTRY_POINTS = ['nest', 'lock.service.ts', 'core', 'stores/memory', 'stores/redis', 'stores/redlock'];
+const KNOWS_EVERY_STORE = 'nest/create-store.ts';
+
+function mayImport(from: string, to: string): boolean {
+  const [part, other] = [partOf(from), partOf(to)];
+  if (part === other) return true;
+  if (part === 'index.ts') return !ENTRY_POINTS.includes(other) && !other.startsWith('stores/');
+  // Entry points for optional peers stand on the library, not on each other; the tests of users get nothing that the rest lacks.
+  if (ENTRY_POINTS.includes(part)) return BEHIND_ENTRY_POINTS.includes(other);
+  return (arrows[part] ?? []).includes(other);
+}
+
+/** `file: what` for everything a rule finds. */
+function offences(among: readonly SourceFile[], find: (file: SourceFile) => readonly string[]): string[] {
+  return among.flatMap((file) => find(file).map((what) => `${file.path}: ${what}`));
+}
+
+const core = files.filter(({ path }) => path.startsWith('core/'));
+const written = files.filter(({ path }) => !path.endsWith('.generated.ts'));
+const code = (text: string) => text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+
+describe('the architecture', () => {
+  it('sends its arrows one way: nest -> lock.service -> core <- stores', () => {
+    expect(offences(files, ({ path, ours }) => ours.filter((target) => !mayImport(path, target)))).toEqual([]);
+  });
+
+  it('knows more than one store only in create-store.ts', () => {
+    const others = files.filter(({ path }) => partOf(path) === 'nest' && path !== KNOWS_EVERY_STORE);
+    const stores = (ours: readonly string[]) => [...new Set(ours.map(partOf).filter((part) => part.startsWith('stores/')))];
+    expect(offences(others, ({ ours }) => (stores(ours).length > 1 ? stores(ours) : []))).toEqual([]);
+  });
+
+  it('imports lib/index.ts only from outside', () => {
+    expect(offences(files, ({ ours }) => ours.filter((target) => target === 'index.ts'))).toEqual([]);
+  });
+
+  it('keeps core free of Nest, of ioredis and of all of Node but the async context and, in clock.ts, the uptime', () => {
+    const allowed = (path: string) => (path === 'core/clock.ts' ? ['node:os'] : ['node:async_hooks']);
+    expect(offences(core, ({ path, packages }) => packages.filter((name) => !allowed(path).includes(name)))).toEqual([]);
+  });
+
+  it('lets core reach time through clock.ts only', () => {
+    const time = /\b(?:Date\.now|new Date\(\)|performance\.|setTimeout|setInterval|process\.hrtime|process\.uptime)/g;
+    const reaching = core.filter(({ path }) => path !== 'core/clock.ts');
+    expect(offences(reaching, ({ text }) => code(text).match(time) ?? [])).toEqual([]);
+  });
+
+  it('knows Nest only in nest/ and the entry points, and ioredis only in the stores', () => {
+    const nestless = files.filter(({ path }) => !['nest', 'index.ts', ...ENTRY_POINTS].includes(partOf(path)));
+    expect(offences(nestless, ({ packages }) => packages.filter((name) => name.startsWith('@nestjs/')))).toEqual([]);
+    const redisless = files.filter(({ path }) => ['core', 'lock.service.ts', 'stores/memory'].includes(partOf(path)));
+    expect(offences(redisless, ({ packages }) => packages.filter((name) => name === 'ioredis'))).toEqual([]);
+  });
+
+  it('names what it exports', () => {
+    expect(offences(files, ({ text }) => code(text).match(/^export (?:\*|default\b).*/gm) ?? [])).toEqual([]);
+  });
+
+  it('names files after things', () => {
+    const vague = /(?:^|[/.-])(?:utils?|helpers?|common|misc|types?|interfaces?|constants?)\.ts$/;
+    expect(offences(files, ({ path }) => (vague.test(path) ? ['says nothing'] : []))).toEqual([]);
+  });
+
+  it('loads in CommonJS: no top-level await, no import.meta', () => {
+    expect(offences(files, ({ text }) => code(text).match(/^await .*|import\.meta/gm) ?? [])).toEqual([]);
+  });
+
+  it(`keeps every file under ${LONGEST_FILE} lines`, () => {
+    expect(offences(written, ({ text }) => (text.split('\n').length > LONGEST_FILE ? [`${text.split('\n').length} lines`] : []))).toEqual([]);
+  });
+
+  it('begins every file with what it is', () => {
+    expect(offences(written.filter(({ path }) => !path.endsWith('index.ts')), ({ text }) => (/^(?:#!.*\n)?(?:\/\*\*|\/\/)/.test(text) ? [] : ['no first sentence']))).toEqual([]);
+  });
+});

@@ -1,0 +1,88 @@
+/** What the board keeps, and that it stays small and right whatever happens. */
+import { describe, expect, it } from '@jest/globals';
+import { CallsThatWait } from '../../lib/board/calls-that-wait.js';
+import { LockHistory } from '../../lib/board/lock-history.js';
+import { LockLostError } from '../../lib/core/errors.js';
+import type { LockEvent } from '../../lib/core/lock-events.js';
+import { overviewOf, whereaboutsOf } from '../../lib/core/lock-overview.js';
+import type { LockState } from '../../lib/core/lock-store.js';
+import { FakeClock } from '../support/fake-clock.js';
+
+const of = { key: 'order:1', mode: 'write', label: 'OrderService.pay', template: 'order:<0>' } as const;
+const waiting: LockEvent = { ...of, type: 'waiting' };
+const granted = (waitedMs: number, given: Partial<typeof of> = {}): LockEvent => ({ ...of, ...given, type: 'granted', fence: 1, nested: false, waitedMs });
+const lost: LockEvent = { ...of, type: 'lost', fence: 1, nested: false, heldMs: 5, cause: new LockLostError('it is gone') };
+
+describe('the history of the board', () => {
+  it('forgets what is older than ten minutes, slice by slice', async () => {
+    const clock = new FakeClock();
+    const history = new LockHistory(clock);
+    history.record(waiting);
+    expect(history.view().counts.waiting.at(-1)).toBe(1);
+    await clock.advance(590_000);
+    expect(history.view().counts.waiting).toEqual([1, ...new Array<number>(59).fill(0)]);
+    await clock.advance(10_000);
+    expect(history.view().counts.waiting).toEqual(new Array<number>(60).fill(0));
+  });
+
+  it('keeps the last twenty losses, the newest first, and no more slices than sixty', async () => {
+    const clock = new FakeClock();
+    const history = new LockHistory(clock);
+    for (let n = 0; n < 30; n += 1) history.record({ ...lost, key: `order:${n}` });
+    await clock.advance(86_400_000);
+    const { incidents, counts } = history.view();
+    expect(incidents.map(({ key }) => key)).toEqual(Array.from({ length: 20 }, (_, n) => `order:${29 - n}`));
+    for (const slices of Object.values(counts)) expect(slices).toHaveLength(60);
+  });
+
+  it('does not count calls inside a hold', () => {
+    const history = new LockHistory(new FakeClock());
+    history.record({ ...of, type: 'granted', fence: 1, nested: true, waitedMs: 0 });
+    expect(history.view().counts.granted.at(-1)).toBe(0);
+  });
+});
+
+describe('the calls that wait', () => {
+  it('are not taken off by a request that never waited', async () => {
+    const clock = new FakeClock();
+    const calls = new CallsThatWait(clock);
+    calls.record(waiting);
+    await clock.advance(100);
+    calls.record(granted(0.2));
+    expect(calls.of('order:1')).toEqual([{ mode: 'write', label: 'OrderService.pay', count: 1 }]);
+    calls.record(granted(100));
+    expect(calls.of('order:1')).toEqual([]);
+  });
+
+  it('are taken off when the request for several locks ends, which names the first of them', async () => {
+    const clock = new FakeClock();
+    const calls = new CallsThatWait(clock);
+    const several = { key: 'wallet:b', template: 'wallet:<0> wallet:<1>' } as unknown as Partial<typeof of>;
+    calls.record({ ...waiting, ...several });
+    await clock.advance(50);
+    calls.record(granted(50, { ...several, key: 'wallet:a' } as unknown as Partial<typeof of>));
+    expect(calls.of('wallet:b')).toEqual([]);
+  });
+});
+
+describe('the overview of many locks', () => {
+  async function* locks(count: number): AsyncGenerator<LockState> {
+    for (let n = 0; n < count; n += 1) {
+      const waiters = Array.from({ length: n % 1_000 === 7 ? 40 : 0 }, (_, place) => ({ id: `p.${place}`, mode: 'write' as const }));
+      yield { key: `order:${n}`, mode: 'write', holders: [{ id: `web-1:12:abc.${n}`, fence: 1_700_000_000_000_000, remainingMs: 5 }], waiters };
+    }
+  }
+
+  it('keeps the most waited for, with their first waiters, and counts the rest', async () => {
+    const overview = await overviewOf(locks(5_000), 5);
+    expect(overview).toMatchObject({ held: 5_000, waitedFor: 5, waiting: 200, more: 4_995 });
+    expect(overview.rows.map(({ key }) => key).sort()).toEqual([7, 1_007, 2_007, 3_007, 4_007].map((n) => `order:${n}`).sort());
+    expect(overview.rows[0]).toMatchObject({ moreWaiters: 28, holders: [{ host: 'web-1', pid: 12, since: 1_700_000_000_000 }] });
+    expect(overview.rows[0]!.waiters).toHaveLength(12);
+  });
+
+  it('reads host and process from a holder id, where they are told', () => {
+    expect(whereaboutsOf('web-1:12:abcdefgh.5z')).toEqual({ host: 'web-1', pid: 12, process: 'web-1:12:abcdefgh' });
+    expect(whereaboutsOf('abcdefgh.5z')).toEqual({ process: 'abcdefgh' });
+  });
+});

@@ -1,0 +1,283 @@
+/** The board in a Nest application: who may see it, what it sends, and what it does not do unless asked. */
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger, Module, type CanActivate, type ExecutionContext, type INestApplication } from '@nestjs/common';
+import { LockBoardModule, type LockBoardOptions } from '../../lib/board/index.js';
+import { LockService } from '../../lib/lock.service.js';
+import { LockModule } from '../../lib/nest/lock.module.js';
+import { Gate, startAlone, startApp } from '../nest/application.js';
+import { eventually } from '../support/eventually.js';
+import { readEvents, type EventReader } from './event-reader.js';
+
+const readers: EventReader[] = [];
+
+afterEach(() => {
+  for (const reader of readers.splice(0)) reader.close();
+  jest.restoreAllMocks();
+});
+
+/** Lets in who carries the word. */
+class WordGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    return context.switchToHttp().getRequest<{ headers: Record<string, string> }>().headers['word'] === 'friend';
+  }
+}
+
+const OWN = { 'x-holdfast-board': 'force-release' };
+
+async function serve(options: LockBoardOptions = {}): Promise<{ app: INestApplication; url: string; locks: LockService }> {
+  jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+  const app = await startApp({ imports: [LockBoardModule.forRoot(options)] });
+  await app.listen(0, '127.0.0.1');
+  return { app, url: `${await app.getUrl()}/locks`, locks: app.get(LockService) };
+}
+
+function watch(url: string): Promise<EventReader> {
+  return readEvents(`${url}/events`).then((reader) => {
+    readers.push(reader);
+    return reader;
+  });
+}
+
+describe('the guards of the board', () => {
+  it('are asked for every route, and who is refused gets 403 and changes nothing', async () => {
+    const { url, locks } = await serve({ guards: [WordGuard], forceRelease: true });
+    const lease = await locks.acquire('order:1');
+    for (const path of ['', '/page/board.js', '/events', '/lock?instance=default&key=order:1']) {
+      expect((await fetch(url + path)).status).toBe(403);
+    }
+    const release = `${url}/force-release?instance=default&key=order:1&fence=${lease.fence}`;
+    expect((await fetch(release, { method: 'POST', headers: OWN })).status).toBe(403);
+    expect(await lease.verify()).toBe(true);
+    expect((await fetch(url, { headers: { word: 'friend' } })).status).toBe(200);
+    await lease.release();
+  });
+
+  it('may inject what the modules of `imports` export', async () => {
+    @Module({ providers: [{ provide: 'word', useValue: 'friend' }], exports: ['word'] })
+    class WordModule {}
+    class InjectingGuard implements CanActivate {
+      static inject = ['word'];
+      constructor(private readonly word: string) {}
+      canActivate(): boolean {
+        return this.word === 'friend';
+      }
+    }
+    Reflect.defineMetadata('self:paramtypes', [{ index: 0, param: 'word' }], InjectingGuard);
+    const { url } = await serve({ guards: [InjectingGuard], imports: [WordModule] });
+    expect((await fetch(url)).status).toBe(200);
+  });
+
+  it('must be given in production: the boot fails without them', async () => {
+    const given = process.env['NODE_ENV'];
+    process.env['NODE_ENV'] = 'production';
+    try {
+      const boot = (options: LockBoardOptions) => startAlone({ imports: [LockModule.forRoot({ embedded: true }), LockBoardModule.forRoot(options)] });
+      await expect(boot({})).rejects.toMatchObject({ code: 'LOCK_USAGE', message: expect.stringContaining('guards') });
+      await expect(boot({ guards: [] })).rejects.toMatchObject({ code: 'LOCK_USAGE' });
+      await boot({ guards: [WordGuard] });
+    } finally {
+      process.env['NODE_ENV'] = given;
+    }
+  });
+
+  it('are missed aloud where the board may do without them', async () => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    await startApp({ imports: [LockBoardModule.forRoot({ path: '/ops/locks', forceRelease: true })] });
+    expect(warn).toHaveBeenCalledWith(expect.stringMatching(/Everybody .* see locks and take them away at '\/ops\/locks'/));
+  });
+});
+
+describe('the page of the board', () => {
+  it('loads its own files only, below the path and the prefix where it was asked for, under a strict policy', async () => {
+    const app = await startApp({ imports: [LockBoardModule.forRoot({ path: 'ops/locks' })] });
+    await app.listen(0, '127.0.0.1');
+    for (const address of ['/ops/locks', '/ops/locks/']) {
+      const page = await fetch((await app.getUrl()) + address);
+      expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
+      expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'self'; /);
+      expect(page.headers.get('content-security-policy')).not.toMatch(/unsafe|\*|data:/);
+      const html = await page.text();
+      const files = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, file]) => new URL(file ?? '', page.url));
+      expect(files.length).toBe(3);
+      for (const file of files) expect((await fetch(file)).status).toBe(200);
+      expect(html).not.toMatch(/<script>|<style|style="|onclick=/);
+    }
+  });
+
+  it('is not open to text in the address', async () => {
+    const { url } = await serve();
+    expect(await (await fetch(`${url}/page/%3Cb%3E.js`)).json()).toEqual({ message: 'The board has no file <b>.js.' });
+    expect((await fetch(`${url}/page/board.html`)).status).toBe(404);
+    expect((await fetch(`${url}/page/toString`)).status).toBe(404);
+  });
+});
+
+describe('the events of the board', () => {
+  it('show a hold within a second: key, mode, method, fence, age, rest of the lease', async () => {
+    const { url, locks } = await serve();
+    const viewer = await watch(url);
+    await using lease = await locks.acquire('order:1');
+    const startedAt = performance.now();
+    const [view] = await viewer.until((one) => one.instances[0]!.held === 1);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect(view.instances[0]).toMatchObject({ name: 'default', waitedFor: 0, more: 0 });
+    const [row] = view.instances[0]!.rows;
+    expect(row).toMatchObject({ key: 'order:1', mode: 'write', waiters: [], callsHere: [] });
+    expect(row!.holders).toMatchObject([{ fence: lease.fence, pid: process.pid }]);
+    expect(Math.abs(view.at - row!.holders[0]!.since!)).toBeLessThan(2_000);
+  });
+
+  it('show calls that wait in this process behind a hold of its own, and forget them when they end', async () => {
+    const { url, locks } = await serve();
+    const viewer = await watch(url);
+    const gate = new Gate();
+    const hold = locks.withLock('order:1', () => gate.opened);
+    await eventually(async () => expect(await locks.isLocked('order:1')).toBe(true));
+    const waiting = [locks.withLock('order:1', () => undefined), locks.withLock('order:1', { mode: 'read' }, () => undefined)];
+    const abort = new AbortController();
+    const cancelled = locks.withLock('order:1', { signal: abort.signal }, () => undefined);
+    const callsOf = async (count: number) => (await viewer.until((one) => sum(one.instances[0]!.rows[0]?.callsHere) === count))[0];
+    expect((await callsOf(3)).instances[0]!.rows[0]!.callsHere).toEqual([{ mode: 'write', count: 2 }, { mode: 'read', count: 1 }]);
+    abort.abort(new Error('changed my mind'));
+    await expect(cancelled).rejects.toThrow('changed my mind');
+    await callsOf(2);
+    gate.release();
+    await Promise.all([hold, ...waiting]);
+    await using _again = await locks.acquire('order:1');
+    await callsOf(0);
+  });
+
+  it('tell of losses and of calls that gave up, but not of those that did not want to wait', async () => {
+    const { url, locks } = await serve();
+    const viewer = await watch(url);
+    const hold = await locks.acquire('order:1');
+    expect(await locks.tryAcquire('order:1')).toBeNull();
+    await expect(locks.acquire('order:1', { waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    await locks.forceRelease('order:1');
+    const [view] = await viewer.until((one) => one.instances[0]!.history.incidents.length === 2);
+    const { incidents, counts } = view.instances[0]!.history;
+    expect(incidents).toMatchObject([{ type: 'lost', key: 'order:1' }, { type: 'gaveUp', key: 'order:1' }]);
+    expect([counts.refused, counts.gaveUp, counts.lost, counts.waiting].map(sumOf)).toEqual([1, 1, 1, 1]);
+    await hold.release();
+  });
+
+  it('are of one look shared by all viewers, and of none while nobody watches', async () => {
+    const { url, locks } = await serve();
+    const list = jest.spyOn(locks, 'list');
+    const viewers = await Promise.all(Array.from({ length: 5 }, () => watch(url)));
+    await Promise.all(viewers.map((viewer) => viewer.until((_, seen) => seen === 4)));
+    // Every viewer saw four looks, of which there may be one more that is on its way.
+    expect(list.mock.calls.length).toBeLessThanOrEqual(6);
+    for (const viewer of viewers) viewer.close();
+    await eventually(async () => {
+      const before = list.mock.calls.length;
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      expect(list.mock.calls.length).toBe(before);
+    });
+  });
+
+  it('show the most waited for of many locks, and count the rest', async () => {
+    const { url, locks } = await serve();
+    const leases = await Promise.all(Array.from({ length: 700 }, (_, n) => locks.acquire(`order:${n}`)));
+    const viewer = await watch(url);
+    const [view] = await viewer.until(() => true);
+    expect(view.instances[0]).toMatchObject({ held: 700, more: 400 });
+    expect(view.instances[0]!.rows).toHaveLength(300);
+    await Promise.all(leases.map((lease) => lease.release()));
+  });
+
+  it('go on while the store does not answer, and say so', async () => {
+    const { url, locks } = await serve();
+    const list = jest.spyOn(locks, 'list').mockImplementation(() => {
+      throw new Error('the store is away');
+    });
+    const viewer = await watch(url);
+    await viewer.until((one) => one.instances[0]!.problem === 'the store is away');
+    list.mockRestore();
+    await viewer.until((one) => one.instances[0]!.problem === undefined);
+  });
+
+  it('end when the application closes, which does not wait for viewers', async () => {
+    const { app, url } = await serve();
+    const viewer = await watch(url);
+    await viewer.until(() => true);
+    await app.close();
+    await viewer.ended;
+  });
+});
+
+describe('a forced release from the board', () => {
+  const releaseOf = (url: string, key: string, fence: number) => `${url}/force-release?${new URLSearchParams({ instance: 'default', key, fence: String(fence) })}`;
+
+  it('takes the lock from the holder with this fence, whose work is told, and writes it into the log', async () => {
+    const { url, locks } = await serve({ forceRelease: true });
+    const told = new Gate();
+    const hold = locks.withLock('order:1', async ({ signal }) => {
+      signal.addEventListener('abort', () => told.release());
+      await told.opened;
+    });
+    hold.catch(() => undefined);
+    await eventually(async () => expect(await locks.isLocked('order:1')).toBe(true));
+    const [holder] = (await locks.inspect('order:1')).holders;
+    const other = await fetch(releaseOf(url, 'order:1', holder!.fence + 1_000_000), { method: 'POST', headers: OWN });
+    expect(await other.json()).toEqual({ released: false });
+    const answer = await fetch(releaseOf(url, 'order:1', holder!.fence), { method: 'POST', headers: OWN });
+    expect([answer.status, await answer.json()]).toEqual([200, { released: true }]);
+    await told.opened;
+    await expect(hold).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    expect(Logger.prototype.warn).toHaveBeenCalledWith(expect.stringContaining("Lock 'order:1' was taken away"));
+  });
+
+  it('has no route unless it is switched on', async () => {
+    const { url, locks } = await serve();
+    await using lease = await locks.acquire('order:1');
+    expect((await fetch(releaseOf(url, 'order:1', lease.fence), { method: 'POST', headers: OWN })).status).toBe(404);
+    expect(await (await fetch(url)).text()).toContain('data-force-release="false"');
+  });
+
+  it('is refused to requests that another site made a browser send', async () => {
+    const { url, locks } = await serve({ forceRelease: true });
+    await using lease = await locks.acquire('order:1');
+    const address = releaseOf(url, 'order:1', lease.fence);
+    const foreign = [{}, { ...OWN, 'sec-fetch-site': 'cross-site' }, { ...OWN, 'sec-fetch-site': 'same-site' }, { ...OWN, origin: 'https://elsewhere.example' }];
+    for (const headers of foreign) expect((await fetch(address, { method: 'POST', headers })).status).toBe(403);
+    expect((await fetch(address, { headers: OWN })).status).toBe(404);
+    expect(await lease.verify()).toBe(true);
+    const own = { ...OWN, origin: new URL(url).origin };
+    expect(await (await fetch(address, { method: 'POST', headers: own })).json()).toEqual({ released: true });
+  });
+
+  it('needs a fence, a key and an instance that the board shows', async () => {
+    const { url } = await serve({ forceRelease: true });
+    const statusOf = async (query: string) => (await fetch(`${url}/force-release?${query}`, { method: 'POST', headers: OWN })).status;
+    expect(await statusOf('instance=default&key=order:1')).toBe(400);
+    expect(await statusOf('instance=default&fence=5')).toBe(400);
+    expect(await statusOf('instance=default&key=a&key=b&fence=5')).toBe(400);
+    expect(await statusOf('instance=billing&key=order:1&fence=5')).toBe(400);
+  });
+});
+
+describe('one lock by its key', () => {
+  it('is answered though it has no row, and bad keys are told as such', async () => {
+    const { url, locks } = await serve();
+    await using lease = await locks.acquire('order:1');
+    expect(await (await fetch(`${url}/lock?instance=default&key=order:1`)).json()).toMatchObject({ key: 'order:1', holders: [{ fence: lease.fence }] });
+    expect((await fetch(`${url}/lock?instance=default&key=`)).status).toBe(400);
+  });
+});
+
+describe('the options of the board', () => {
+  it('are refused when they are not known, and the boot fails for an instance that does not exist', async () => {
+    expect(() => LockBoardModule.forRoot({ guard: [] } as LockBoardOptions)).toThrow("unknown option 'guard'");
+    expect(() => LockBoardModule.forRoot({ instances: [] })).toThrow('instances');
+    await expect(startApp({ imports: [LockBoardModule.forRoot({ instances: ['billing'] })] })).rejects.toMatchObject({ message: expect.stringContaining("'billing'") });
+  });
+});
+
+function sum(calls: readonly { count: number }[] | undefined): number | undefined {
+  return calls?.reduce((total, { count }) => total + count, 0);
+}
+
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0);
+}

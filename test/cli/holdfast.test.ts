@@ -1,0 +1,269 @@
+/** The command line against real servers. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { AcquireRequest } from '../../lib/core/lock-store.js';
+import { systemClock } from '../../lib/core/clock.js';
+import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
+import { startCluster } from '../support/redis-cluster.js';
+import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
+import { closeStores, openRedisStore } from '../support/redis-store.js';
+import { admitAll, closeRedlocks, openRedlock } from '../support/redlock-store.js';
+import { finished, holdfast, programPath } from './program.js';
+
+let redis: RedisServer;
+let store: RedisStore;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  programPath(); // compiles the program once
+}, 60_000);
+
+afterAll(() => redis?.stop());
+
+beforeEach(async () => {
+  await redis.command('FLUSHALL');
+  store = await openRedisStore(redis.url, 'web-1:12:abcdefgh');
+  heart = setInterval(() => void store.heartbeat([...waiters]), 500);
+});
+
+afterEach(async () => {
+  clearInterval(heart);
+  waiters.clear();
+  await closeStores();
+});
+
+let sequence = 0;
+/** Kept in the queue while the program starts, as the watchdog of their process would. */
+const waiters = new Set<{ key: string; id: string }>();
+let heart: NodeJS.Timeout;
+
+function request(key: string, given: Partial<AcquireRequest> = {}): AcquireRequest {
+  const base = { mode: 'write', leaseMs: 60_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, label: 'OrderService.pay' } as const;
+  return { ...base, key, id: `web-1:12:abcdefgh.${(sequence += 1)}`, notAfter: systemClock.now() + 5_000, ...given };
+}
+
+async function hold(key: string, given: Partial<AcquireRequest> = {}): Promise<number> {
+  const outcome = await store.acquire(request(key, given));
+  if (outcome.kind !== 'granted') throw new Error(`${key} is ${outcome.kind}`);
+  return outcome.grant.fence;
+}
+
+async function wait(key: string, label: string): Promise<void> {
+  const waiter = request(key, { label, id: `web-2:34:ijklmnop.${(sequence += 1)}` });
+  await store.acquire(waiter);
+  waiters.add(waiter);
+}
+
+function ask(...args: string[]): ReturnType<typeof holdfast> {
+  return holdfast([...args, '--redis', redis.url]);
+}
+
+describe('holdfast list', () => {
+  it('tells each lock with its mode, its holder, the rest of its lease and how many wait', async () => {
+    await hold('order:1');
+    await wait('order:1', 'OrderService.refund');
+    await hold('price:7', { mode: 'read', label: undefined });
+    const { code, out, err } = await ask('list');
+    expect(out).toMatch(/^KEY +MODE +HELD BY +LEFT +WAITING$/m);
+    expect(out).toMatch(/^order:1 +write +OrderService\.pay on web-1:12 +5\d s +1$/m);
+    expect(out).toMatch(/^price:7 +read +unnamed work on web-1:12 +5\d s +-$/m);
+    expect(err).toBe('2 locks\n');
+    expect(code).toBe(0);
+  });
+
+  it('tells only keys that start with a text, or only what is waited for', async () => {
+    await hold('order:1');
+    await hold('order:2');
+    await hold('price:7');
+    await wait('order:2', 'OrderService.refund');
+    const keysOf = (out: string) => out.trim().split('\n').map((line) => (JSON.parse(line) as { key: string }).key).sort();
+    expect(keysOf((await ask('list', 'order:', '--json')).out)).toEqual(['order:1', 'order:2']);
+    expect(keysOf((await ask('list', '--waited', '--json')).out)).toEqual(['order:2']);
+  });
+
+  it('ends with 1 where nothing is locked', async () => {
+    expect(await ask('list')).toMatchObject({ code: 1, out: '', err: expect.stringContaining('No lock is held') });
+  });
+
+  it('ends without complaint when its reader hangs up', async () => {
+    await Promise.all(Array.from({ length: 3_000 }, (_, n) => hold(`order:${n}`)));
+    const line = `"${process.execPath}" "${programPath()}" list --redis ${redis.url} | head -1; echo "\${PIPESTATUS[0]}"`;
+    const { out, err } = await finished('bash', ['-c', line]);
+    expect(out).toMatch(/^KEY .*\n0\n$/);
+    expect(err).toBe('');
+  });
+
+  it('writes nothing to Redis and asks for 10,000 locks page by page, one small script each', async () => {
+    await Promise.all(Array.from({ length: 10_000 }, (_, n) => hold(`order:${n}`)));
+    await redis.command('SCRIPT', 'FLUSH');
+    await redis.command('CONFIG', 'RESETSTAT');
+    await redis.command('SLOWLOG', 'RESET');
+    const before = await keysOf(redis);
+    const { code, out, tookMs } = await ask('list');
+    expect(code).toBe(0);
+    expect(new Set(out.trim().split('\n')).size).toBe(10_001);
+    const calls = await callsOf(redis);
+    expect([...calls.keys()].filter((name) => !READING.test(name))).toEqual([]);
+    expect(calls.get('scan')).toBeGreaterThanOrEqual(20);
+    expect(calls.get('scan')).toBeLessThanOrEqual(30);
+    expect((calls.get('evalsha') ?? 0) + (calls.get('eval') ?? 0)).toBeGreaterThanOrEqual(10_000);
+    expect(await keysOf(redis)).toBe(before);
+    const longest = Math.max(0, ...(await slowest(redis)));
+    console.log(`holdfast list, 10,000 locks: ${Math.round(tookMs)} ms, ${calls.get('scan')} pages; slowest command logged by the server: ${longest} µs`);
+  }, 60_000);
+
+  it('is content with a user who may run no command that writes', async () => {
+    const fence = await hold('order:1');
+    const rule = ['~{lock:*}:*', '+eval', '+evalsha', '+get', '+hgetall', '+time', '+scan', '+client|setname'];
+    await redis.command('ACL', 'SETUSER', 'looker', 'reset', 'on', '>word', ...rule);
+    const url = redis.url.replace('redis://', 'redis://looker:word@');
+    expect(await holdfast(['list', '--redis', url])).toMatchObject({ code: 0, out: expect.stringContaining('order:1') });
+    expect(await holdfast(['inspect', 'order:1', '--redis', url])).toMatchObject({ code: 0 });
+    const taken = await holdfast(['release', 'order:1', '--fence', String(fence), '--yes', '--redis', url]);
+    expect(taken).toMatchObject({ code: 3, err: expect.stringMatching(/NOPERM|ACL failure|can't run this command/) });
+    expect((await store.inspect('order:1')).holders).toHaveLength(1);
+  });
+
+  it('needs no more memory for 10,000 locks than for a few, at the speed of its reader', async () => {
+    await Promise.all(Array.from({ length: 10_000 }, (_, n) => hold(`order:${n}`)));
+    const heap = '--max-old-space-size=20';
+    const { code, out, err } = await finished(process.execPath, [heap, programPath(), 'list', '--json', '--redis', redis.url]);
+    expect({ code, lines: out.trim().split('\n').length, err }).toEqual({ code: 0, lines: 10_000, err: '' });
+  }, 60_000);
+});
+
+describe('holdfast inspect', () => {
+  it('tells the holder with its fence and its age, and who waits, in order', async () => {
+    const fence = await hold('order:1', { owner: 'saga-1' });
+    await wait('order:1', 'OrderService.refund');
+    await wait('order:1', 'OrderService.cancel');
+    const { code, out } = await ask('inspect', 'order:1');
+    expect(out).toMatch(/^order:1: held for writing\n {2}OrderService\.pay on web-1:12\n/);
+    expect(out).toMatch(new RegExp(`since about \\d+ m?s, lease ends in 5\\d s unless renewed, fence ${fence}, owner saga-1`));
+    expect(out).toMatch(/1\. write {2}OrderService\.refund on web-2:34\n {2}2\. write {2}OrderService\.cancel on web-2:34\n/);
+    expect(code).toBe(0);
+  });
+
+  it('gives the state as the library has it with --json, and ends with 1 for a free lock', async () => {
+    const { code, out } = await ask('inspect', 'order:9', '--json');
+    expect(JSON.parse(out)).toEqual({ key: 'order:9', mode: null, holders: [], waiters: [] });
+    expect(code).toBe(1);
+  });
+
+  it('lets nothing that a holder wrote steer the terminal', async () => {
+    await hold('order:1', { owner: '\u001b]0;owned\u0007' });
+    expect((await ask('inspect', 'order:1')).out).toContain('owner ?]0;owned?');
+  });
+});
+
+describe('holdfast release', () => {
+  it('takes the lock from the holder with this fence only, and the next in line has it', async () => {
+    const fence = await hold('order:1');
+    await wait('order:1', 'OrderService.refund');
+    expect(await ask('release', 'order:1', '--fence', String(fence - 1), '--yes')).toMatchObject({ code: 1 });
+    expect((await store.inspect('order:1')).holders).toMatchObject([{ fence }]);
+    expect(await ask('release', 'order:1', '--fence', String(fence), '--yes', '--json')).toMatchObject({ code: 0, out: expect.stringContaining('"released":true') });
+    expect((await store.inspect('order:1')).holders).toMatchObject([{ label: 'OrderService.refund' }]);
+  });
+
+  it('says whom it would hit and does nothing without --yes or --fence', async () => {
+    const fence = await hold('order:1');
+    expect(await ask('release', 'order:1', '--fence', String(fence))).toMatchObject({ code: 2, err: expect.stringContaining('OrderService.pay on web-1:12') });
+    expect(await ask('release', 'order:1', '--yes')).toMatchObject({ code: 2, err: expect.stringContaining('--fence') });
+    expect((await store.inspect('order:1')).holders).toHaveLength(1);
+  });
+});
+
+describe('holdfast watch', () => {
+  it('looks again and again, the most waited for first, and ends with 0 on Ctrl-C', async () => {
+    await hold('order:1');
+    await hold('order:2');
+    await wait('order:2', 'OrderService.refund');
+    const { code, out } = await holdfast(['watch', '--json', '--every', '100', '--redis', redis.url], (soFar) => soFar.split('\n').length > 3);
+    const looks = out.trim().split('\n').map((line) => JSON.parse(line) as { held: number; rows: { key: string }[] });
+    expect(looks.length).toBeGreaterThanOrEqual(3);
+    expect(looks[0]).toMatchObject({ held: 2, waitedFor: 1, waiting: 1, more: 0, rows: [{ key: 'order:2' }, { key: 'order:1' }] });
+    expect(code).toBe(0);
+  });
+});
+
+describe('the exit code', () => {
+  it('is 2 for a command line that is wrong, and the message says what is', async () => {
+    expect(await holdfast([])).toMatchObject({ code: 2, err: expect.stringContaining('a command is missing') });
+    expect(await holdfast(['list'])).toMatchObject({ code: 2, err: expect.stringContaining('REDIS_URL') });
+    expect(await ask('lost')).toMatchObject({ code: 2, err: expect.stringContaining("no command 'lost'") });
+    expect(await ask('list', '--fence', '1')).toMatchObject({ code: 2, err: expect.stringContaining('--fence belongs to release') });
+    expect(await ask('list', '--redis', 'redis://127.0.0.1:1')).toMatchObject({ code: 2, err: expect.stringContaining('odd number') });
+  });
+
+  it('is 3 when the store cannot be reached or refuses the password', async () => {
+    expect(await holdfast(['list', '--redis', 'redis://127.0.0.1:1'])).toMatchObject({ code: 3, err: expect.stringContaining('ECONNREFUSED') });
+    const guarded = await startRedis({ args: ['--requirepass', 'secret'] });
+    try {
+      const url = guarded.url.replace('redis://', 'redis://:wrong@');
+      expect(await holdfast(['list', '--redis', url])).toMatchObject({ code: 3, err: expect.stringMatching(/WRONGPASS|NOAUTH/) });
+      expect(await holdfast(['list'], undefined, { REDIS_URL: guarded.url.replace('redis://', 'redis://:secret@') })).toMatchObject({ code: 1 });
+    } finally {
+      await guarded.stop();
+    }
+  }, 30_000);
+});
+
+describe('other topologies', () => {
+  it('a Cluster is looked at on all its masters', async () => {
+    const cluster = await startCluster();
+    try {
+      const clustered = await openRedisStore({ cluster: cluster.startupNodes }, 'web-1:12:abcdefgh');
+      await Promise.all(Array.from({ length: 40 }, (_, n) => clustered.acquire(request(`order:${n}`))));
+      const { code, out } = await holdfast(['list', '--json', '--cluster', '--redis', cluster.masters[0]!.url]);
+      expect(new Set(out.trim().split('\n')).size).toBe(40);
+      expect(code).toBe(0);
+      const [holder] = (await clustered.inspect('order:3')).holders;
+      expect(await holdfast(['release', 'order:3', '--fence', String(holder?.fence), '--yes', '--cluster', '--redis', cluster.masters[1]!.url])).toMatchObject({ code: 0 });
+      expect((await clustered.inspect('order:3')).mode).toBeNull();
+    } finally {
+      await closeStores();
+      await cluster.stop();
+    }
+  }, 60_000);
+
+  it('a Redlock is looked at by quorum, also with a node down, and a forced release needs a quorum', async () => {
+    const masters = await startMasters(3);
+    try {
+      await admitAll(masters);
+      const redlock = await openRedlock(masters, 'web-1:12:abcdefgh');
+      const outcome = await redlock.acquire(request('order:1', { queue: false }));
+      const fence = outcome.kind === 'granted' ? outcome.grant.fence : 0;
+      const nodes = masters.flatMap(({ url }) => ['--redis', url]);
+      const before = await Promise.all(masters.map(keysOf));
+      expect(await holdfast(['list', ...nodes])).toMatchObject({ err: '1 lock\n', out: expect.stringMatching(/^order:1 +write +OrderService\.pay on web-1:12/m) });
+      expect((await holdfast(['inspect', 'order:1', ...nodes])).out).toContain(`fence ${fence}`);
+      expect(await Promise.all(masters.map(keysOf))).toEqual(before);
+      await masters[2]!.kill();
+      expect((await holdfast(['list', '--json', ...nodes])).out).toContain('"order:1"');
+      expect(await holdfast(['release', 'order:1', '--fence', String(fence), '--yes', ...nodes])).toMatchObject({ code: 0 });
+      expect(await holdfast(['inspect', 'order:1', ...nodes])).toMatchObject({ code: 1 });
+      await masters[1]!.kill();
+      expect(await holdfast(['list', ...nodes])).toMatchObject({ code: 3, err: expect.stringContaining('quorum') });
+    } finally {
+      await closeRedlocks();
+      await Promise.all(masters.map((master) => master.stop()));
+    }
+  }, 60_000);
+});
+
+/** What a look may send, and what its script may call. */
+const READING = /^(scan|evalsha|eval|get|hgetall|time|hello|auth|ping|info|script\|.*|client\|.*|config\|.*|dbsize|debug|slowlog\|.*|command)$/;
+
+async function callsOf(server: RedisServer): Promise<Map<string, number>> {
+  const text = String(await server.command('INFO', 'commandstats'));
+  return new Map([...text.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm)].map(([, name, calls]) => [name ?? '', Number(calls)]));
+}
+
+async function slowest(server: RedisServer): Promise<number[]> {
+  return ((await server.command('SLOWLOG', 'GET', 128)) as [number, number, number, string[]][]).filter(([, , , [name]]) => /^(scan|eval)/i.test(name ?? '')).map(([, , took]) => took);
+}
+
+/** A digest of everything that stands in the server. */
+async function keysOf(server: RedisServer): Promise<string> {
+  return String(await server.command('DEBUG', 'DIGEST'));
+}

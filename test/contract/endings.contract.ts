@@ -1,0 +1,208 @@
+/** The contract's second part: how leases end and places are given up, and that a late act never touches the next. */
+import { expect } from '@jest/globals';
+import { delay } from '../../lib/core/clock.js';
+import { until, type Contender } from './contender.js';
+import type { Promised, Stage } from './lock-store.contract.js';
+
+export function endsLeases(stage: Stage, promised: Promised): void {
+  const { clock } = stage;
+  const three = (key: string): [Contender, Contender, Contender] => [stage.contender(key), stage.contender(key), stage.contender(key)];
+
+  /** A holder whose lease has ended and whose lock another one holds by now. */
+  const replaced = async (): Promise<{ old: Contender; next: Contender }> => {
+    const key = stage.newKey();
+    const [old, next] = [stage.contender(key), stage.contender(key)];
+    await old.acquires({ leaseMs: 150 });
+    await until(clock, async () => (await next.ask({ queue: false })).kind === 'granted', 'the lease ends');
+    return { old, next };
+  };
+
+  promised(['P4'], 'a second release is harmless', async () => {
+    const key = stage.newKey();
+    const [first, second] = [stage.contender(key), stage.contender(key)];
+    await first.acquires();
+    expect(await first.release()).toBe('released');
+    expect(await first.release()).toBe('lost');
+    await second.acquires();
+    expect(await first.release()).toBe('lost');
+    expect((await second.inspect()).holders).toHaveLength(1);
+    await second.release();
+  });
+
+  promised(['P4', 'queue'], 'a cancelled waiter is out of the queue at once, and the next one is let in', async () => {
+    const [holder, leaver, stayer] = three(stage.newKey());
+    await holder.acquires();
+    await leaver.queues();
+    await stayer.queues();
+    expect(await leaver.release()).toBe('released');
+    expect((await holder.inspect()).waiters.map(({ id }) => id)).toEqual([stayer.id]);
+    expect((await leaver.heartbeat()).kind).toBe('gone');
+    await holder.release();
+    await stayer.isLetIn();
+    await stayer.release();
+  });
+
+  promised(['P4', 'queue'], 'a cancel that races its own grant leaves nothing behind', async () => {
+    for (let round = 0; round < 50; round++) {
+      const key = stage.newKey();
+      const [holder, leaver] = [stage.contender(key), stage.contender(key)];
+      await holder.acquires();
+      await leaver.queues();
+      const acts = [() => holder.release(), () => leaver.release()];
+      await Promise.all((round % 2 === 0 ? acts : acts.reverse()).map((act) => act()));
+      expect(await holder.inspect()).toMatchObject({ mode: null, holders: [], waiters: [] });
+    }
+  });
+
+  promised(['P4', 'queue'], 'a request that replaces a hold gives it to who waits, and queues behind', async () => {
+    const [holder, waiter, successor] = three(stage.newKey());
+    const { fence } = await holder.acquires();
+    await waiter.queues();
+    await successor.queues({ replaces: holder.id });
+    expect((await waiter.isLetIn()).fence).toBeGreaterThan(fence);
+    expect(await holder.release()).toBe('lost');
+    await waiter.release();
+    await successor.isLetIn();
+    await successor.release();
+  });
+
+  promised(['P4', 'P2'], 'a request that replaces a hold for which nobody waits is granted at once, with a greater fence', async () => {
+    const [holder, , successor] = three(stage.newKey());
+    const { fence } = await holder.acquires();
+    expect((await successor.acquires({ replaces: holder.id })).fence).toBeGreaterThan(fence);
+    expect((await successor.inspect()).holders.map(({ id }) => id)).toEqual([successor.id]);
+    await successor.release();
+  });
+
+  promised(['P5'], 'renewals keep a lease for longer than its length', async () => {
+    const key = stage.newKey();
+    const [holder, other] = [stage.contender(key), stage.contender(key)];
+    let { trustedUntil } = await holder.acquires({ leaseMs: 400 });
+    const end = clock.now() + 1_200;
+    while (clock.now() < end) {
+      await delay(clock, 100);
+      await other.isRefused();
+      const renewed = await holder.renews(400);
+      expect(renewed.trustedUntil).toBeGreaterThan(trustedUntil);
+      trustedUntil = renewed.trustedUntil;
+    }
+    expect(await holder.release()).toBe('released');
+  });
+
+  promised(['P5'], 'a lease that has ended is lost and stays lost, though nobody took the lock', async () => {
+    const key = stage.newKey();
+    const [late, other] = [stage.contender(key), stage.contender(key)];
+    await late.acquires({ leaseMs: 150 });
+    await delay(clock, 200);
+    expect((await late.renew()).kind).toBe('lost');
+    expect(await late.release()).toBe('lost');
+    expect((await late.inspect()).mode).toBeNull();
+    await other.acquires();
+    await other.release();
+  });
+
+  promised(['P5'], 'a renewal creates nothing for an id that never held, or released', async () => {
+    const [holder, released, stranger] = three(stage.newKey());
+    await released.acquires();
+    await released.release();
+    expect((await released.renew()).kind).toBe('lost');
+    expect((await stranger.renew()).kind).toBe('lost');
+    expect((await stranger.inspect()).mode).toBeNull();
+    await holder.acquires();
+    expect((await stranger.renew()).kind).toBe('lost');
+    await holder.release();
+  });
+
+  promised(['P5', 'queue'], 'a renewal makes no holder of a waiter', async () => {
+    const [holder, waiter] = three(stage.newKey());
+    await holder.acquires();
+    await waiter.queues();
+    expect((await waiter.renew()).kind).toBe('lost');
+    expect((await waiter.inspect()).holders.map(({ id }) => id)).toEqual([holder.id]);
+    await waiter.release();
+    await holder.release();
+  });
+
+  promised(['P5'], 'a batch of renewals is answered one by one, in its order', async () => {
+    const [first, gone, second] = [stage.newKey(), stage.newKey(), stage.newKey()].map((key) => stage.contender(key));
+    await first!.acquires();
+    await second!.acquires();
+    const batch = [first!, gone!, second!].map(({ key, id }) => ({ key, id, leaseMs: 5_000, minReplicas: 0 }));
+    const outcomes = await first!.store.renew(batch);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['renewed', 'lost', 'renewed']);
+    await first!.release();
+    await second!.release();
+  });
+
+  promised(['P9', 'P5'], 'a shorter renewal does not cut off the trust that was given before', async () => {
+    const key = stage.newKey();
+    const [holder, other] = [stage.contender(key), stage.contender(key)];
+    await holder.acquires({ leaseMs: 5_000 });
+    await holder.renews(150);
+    await delay(clock, 250);
+    await other.isRefused();
+    expect(await holder.release()).toBe('released');
+  });
+
+  promised(['P6'], "a late release, renewal or downgrade does not touch the next holder's lease", async () => {
+    const { old, next } = await replaced();
+    const before = await next.inspect();
+    expect(await old.release()).toBe('lost');
+    expect((await old.renew()).kind).toBe('lost');
+    expect(await old.downgrade()).toBe('lost');
+    const after = await next.inspect();
+    expect(after).toMatchObject({ mode: 'write', holders: [{ id: next.id, fence: before.holders[0]?.fence }] });
+    expect((await next.renews()).kind).toBe('renewed');
+    await next.release();
+  });
+
+  promised(['P6'], 'a request that replaces a hold long over does not touch the next holder', async () => {
+    const { old, next } = await replaced();
+    const successor = stage.contender(old.key);
+    await successor.isRefused({ replaces: old.id });
+    expect((await next.inspect()).holders.map(({ id }) => id)).toEqual([next.id]);
+    await next.release();
+  });
+
+  promised(['minHold'], 'a lock stays taken for minHoldMs after an early release, and nobody holds it', async () => {
+    const key = stage.newKey();
+    const [job, other] = [stage.contender(key), stage.contender(key)];
+    const asked = clock.now();
+    await job.acquires({ minHoldMs: 600, leaseMs: 5_000 });
+    expect(await job.release()).toBe('released');
+    expect(await job.release()).toBe('lost');
+    expect((await job.renew()).kind).toBe('lost');
+    await other.isRefused();
+    await until(clock, async () => (await other.ask({ queue: false })).kind === 'granted', 'minHoldMs passes', 3_000);
+    expect(clock.now() - asked).toBeGreaterThanOrEqual(600);
+    await other.release();
+  });
+
+  promised(['minHold', 'P5'], 'a lease shorter than minHoldMs leaves the lock taken all the same', async () => {
+    const key = stage.newKey();
+    const [job, other] = [stage.contender(key), stage.contender(key)];
+    const asked = clock.now();
+    await job.acquires({ minHoldMs: 700, leaseMs: 200 });
+    await until(clock, async () => (await other.ask({ queue: false })).kind === 'granted', 'minHoldMs passes', 3_000);
+    expect(clock.now() - asked).toBeGreaterThanOrEqual(700);
+    await other.release();
+  });
+
+  promised(['minHold', 'P13', 'owner'], 'an owner whose hold is over does not get into what is left of its minHoldMs', async () => {
+    const key = stage.newKey();
+    const [job, again] = [stage.contender(key), stage.contender(key)];
+    await job.acquires({ minHoldMs: 400, owner: 'nightly' });
+    await job.release();
+    await again.isRefused({ owner: 'nightly' });
+  });
+
+  promised(['minHold'], 'a release after minHoldMs frees the lock at once', async () => {
+    const key = stage.newKey();
+    const [job, other] = [stage.contender(key), stage.contender(key)];
+    await job.acquires({ minHoldMs: 100 });
+    await delay(clock, 150);
+    await job.release();
+    await other.acquires();
+    await other.release();
+  });
+}

@@ -1,0 +1,109 @@
+/**
+ * The contract of the port as one suite: every store runs it, and the tests carry the numbers of the promises in
+ * lib/core/lock-store.ts. Leases are short because it runs on real time, unless a store brings a clock that it drives;
+ * it knows nothing of a store but the port.
+ */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { systemClock, type Clock } from '../../lib/core/clock.js';
+import type { LockMode } from '../../lib/core/lock-mode.js';
+import type { LockStore } from '../../lib/core/lock-store.js';
+import { Contender } from './contender.js';
+import { keepsACrowdApart } from './crowd.contract.js';
+import { endsLeases } from './endings.contract.js';
+import { grantsLocks } from './grants.contract.js';
+import { servesOperators } from './operating.contract.js';
+import { takesTurns } from './turns.contract.js';
+import { keepsWaiters } from './waiting.contract.js';
+
+/** A promise's number, `queue` for tests that need waiters, or the verb of the port that has no number of its own. */
+export type PromiseLabel = `P${number}` | 'queue' | 'owner' | 'downgrade' | 'minHold' | 'inspect' | 'list' | 'forceRelease';
+
+export interface LockStoreContract {
+  readonly name: string;
+  /** Opens the store as one process sees it; all processes share the locks. The suite closes it. */
+  open(process: string): Promise<LockStore>;
+  /** How many records of locks and queues there are in the store, memory for fences not counted. */
+  leftovers(): Promise<number>;
+  /** The clock that the stores were given. */
+  readonly clock?: Clock;
+  /** Lets time pass on that clock until a test has ended. */
+  readonly drive?: (test: Promise<void>) => Promise<void>;
+  /** A test is skipped when one of its labels stands here. */
+  readonly skip?: readonly { readonly reason: string; readonly promises: readonly PromiseLabel[] }[];
+}
+
+/** What the tests play on: two processes of one application, and as many keys and contenders as they like. */
+export interface Stage {
+  readonly clock: Clock;
+  newKey(): string;
+  /** A new request; each one comes from the other process than the one before. */
+  contender(key: string): Contender;
+  /** A contender for each mode, asking in this order: the first ones may be granted, the others queue. */
+  line(key: string, ...modes: readonly LockMode[]): Promise<readonly Contender[]>;
+  /** These and nobody else hold the lock. */
+  expectHolders(key: string, ...holders: readonly (Contender | undefined)[]): Promise<void>;
+  /** The two processes; a store that lives in one process is both. */
+  stores(): readonly [LockStore, LockStore];
+  leftovers(): Promise<number>;
+}
+
+/** Declares a test; `labels` are the promises it is about. */
+export type Promised = (labels: readonly PromiseLabel[], name: string, test: () => Promise<void>) => void;
+
+export function lockStoreContract(contract: LockStoreContract): void {
+  const { clock = systemClock, drive = (test) => test } = contract;
+  const contenders = new Map<string, Contender>();
+  let opened: [LockStore, LockStore] | undefined;
+  let keys = 0;
+
+  const stage: Stage = {
+    clock,
+    newKey: () => `contract:${++keys}`,
+    contender(key) {
+      const turn = contenders.size % 2;
+      const id = `${turn === 0 ? 'a' : 'b'}.${contenders.size + 1}`;
+      const contender = new Contender(stage.stores()[turn] as LockStore, key, id, clock);
+      contenders.set(id, contender);
+      return contender;
+    },
+    async line(key, ...modes) {
+      const line = modes.map((mode) => ({ mode, contender: stage.contender(key) }));
+      for (const { mode, contender } of line) await contender.ask({ mode });
+      return line.map(({ contender }) => contender);
+    },
+    async expectHolders(key, ...holders) {
+      const ids = (await stage.stores()[0].inspect(key)).holders.map(({ id }) => id);
+      expect(ids.sort()).toEqual(holders.map((holder) => holder?.id).sort());
+    },
+    stores() {
+      if (opened === undefined) throw new Error('the stores are opened before the first test');
+      return opened;
+    },
+    leftovers: () => contract.leftovers(),
+  };
+
+  const promised: Promised = (labels, name, test) => {
+    const title = `${labels.join(' ')} ${name}`;
+    const skipped = contract.skip?.find(({ promises }) => promises.some((label) => labels.includes(label)));
+    if (skipped !== undefined) it.skip(`${title} (${skipped.reason})`, test);
+    else it(title, () => drive(test()), 60_000);
+  };
+
+  describe(`${contract.name} keeps the contract of the port:`, () => {
+    beforeAll(async () => {
+      opened = [await contract.open('a'), await contract.open('b')];
+      // One store may stand for both processes, and takes one listener.
+      for (const store of new Set(opened)) store.onWake((wake) => contenders.get(wake.id)?.wakes.push(wake));
+    }, 60_000);
+    afterAll(async () => {
+      for (const store of new Set(opened)) await store.close();
+    }, 60_000);
+    grantsLocks(stage, promised);
+    endsLeases(stage, promised);
+    takesTurns(stage, promised);
+    keepsWaiters(stage, promised);
+    keepsACrowdApart(stage, promised);
+    // Last, because it ends with the check that all the others left nothing behind.
+    servesOperators(stage, promised);
+  });
+}

@@ -1,0 +1,15 @@
+/** The embedded store keeps the contract. One store stands for both processes, and time passes as fast as it can. */
+import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
+import { FakeClock } from '../support/fake-clock.js';
+import { lockStoreContract } from './lock-store.contract.js';
+
+const clock = new FakeClock();
+const store = new MemoryStore({ clock, maxLeaseMs: 60_000 });
+
+lockStoreContract({
+  name: 'MemoryStore',
+  open: async () => store,
+  leftovers: async () => store.size,
+  clock,
+  drive: (test) => clock.runUntil(test),
+});

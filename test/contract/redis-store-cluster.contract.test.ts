@@ -1,0 +1,20 @@
+/** The Redis store keeps the contract on a Cluster of three masters. */
+import { afterAll, beforeAll } from '@jest/globals';
+import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
+import { openRedisStore } from '../support/redis-store.js';
+import { lockStoreContract } from './lock-store.contract.js';
+
+let cluster: RedisCluster;
+beforeAll(async () => {
+  cluster = await startCluster();
+}, 60_000);
+afterAll(() => cluster.stop());
+
+lockStoreContract({
+  name: 'RedisStore on a Cluster',
+  open: (process) => openRedisStore({ cluster: cluster.startupNodes }, process),
+  leftovers: async () => {
+    const found = await Promise.all(cluster.masters.map((node) => node.command('KEYS', '{lock:*}:[lq]:*') as Promise<string[]>));
+    return found.flat().length;
+  },
+});

@@ -1,0 +1,17 @@
+/** The Redis store keeps the contract on a master that Sentinel names. */
+import { afterAll, beforeAll } from '@jest/globals';
+import { startSentinel, type SentinelGroup } from '../support/redis-sentinel.js';
+import { openRedisStore } from '../support/redis-store.js';
+import { lockStoreContract } from './lock-store.contract.js';
+
+let group: SentinelGroup;
+beforeAll(async () => {
+  group = await startSentinel();
+}, 60_000);
+afterAll(() => group.stop());
+
+lockStoreContract({
+  name: 'RedisStore under Sentinel',
+  open: (process) => openRedisStore(group.options, process),
+  leftovers: async () => ((await (await group.master()).command('KEYS', '{lock:*}:[lq]:*')) as string[]).length,
+});

@@ -1,0 +1,52 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockClosedError } from '../../lib/core/errors.js';
+import { Fleet, gate } from '../support/locks.js';
+
+describe('Shutdown', () => {
+  it('cancels waiters at once, lets holders finish while the watchdog goes on, and turns new work away', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ leaseMs: 600, shutdownGraceMs: 10_000 });
+    const work = gate();
+    const holders = Array.from({ length: 5 }, (_, n) =>
+      locks.withLock(`k:${n}`, async (lease) => {
+        await work.promise;
+        lease.assertHeld();
+        await locks.withLock('needed to finish', async () => {});
+      }),
+    );
+    await fleet.clock.settle();
+    const waiters = Array.from({ length: 20 }, (_, n) => expect(locks.acquire(`k:${n % 5}`, { waitMs: Infinity })).rejects.toThrow(LockClosedError));
+    await fleet.clock.settle();
+    locks.prepareShutdown();
+    await Promise.all(waiters);
+    const closing = locks.close();
+    await expect(locks.acquire('new')).rejects.toThrow(LockClosedError);
+    await fleet.clock.advance(3_000);
+    expect(wire.sent.release).toBe(0);
+    work.open();
+    await fleet.clock.runUntil(Promise.all(holders));
+    await fleet.clock.runUntil(closing);
+    expect(fleet.clock.pendingTimers).toBe(0);
+  });
+
+  it('does not wait for holds that have lost their lease', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ shutdownGraceMs: 10_000 });
+    await locks.acquire('k', { leaseMs: 200, renew: false });
+    await fleet.clock.advance(201);
+    const since = fleet.clock.now();
+    await fleet.clock.runUntil(locks.close());
+    expect(fleet.clock.now()).toBe(since);
+  });
+
+  it('aborts the signals of those who overstay and does not release under their feet', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ shutdownGraceMs: 1_000 });
+    const lease = await locks.acquire('k');
+    await fleet.clock.runUntil(locks.close());
+    expect(lease.signal.aborted).toBe(true);
+    expect(wire.sent.release).toBe(0);
+    expect(await fleet.process().locks.isLocked('k')).toBe(true);
+    expect(await lease.release()).toBe('lost');
+  });
+});

@@ -1,0 +1,47 @@
+import { describe, expect, it } from '@jest/globals';
+import { Fleet } from '../support/locks.js';
+
+describe('A store that does not answer', () => {
+  function silent(): ReturnType<Fleet['process']> & { fleet: Fleet } {
+    const fleet = new Fleet();
+    const one = fleet.process();
+    one.wire.acquire = () => new Promise<never>(() => {});
+    return { ...one, fleet };
+  }
+
+  it('keeps nobody who does not want to wait for longer than a second', async () => {
+    const { locks, fleet } = silent();
+    const since = fleet.clock.now();
+    const attempt = locks.tryAcquire('k');
+    await expect(fleet.clock.runUntil(attempt)).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_000);
+  });
+
+  it('is told as such, not as a busy lock, also when the wait is shorter than a command may take', async () => {
+    for (const waitMs of [100, 300, 1_500]) {
+      const { locks, fleet } = silent();
+      const since = fleet.clock.now();
+      await expect(fleet.clock.runUntil(locks.acquire('k', { waitMs }))).rejects.toMatchObject({ code: 'LOCK_STORE' });
+      expect(fleet.clock.now() - since).toBeCloseTo(waitMs, 0);
+    }
+  });
+
+  it('keeps a caller of two locks that got only one for half a second at most', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('two');
+    const { locks, wire } = fleet.process();
+    wire.release = () => new Promise<never>(() => {});
+    const since = fleet.clock.now();
+    await expect(fleet.clock.runUntil(locks.acquire(['one', 'two'], { waitMs: 300 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(300 + 500);
+    await holder.release();
+  });
+
+  it('does not hide that a lock is busy', async () => {
+    const fleet = new Fleet();
+    const lease = await fleet.process().locks.acquire('k');
+    await expect(fleet.clock.runUntil(fleet.process().locks.acquire('k', { waitMs: 1_500 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    expect(await fleet.process().locks.tryAcquire('k')).toBeNull();
+    await lease.release();
+  });
+});

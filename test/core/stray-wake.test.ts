@@ -1,0 +1,42 @@
+import { describe, expect, it } from '@jest/globals';
+import type { AcquireOutcome, AcquireRequest, Wake } from '../../lib/core/lock-store.js';
+import { Fleet, gate } from '../support/locks.js';
+
+describe('A grant that the store takes for a stray', () => {
+  function wakes(fleet: Fleet): (wake: Wake) => void {
+    const { wakes: listeners } = fleet as unknown as { wakes: Set<(wake: Wake) => void> };
+    return (wake) => listeners.forEach((listener) => listener(wake));
+  }
+
+  it('is given back when nobody here wants it', async () => {
+    const fleet = new Fleet();
+    const { wire } = fleet.process();
+    wakes(fleet)({ kind: 'stray', key: 'k', id: 'p1.gone' });
+    await fleet.clock.settle();
+    expect(wire.sent.release).toBe(1);
+  });
+
+  it('is left alone while its own request is still on the way, has no answer, or is tried again', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const acquire = wire.acquire.bind(wire);
+    const answer = gate<AcquireOutcome>();
+    let asked: AcquireRequest | undefined;
+    wire.acquire = (request) => {
+      asked = request;
+      return answer.promise;
+    };
+    const waiting = locks.acquire('k');
+    await fleet.clock.settle();
+    wakes(fleet)({ kind: 'stray', key: 'k', id: asked!.id });
+    await fleet.clock.settle();
+    answer.open(await acquire(asked!));
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(wire.sent.release).toBe(0);
+    wakes(fleet)({ kind: 'stray', key: 'k', id: asked!.id });
+    await fleet.clock.settle();
+    expect(wire.sent.release).toBe(0);
+    expect(await lease.verify()).toBe(true);
+    await lease.release();
+  });
+});

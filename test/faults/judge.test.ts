@@ -1,0 +1,84 @@
+/** The judge of fault runs itself: each promise, broken by hand in a small record, is found. */
+import { describe, expect, it } from '@jest/globals';
+import { judge, type Allowance, type RunRecord } from './crew/judge.js';
+import type { StayRecord } from './crew/stay-record.js';
+
+const strict: Allowance = { losses: 'none' };
+let fence = 1;
+
+function stay(process: string, grantedAt: number, endedAt: number, more: Partial<StayRecord> = {}): StayRecord {
+  return {
+    process, caller: 0, keys: ['k'], mode: 'write', caution: 'asks', leaseMs: 1_000, waitMs: 500, askedAt: grantedAt - 1, accepted: 1, stale: 0,
+    grantedAt, fences: { k: (fence += 1) }, sureAt: endedAt, releasedAt: endedAt, releaseTookMs: 1, outcome: 'released', ...more,
+  };
+}
+
+function record(stays: readonly StayRecord[], more: Partial<RunRecord> = {}): RunRecord {
+  const processes = [...new Set(stays.map(({ process }) => process))];
+  const reports = processes.map((process) => ({ stays: stays.filter((each) => each.process === process), lags: [] }));
+  const resource = { accepted: 1, refused: 0, backward: [] };
+  return { reports, resource, outage: { from: 1_000, to: 2_000 }, warmAt: 100, stoppedAt: 5_000, keysLeft: [], complaints: [], ...more };
+}
+
+const orderly = (): StayRecord[] => [stay('p1', 200, 300), stay('p2', 400, 900), stay('p1', 2_100, 2_200), stay('p2', 2_300, 2_400)];
+
+function brokenOf(stays: readonly StayRecord[], allowance: Allowance = strict, more: Partial<RunRecord> = {}): readonly string[] {
+  return judge(record(stays, more), allowance).broken;
+}
+
+describe('The judge of fault runs', () => {
+  it('finds nothing in an orderly run', () => {
+    expect(brokenOf(orderly())).toEqual([]);
+  });
+
+  it('finds two holders that were sure at one time, by a millisecond', () => {
+    const stays = [...orderly(), stay('p1', 3_000, 3_100), stay('p2', 3_099, 3_200)];
+    expect(brokenOf(stays)).toEqual([expect.stringContaining('overlap of 1.0 ms')]);
+    expect(brokenOf(stays, { ...strict, overlapMs: 2 })).toEqual([]);
+  });
+
+  it('excuses one that only listens by the lateness of its own event loop, and no more', () => {
+    const late = (until: number) => [...orderly(), stay('p1', 3_000, until, { caution: 'listens' }), stay('p2', 3_100, 3_900)];
+    expect(brokenOf(late(3_120))).toEqual([]);
+    expect(brokenOf(late(3_160))).toEqual([expect.stringContaining('overlap')]);
+  });
+
+  it('lets readers in together, but no reader beside a writer', () => {
+    const read = { mode: 'read' } as const;
+    expect(brokenOf([...orderly(), stay('p1', 3_000, 3_100, read), stay('p2', 3_050, 3_200, read)])).toEqual([]);
+    expect(brokenOf([...orderly(), stay('p1', 3_000, 3_100, read), stay('p2', 3_050, 3_200)])).toEqual([expect.stringContaining('overlap')]);
+  });
+
+  it('finds a fence that does not rise, and a resource that took an old one', () => {
+    const stays = [...orderly(), stay('p1', 3_000, 3_100, { fences: { k: 1 } })];
+    expect(brokenOf(stays)).toEqual([expect.stringContaining("fence of 'k'")]);
+    const resource = { accepted: 2, refused: 0, backward: ['k: 1 after 2'] };
+    expect(brokenOf(orderly(), strict, { resource })).toEqual([expect.stringContaining('accepted an old fence')]);
+  });
+
+  it('finds a loss without need, and allows one during the fault where the scenario does', () => {
+    const lost = (at: number) => [...orderly(), stay('p3', 500, at, { keys: ['j'], fences: { j: 1 }, abortedAt: at }), stay('p3', 2_500, 2_600, { keys: ['j'], fences: { j: 2 } })];
+    expect(brokenOf(lost(1_500), { losses: 'during' })).toEqual([]);
+    expect(brokenOf(lost(1_500))).toEqual([expect.stringContaining('without need')]);
+    expect(brokenOf(lost(900), { losses: 'during' })).toEqual([expect.stringContaining('without need')]);
+  });
+
+  it('finds an acquire that outlasts its wait, an error outside the fault, and a release that throws', () => {
+    const { grantedAt, fences, sureAt, releasedAt, outcome, ...asked } = stay('p1', 3_000, 3_001);
+    expect(brokenOf([...orderly(), { ...asked, refusedAt: asked.askedAt + 1_501 + asked.waitMs, code: 'LOCK_TIMEOUT' }])).toEqual([expect.stringContaining('more than its waitMs')]);
+    expect(brokenOf([...orderly(), { ...asked, refusedAt: 4_500, waitMs: 2_000, code: 'LOCK_STORE' }])).toEqual([expect.stringContaining('rejected with LOCK_STORE')]);
+    expect(brokenOf([...orderly(), stay('p1', 3_000, 3_100, { releaseError: 'boom' })])).toEqual([expect.stringContaining('release threw boom')]);
+  });
+
+  it('finds a service that does not come back in time', () => {
+    expect(brokenOf([stay('p1', 200, 300), stay('p1', 4_100, 4_200)])).toEqual([expect.stringContaining('only 2100 ms after')]);
+    expect(brokenOf([stay('p1', 200, 300)])).toEqual([expect.stringContaining('was not granted')]);
+  });
+
+  it('finds a lock that was free while somebody waited, keys left behind, and complaints', () => {
+    const stays = [...orderly(), stay('p2', 4_100, 4_200), stay('p1', 6_500, 6_600, { askedAt: 4_150, waitMs: 4_000 })];
+    expect(brokenOf(stays, strict, { stoppedAt: 9_000 })).toEqual([expect.stringContaining('was free for 2299 ms')]);
+    expect(brokenOf(orderly(), strict, { keysLeft: ['{lock:1}:l:k'] })).toEqual(['left behind: {lock:1}:l:k']);
+    expect(brokenOf(orderly(), strict, { complaints: ['unhandled'] })).toEqual(['a process complained: unhandled']);
+  });
+});

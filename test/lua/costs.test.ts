@@ -1,0 +1,100 @@
+/** What locks cost a server: commands for each critical section, and memory, counted by the server itself. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Wake } from '../../lib/core/lock-store.js';
+import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
+import { eventually } from '../support/eventually.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { closeStores, openRedisStore } from '../support/redis-store.js';
+
+let server: RedisServer;
+beforeAll(async () => {
+  server = await startRedis();
+}, 60_000);
+afterAll(async () => {
+  await closeStores();
+  await server.stop();
+});
+
+const usual = { mode: 'write', leaseMs: 30_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
+
+/** Calls of scripts since the statistics were reset. */
+async function scriptCalls(): Promise<number> {
+  const stats = await server.client().info('commandstats');
+  return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0);
+}
+
+/**
+ * Each of so many waiters takes the lock once and passes it on by its release. Resolves with the number of heartbeat
+ * commands, which keep the places meanwhile and are not counted.
+ */
+async function takeTurns(stores: readonly RedisStore[], waiters: number): Promise<number> {
+  const key = `turns:${waiters}`;
+  const acquire = (id: string, store: RedisStore) => store.acquire({ ...usual, key, id, notAfter: performance.now() + 60_000 });
+  const waiting = new Map(Array.from({ length: waiters }, (_, i) => [`p${i % stores.length}.${waiters}x${i}`, stores[i % stores.length]!]));
+  let heartbeats = 0;
+  let fail: (error: unknown) => void = () => undefined;
+  const turn = (id: string): void => {
+    const store = waiting.get(id);
+    if (waiting.delete(id)) store!.release({ key, id }).catch(fail);
+  };
+  const keepPlaces = (store: RedisStore): void => {
+    const refs = [...waiting].filter(([, each]) => each === store).map(([id]) => ({ key, id }));
+    heartbeats += Math.ceil(refs.length / 100);
+    store.heartbeat(refs).then((outcomes) => outcomes.forEach(({ kind }, i) => kind === 'granted' && turn(refs[i]!.id)), fail);
+  };
+  for (const store of stores) {
+    store.onWake((wake: Wake) => {
+      if (wake.kind === 'granted') turn(wake.id);
+      if (wake.kind === 'ask') acquire(wake.id, store).then(({ kind }) => kind === 'granted' && turn(wake.id), fail);
+    });
+  }
+  await acquire('p0.first', stores[0]!);
+  await Promise.all([...waiting].map(([id, store]) => acquire(id, store)));
+  const timer = setInterval(() => stores.forEach(keepPlaces), 700);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      fail = reject;
+      stores[0]!.release({ key, id: 'p0.first' }).catch(fail);
+      eventually(() => expect(waiting.size).toBe(0), 20_000).then(resolve, reject);
+    });
+    return heartbeats;
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+describe('the cost of a lock', () => {
+  it('is two commands for each critical section, with 1, 10, 100 and 1,000 waiters', async () => {
+    const stores = await Promise.all([0, 1, 2, 3].map((n) => openRedisStore(server.url, `p${n}`)));
+    for (const waiters of [1, 10, 100, 1_000]) {
+      await server.command('CONFIG', 'RESETSTAT');
+      const heartbeats = await takeTurns(stores, waiters);
+      expect(((await scriptCalls()) - heartbeats) / (waiters + 1)).toBeLessThanOrEqual(2.1);
+    }
+  }, 90_000);
+
+  it('is at most 220 bytes for a lock that is held, with a name of its own and a label', async () => {
+    const store = await openRedisStore(server.url, '4f9c1c52aa01');
+    const key = 'order:0000000042';
+    await store.acquire({ ...usual, key, id: '4f9c1c52aa01.123456', label: 'OrderService.payByInvoice', notAfter: performance.now() + 60_000 });
+    const [lockKey] = (await server.command('KEYS', '{lock:*}:l:*')) as string[];
+    expect(await server.command('MEMORY', 'USAGE', lockKey as string)).toBeLessThanOrEqual(220);
+    await store.release({ key, id: '4f9c1c52aa01.123456' });
+  });
+
+  it('is no key but a fence for each of 256 slot groups, however many keys were locked', async () => {
+    const store = await openRedisStore(server.url, 'many');
+    for (let round = 0; round < 10; round++) {
+      await Promise.all(
+        Array.from({ length: 500 }, async (_, i) => {
+          const holder = { key: `many:${round}:${i}`, id: `many.${round}x${i}` };
+          await store.acquire({ ...usual, ...holder, notAfter: performance.now() + 60_000 });
+          await store.release(holder);
+        }),
+      );
+    }
+    const left = (await server.command('KEYS', '*')) as string[];
+    expect(left.filter((name) => !/^\{lock:\d+\}:f$/.test(name))).toEqual(['{lock}:format']);
+    expect(left.length).toBe(257);
+  });
+});

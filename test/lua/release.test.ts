@@ -1,0 +1,101 @@
+/** release.lua on a real server: every code it returns, in every place where an id can be. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { eventually } from '../support/eventually.js';
+import { LuaServer } from '../support/lua-server.js';
+
+let lua: LuaServer;
+beforeAll(async () => {
+  lua = await LuaServer.start();
+}, 60_000);
+afterAll(() => lua.stop());
+
+describe('release.lua', () => {
+  it('returns 1 and leaves no key of a lock for which nobody waits', async () => {
+    const lock = lua.lock('r1');
+    await lock.acquire('p.1');
+    expect(await lock.release('p.1')).toBe(1);
+    expect(await lua.client.exists(lock.lockKey, lock.queueKey)).toBe(0);
+  });
+
+  it('returns 0 for an id that never was, that was released, and whose lease has ended', async () => {
+    const lock = lua.lock('r2');
+    expect(await lock.release('p.1')).toBe(0);
+    await lock.acquire('p.1');
+    expect(await lock.release('p.2')).toBe(0);
+    expect(await lock.release('p.1')).toBe(1);
+    expect(await lock.release('p.1')).toBe(0);
+    const { grantedAt } = await lock.takes('p.3', { leaseMs: 100 });
+    await lua.past(grantedAt + 100);
+    expect(await lua.client.exists(lock.lockKey)).toBe(1);
+    expect(await lock.release('p.3')).toBe(0);
+  });
+
+  it('is not misled by an id that begins or ends like the holder', async () => {
+    const lock = lua.lock('r3');
+    await lock.acquire('p.12');
+    for (const id of ['p.1', 'p.123', '.12', 'p.12 ', '']) expect(await lock.release(id)).toBe(0);
+    expect(await lock.release('p.12')).toBe(1);
+  });
+
+  it('returns 1 for a waiter at the head, in the middle and at the tail, and the others keep their order', async () => {
+    const lock = lua.lock('r4');
+    await lock.acquire('p.0');
+    for (const id of ['p.1', 'p.2', 'p.3', 'p.4', 'p.5']) await lock.acquire(id);
+    for (const id of ['p.3', 'p.1', 'p.5']) expect(await lock.release(id)).toBe(1);
+    expect(((await lock.inspect()) as unknown[]).slice(7)).toEqual(['p.2', 'w', '-', 'p.4', 'w', '-']);
+    for (const id of ['p.2', 'p.4']) expect(await lock.release(id)).toBe(1);
+    expect(await lua.client.exists(lock.queueKey)).toBe(0);
+    expect(await lua.client.get(lock.lockKey)).toMatch(/^w00 /);
+  });
+
+  it('publishes the grant to the channel of the process whose turn it is', async () => {
+    const lock = lua.lock('r5');
+    const listener = lua.server.client();
+    const heard: [string, string][] = [];
+    listener.on('message', (channel: string, message: string) => heard.push([channel, message]));
+    await listener.subscribe('{lock}:c:host.b');
+    await lock.acquire('a.1');
+    await lock.acquire('host.b.2', { leaseMs: 20_000, fences: 3 });
+    await lock.release('a.1');
+    await eventually(() => expect(heard).toHaveLength(1));
+    const [, , fence, fences, , end] = (await lock.acquire('host.b.2')) as number[];
+    expect(fences).toBe(3);
+    expect(heard).toEqual([['{lock}:c:host.b', `g host.b.2 ${fence} 3 w ${end} 1500 0 r5`]]);
+  });
+
+  it('gives a waiter a first lease that is short, but not shorter than its minHoldMs', async () => {
+    const lock = lua.lock('r6');
+    await lock.acquire('p.0');
+    await lock.acquire('p.1');
+    await lock.acquire('p.2', { minHoldMs: 4_000 });
+    await lock.release('p.0');
+    const [now, , , , , end] = (await lock.heartbeat('p.1')) as number[];
+    expect(end! - now!).toBeLessThanOrEqual(1_500);
+    await lock.release('p.1');
+    const [later, , , , , longer] = (await lock.heartbeat('p.2')) as number[];
+    expect(longer! - later!).toBeGreaterThan(3_000);
+  });
+
+  it('works on a server whose memory is full, with waiters and without', async () => {
+    const lock = lua.lock('r7');
+    const other = lua.lock('r7b');
+    await lock.acquire('p.0');
+    await lock.acquire('p.1');
+    await other.acquire('p.2', { mode: 'r' });
+    await other.acquire('p.3', { mode: 'r' });
+    const used = Number(/used_memory:(\d+)/.exec(await lua.client.info('memory'))![1]);
+    await lua.client.config('SET', 'maxmemory', Math.floor(used / 2));
+    try {
+      await expect(lua.client.set('{lock:1}:full', 'x')).rejects.toThrow(/OOM/);
+      // As it is shipped, without the line that would allow it.
+      const { release } = await import('../../lib/stores/redis/lua.generated.js');
+      const shipped = (one: typeof lock, id: string) => lua.client.eval(release.source, 3, ...one.all, id, 0);
+      expect(await shipped(lock, 'p.0')).toBe(1);
+      expect(await shipped(lock, 'p.1')).toBe(1);
+      expect(await shipped(other, 'p.2')).toBe(1);
+      expect(await shipped(other, 'p.3')).toBe(1);
+    } finally {
+      await lua.client.config('SET', 'maxmemory', 0);
+    }
+  });
+});

@@ -1,0 +1,80 @@
+/** renew.lua on a real server: every code it returns, for one lock and for many. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { acquire, renew } from '../../lib/stores/redis/lua.generated.js';
+import { LuaServer } from '../support/lua-server.js';
+
+let lua: LuaServer;
+beforeAll(async () => {
+  lua = await LuaServer.start();
+}, 60_000);
+afterAll(() => lua.stop());
+
+describe('renew.lua', () => {
+  it('returns the ms until the new end, and 1 while others wait', async () => {
+    const lock = lua.lock('n1');
+    await lock.acquire('p.1', { leaseMs: 1_000 });
+    expect(await lock.renew('p.1', 9_000)).toEqual([expect.any(Number), 9_000, 0]);
+    await lock.acquire('p.2');
+    expect(await lock.renew('p.1', 10_000)).toEqual([expect.any(Number), 10_000, 1]);
+    expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(10_000);
+  });
+
+  it('returns -1 for an id that never held, waits, has released or has ended', async () => {
+    const lock = lua.lock('n2');
+    const lost = [expect.any(Number), -1, 0];
+    expect(await lock.renew('p.1')).toEqual(lost);
+    await lock.acquire('p.1');
+    await lock.acquire('p.2');
+    expect(await lock.renew('p.2')).toEqual(lost);
+    await lock.release('p.1');
+    expect(await lock.renew('p.1')).toEqual(lost);
+    await lock.release('p.2');
+    const { grantedAt } = await lock.takes('p.3', { leaseMs: 100 });
+    await lua.past(grantedAt + 100);
+    expect(await lock.renew('p.3')).toEqual(lost);
+    expect(await lua.client.get(lock.lockKey)).toContain('p.3');
+  });
+
+  it('never brings the end of a lease forward', async () => {
+    const lock = lua.lock('n3');
+    const { grantedAt } = await lock.takes('p.1', { leaseMs: 20_000 });
+    const [now, left] = (await lock.renew('p.1', 500)) as number[];
+    expect(now! + left!).toBe(grantedAt + 20_000);
+  });
+
+  it('renews one reader among several, and one whose minHoldMs has not passed, without the others', async () => {
+    const lock = lua.lock('n4');
+    await lock.acquire('p.1', { mode: 'r', leaseMs: 5_000 });
+    await lock.acquire('p.2', { mode: 'r', leaseMs: 5_000, minHoldMs: 3_000 });
+    expect(await lock.renew('p.2', 20_000)).toEqual([expect.any(Number), 20_000, 0]);
+    const [, , , , , first, , , , , second] = (await lock.inspect()) as number[];
+    expect(first).toBeLessThanOrEqual(5_000);
+    expect(second).toBeGreaterThan(19_000);
+    expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(20_000);
+  });
+
+  it('works on a server whose memory is full, also for a batch', async () => {
+    const keys = [0, 1].map((i) => `{lock:8}:l:full${i}`);
+    for (const i of [0, 1]) {
+      await lua.run(acquire, [keys[i]!, `{lock:8}:q:full${i}`, '{lock:8}:f'], [`p.${i}`, 'w', 1_000, 1, 0, 0, 1, '-', '-', 0, '-', 60_000]);
+    }
+    await lua.client.config('SET', 'maxmemory', 1);
+    try {
+      // As it is shipped, without the line that would allow it.
+      const reply = await lua.client.eval(renew.source, 2, ...keys, 'p.0', 9_000, 'p.1', 9_000);
+      expect(reply).toEqual([expect.any(Number), 9_000, 0, 9_000, 0]);
+    } finally {
+      await lua.client.config('SET', 'maxmemory', 0);
+    }
+  });
+
+  it('answers a batch in its order, and touches no key but those of the locks', async () => {
+    // Locks of one slot group, as a batch in a Cluster has them.
+    const keys = [0, 1, 2].map((i) => `{lock:7}:l:n${i}`);
+    for (const i of [0, 2]) {
+      await lua.run(acquire, [keys[i]!, `{lock:7}:q:n${i}`, '{lock:7}:f'], [`p.${i}`, 'w', 1_000, 1, 0, 0, 1, '-', '-', 0, '-', 60_000]);
+    }
+    const args = ['p.0', 5_000, 'p.1', 6_000, 'p.2', 7_000];
+    expect(await lua.run(renew, keys, args)).toEqual([expect.any(Number), 5_000, 0, -1, 0, 7_000, 0]);
+  });
+});

@@ -1,0 +1,74 @@
+/**
+ * The acts of a random run: plain data, so that fast-check can shrink a failing run and print it. Requests are named by
+ * a number that counts modulo the requests made so far, so every act makes sense wherever it stands.
+ */
+import fc from 'fast-check';
+import type { LockMode } from '../../lib/core/lock-mode.js';
+
+export type Act =
+  | {
+      readonly act: 'acquire';
+      readonly key: number;
+      readonly mode: LockMode;
+      readonly queue: boolean;
+      readonly leaseMs: number;
+      readonly minHoldMs: number;
+      readonly fences: number;
+      readonly owner: string | undefined;
+      /** An earlier request to release in the same step, if it is for the same key. */
+      readonly replaces: number | undefined;
+    }
+  /** The very same request once more. */
+  | { readonly act: 'repeat'; readonly who: number }
+  | { readonly act: 'renew'; readonly who: readonly number[]; readonly leaseMs: number }
+  | { readonly act: 'heartbeat'; readonly who: readonly number[] }
+  | { readonly act: 'release' | 'downgrade'; readonly who: number }
+  /** From all holders of a key, or from the one with this request's fence. */
+  | { readonly act: 'forceRelease'; readonly key: number; readonly who: number | undefined }
+  | { readonly act: 'pass'; readonly ms: number };
+
+export const KEYS_OF_A_RUN = 2;
+
+/** Far longer than a run takes where time cannot be driven, and apart from each other by more than it takes. */
+const leases = fc.constantFrom(20_000, 30_000, 45_000);
+const someone = fc.nat(200);
+const key = fc.nat(KEYS_OF_A_RUN - 1);
+
+/** Prints shorter. */
+const PLAIN = { noNullPrototype: true } as const;
+
+const acquire: fc.Arbitrary<Act> = fc.record({
+  act: fc.constant('acquire' as const),
+  key,
+  mode: fc.constantFrom<LockMode>('write', 'write', 'read'),
+  queue: fc.constantFrom(true, true, true, false),
+  leaseMs: leases,
+  minHoldMs: fc.constantFrom(0, 0, 0, 0, 0, 10_000, 50_000),
+  fences: fc.constantFrom(1, 1, 16),
+  owner: fc.constantFrom(undefined, undefined, undefined, 'saga:1', 'saga:2'),
+  replaces: fc.option(someone, { nil: undefined, freq: 4 }),
+}, PLAIN);
+
+const follow: readonly fc.WeightedArbitrary<Act>[] = [
+  { weight: 8, arbitrary: acquire },
+  { weight: 7, arbitrary: fc.record({ act: fc.constant('release' as const), who: someone }, PLAIN) },
+  { weight: 2, arbitrary: fc.record({ act: fc.constant('repeat' as const), who: someone }, PLAIN) },
+  { weight: 2, arbitrary: fc.record({ act: fc.constant('renew' as const), who: fc.array(someone, { minLength: 1, maxLength: 4 }), leaseMs: leases }, PLAIN) },
+  { weight: 2, arbitrary: fc.record({ act: fc.constant('heartbeat' as const), who: fc.array(someone, { minLength: 1, maxLength: 4 }) }, PLAIN) },
+  { weight: 1, arbitrary: fc.record({ act: fc.constant('downgrade' as const), who: someone }, PLAIN) },
+  { weight: 1, arbitrary: fc.record({ act: fc.constant('forceRelease' as const), key, who: fc.option(someone, { nil: undefined }) }, PLAIN) },
+];
+
+/**
+ * The steps let everything end that can: a first lease, a place in the queue, a lease. They are odd, so that no end
+ * falls on the very instant of an act, where a millisecond of rounding would decide.
+ */
+const pass: fc.WeightedArbitrary<Act> = {
+  weight: 4,
+  arbitrary: fc.record({ act: fc.constant('pass' as const), ms: fc.constantFrom(701, 1_607, 2_609, 11_003, 21_011) }, PLAIN),
+};
+
+/** A run of up to `most` acts. */
+export function runs(most: number, timePasses: boolean): fc.Arbitrary<Act[]> {
+  return fc.array(fc.oneof(...follow, ...(timePasses ? [pass] : [])), { minLength: 1, maxLength: most, size: 'max' });
+}

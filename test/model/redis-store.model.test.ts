@@ -1,0 +1,24 @@
+/** The scripts answer like the lock machine, act by act, on random runs against a real server. */
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { systemClock } from '../../lib/core/clock.js';
+import type { Wake } from '../../lib/core/lock-store.js';
+import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { closeStores, openRedisStore } from '../support/redis-store.js';
+import { answersLikeTheMachine } from './side-by-side.js';
+
+let server: RedisServer;
+beforeAll(async () => {
+  server = await startRedis();
+}, 60_000);
+afterAll(async () => {
+  await closeStores();
+  await server.stop();
+});
+
+it('the scripts answer like the lock machine', async () => {
+  const wakes: Wake[] = [];
+  const stores: [RedisStore, RedisStore] = [await openRedisStore(server.url, 'a'), await openRedisStore(server.url, 'b')];
+  for (const store of stores) store.onWake((wake) => wakes.push(wake));
+  await expect(answersLikeTheMachine({ open: () => ({ stores, wakes, clock: systemClock }), numRuns: 200, mostActs: 25 })).resolves.toBeUndefined();
+}, 120_000);

@@ -1,0 +1,287 @@
+/**
+ * Everything that Nest keeps at a method works with a lock, whatever the order of the decorators: each controller below
+ * exists three times, without a lock, with the lock above and with the lock below the others.
+ */
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  Body,
+  Catch,
+  Controller,
+  Get,
+  Header,
+  HttpCode,
+  Injectable,
+  Param,
+  ParseIntPipe,
+  Post,
+  SetMetadata,
+  UseFilters,
+  UseGuards,
+  UseInterceptors,
+  UsePipes,
+  applyDecorators,
+  type ArgumentMetadata,
+  type CallHandler,
+  type CanActivate,
+  type ExceptionFilter,
+  type ExecutionContext,
+  type INestApplication,
+  type NestInterceptor,
+  type PipeTransform,
+  type Type,
+} from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
+import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitter';
+import { MessagePattern } from '@nestjs/microservices';
+import { Cron, ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
+import { ApiOperation, DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import { map } from 'rxjs';
+import request from 'supertest';
+import { Locked, LockService } from '../../lib/index.js';
+import { startApp, until } from './application.js';
+
+@Injectable()
+class Deny implements CanActivate {
+  canActivate(): boolean {
+    return false;
+  }
+}
+
+@Injectable()
+class NeedsRole implements CanActivate {
+  constructor(private readonly reflector: Reflector) {}
+
+  canActivate(context: ExecutionContext): boolean {
+    return this.reflector.get<string>('role', context.getHandler()) === context.switchToHttp().getRequest().headers['x-role'];
+  }
+}
+
+class Teapot extends Error {}
+
+@Catch(Teapot)
+class TeapotFilter implements ExceptionFilter {
+  catch(_error: Teapot, host: Parameters<ExceptionFilter['catch']>[1]): void {
+    host.switchToHttp().getResponse().status(418).json({ short: 'and stout' });
+  }
+}
+
+class Wrap implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler) {
+    return next.handle().pipe(map((value) => ({ wrapped: value })));
+  }
+}
+
+class Upper implements PipeTransform {
+  transform(value: unknown, { type }: ArgumentMetadata): unknown {
+    return type === 'param' ? String(value).toUpperCase() : value;
+  }
+}
+
+/** Checks that the handler really runs inside its lock, unless the variant has none. */
+function inside(locks: LockService | undefined, key: string): void {
+  locks?.assertLocked(key);
+}
+
+const noLock: MethodDecorator = () => undefined;
+
+function variant(above: MethodDecorator, below: MethodDecorator, locked: boolean): Type {
+  @Controller('shop')
+  class Shop {
+    private readonly held: LockService | undefined;
+
+    constructor(locks: LockService) {
+      this.held = locked ? locks : undefined;
+    }
+
+    @above
+    @Get('guarded/:id')
+    @UseGuards(Deny)
+    @below
+    async guarded(@Param('id') id: string): Promise<string> {
+      return id;
+    }
+
+    @above
+    @SetMetadata('role', 'clerk')
+    @UseGuards(NeedsRole)
+    @Get('role/:id')
+    @below
+    async role(@Param('id') id: string): Promise<string> {
+      inside(this.held, `order:${id}`);
+      return id;
+    }
+
+    @above
+    @Post('accepted/:id')
+    @HttpCode(202)
+    @Header('x-shop', 'open')
+    @below
+    async accepted(@Param('id', ParseIntPipe) id: number, @Body() body: object): Promise<object> {
+      inside(this.held, `order:${id}`);
+      return { id, body };
+    }
+
+    @above
+    @UsePipes(Upper)
+    @UseInterceptors(Wrap)
+    @Get('piped/:id')
+    @below
+    async piped(@Param('id') id: string): Promise<string> {
+      inside(this.held, `order:${id}`);
+      return id;
+    }
+
+    @above
+    @UseFilters(TeapotFilter)
+    @Get('filtered/:id')
+    @below
+    async filtered(@Param('id') id: string): Promise<string> {
+      inside(this.held, `order:${id}`);
+      throw new Teapot();
+    }
+
+    @above
+    @applyDecorators(Get('composed/:id'), HttpCode(203), UseGuards(NeedsRole), SetMetadata('role', undefined))
+    @below
+    async composed(@Param('id') id: string): Promise<string> {
+      inside(this.held, `order:${id}`);
+      return id;
+    }
+
+    @above
+    @ApiOperation({ summary: 'described' })
+    @Get('described/:id')
+    @below
+    async described(@Param('id') id: string): Promise<string> {
+      return id;
+    }
+  }
+  return Shop;
+}
+
+const lock = Locked('order:<0>') as MethodDecorator;
+const variants: [string, Type][] = [
+  ['without a lock', variant(noLock, noLock, false)],
+  ['with the lock above the other decorators', variant(lock, noLock, true)],
+  ['with the lock below the other decorators', variant(noLock, lock, true)],
+  ['with the lock composed by applyDecorators', variant(applyDecorators(lock), noLock, true)],
+];
+
+describe.each(variants)('a controller %s', (_name, controller) => {
+  const start = async () => (await startApp({ controllers: [controller] })).getHttpServer();
+
+  it('answers 403 where a guard denies', async () => {
+    await request(await start()).get('/shop/guarded/7').expect(403);
+  });
+
+  it('asks its guard about the metadata of the handler', async () => {
+    const server = await start();
+    await request(server).get('/shop/role/7').set('x-role', 'clerk').expect(200, '7');
+    await request(server).get('/shop/role/7').set('x-role', 'thief').expect(403);
+  });
+
+  it('keeps status code, header, body and the pipes of its parameters', async () => {
+    const server = await start();
+    await request(server).post('/shop/accepted/7').send({ a: 1 }).expect(202, { id: 7, body: { a: 1 } }).expect('x-shop', 'open');
+    await request(server).post('/shop/accepted/seven').send({}).expect(400);
+  });
+
+  it('keeps the pipes and interceptors of the method, and makes its key of what the pipes made', async () => {
+    await request(await start()).get('/shop/piped/ab').expect(200, { wrapped: 'AB' });
+  });
+
+  it('keeps its filters', async () => {
+    await request(await start()).get('/shop/filtered/7').expect(418, { short: 'and stout' });
+  });
+
+  it('keeps what composed decorators say', async () => {
+    const server = await start();
+    await request(server).get('/shop/composed/7').expect(203, '7');
+    await request(server).get('/shop/composed/7').set('x-role', 'clerk').expect(403);
+  });
+
+  it('keeps its description for swagger', async () => {
+    const app = await startApp({ controllers: [controller] });
+    const document = SwaggerModule.createDocument(app, new DocumentBuilder().build());
+    expect(document.paths['/shop/described/{id}']?.get?.summary).toBe('described');
+  });
+});
+
+function scheduled(above: MethodDecorator, below: MethodDecorator) {
+  @Injectable()
+  class Jobs {
+    readonly ran: (string | undefined)[] = [];
+
+    constructor(private readonly locks: LockService) {}
+
+    @above
+    @Cron('0 0 1 1 *', { name: 'draw' })
+    @OnEvent('order.placed')
+    @MessagePattern('order.placed')
+    @below
+    async draw(): Promise<void> {
+      this.ran.push(this.locks.currentLease()?.key);
+    }
+  }
+  return Jobs;
+}
+
+const draw = Locked('draw') as MethodDecorator;
+
+describe.each([
+  ['above', scheduled(draw, noLock)],
+  ['below', scheduled(noLock, draw)],
+])('a job with the lock %s its schedule', (_name, Jobs) => {
+  let app: INestApplication;
+  const start = async () => {
+    app = await startApp({ imports: [ScheduleModule.forRoot(), EventEmitterModule.forRoot()], providers: [Jobs] });
+    return app.get(Jobs);
+  };
+
+  it('runs when its cron fires, inside the lock', async () => {
+    const jobs = await start();
+    await app.get(SchedulerRegistry).getCronJob('draw').fireOnTick();
+    await until(() => jobs.ran.length === 1, 'the job');
+    expect(jobs.ran).toEqual(['draw']);
+  });
+
+  it('runs when its event is emitted, inside the lock', async () => {
+    const jobs = await start();
+    app.get(EventEmitter2).emit('order.placed');
+    await until(() => jobs.ran.length === 1, 'the listener');
+    expect(jobs.ran).toEqual(['draw']);
+  });
+
+  it('keeps its message pattern', () => {
+    expect(Reflect.getMetadata('microservices:pattern', Jobs.prototype.draw)).toEqual(['order.placed']);
+  });
+});
+
+describe('metadata of a locked method', () => {
+  const own = Symbol('own');
+  const late = Symbol('late');
+  let original: object | undefined;
+
+  const remember: MethodDecorator = (_target, _property, descriptor) => {
+    original = descriptor.value as object;
+  };
+
+  class Shop {
+    @Locked('shop')
+    @SetMetadata(own, 'own')
+    @remember
+    async pay(): Promise<void> {}
+  }
+
+  afterEach(() => void Reflect.deleteMetadata(late, original!));
+
+  it('is own metadata, for those who ask for that', () => {
+    expect(Reflect.getOwnMetadata(own, Shop.prototype.pay)).toBe('own');
+    expect(Reflect.getMetadataKeys(Shop.prototype.pay)).toContain(own);
+  });
+
+  it('is found as well when a decorator below adds it to the function only later', () => {
+    Reflect.defineMetadata(late, 'late', original!);
+    expect(Reflect.getMetadata(late, Shop.prototype.pay)).toBe('late');
+  });
+});

@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Controller, Get, Logger, Param, UseFilters } from '@nestjs/common';
+import { APP_FILTER } from '@nestjs/core';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import { firstValueFrom, isObservable } from 'rxjs';
+import request from 'supertest';
+import {
+  Locked,
+  LockClosedError,
+  LockExceptionFilter,
+  LockKeyError,
+  LockLostError,
+  LockService,
+  LockStoreError,
+  LockTimeoutError,
+  LockUsageError,
+  type LockError,
+} from '../../lib/index.js';
+import { startApp } from './application.js';
+
+const errors: Record<string, LockError> = {
+  timeout: new LockTimeoutError(`Lock 'secret-key' was still busy`, { key: 'secret-key', waitMs: 1 }),
+  store: new LockStoreError(`Lock 'secret-key': the store at secret-host is away`, { key: 'secret-key' }),
+  closed: new LockClosedError(`Lock 'secret-key' was not taken`, { key: 'secret-key' }),
+  key: new LockKeyError('Secret.method: no key can be made'),
+  lost: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key' }),
+  usage: new LockUsageError('Secret.method is used wrongly'),
+};
+
+let logged: unknown[][];
+
+beforeEach(() => {
+  const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+  logged = error.mock.calls;
+});
+afterEach(() => void jest.restoreAllMocks());
+
+describe('over HTTP', () => {
+  @Controller()
+  class Orders {
+    @Get('errors/:name')
+    async fail(@Param('name') name: string): Promise<never> {
+      throw errors[name]!;
+    }
+
+    @Get('orders/:id')
+    @Locked('order:<0>', { waitMs: 0 })
+    async pay(@Param('id') id: string): Promise<string> {
+      return id;
+    }
+  }
+
+  const start = () => startApp({ controllers: [Orders], providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }] });
+
+  it.each([
+    ['timeout', 423, '1', 0],
+    ['store', 503, '1', 1],
+    ['closed', 503, '1', 1],
+    ['key', 400, undefined, 0],
+    ['lost', 500, undefined, 1],
+    ['usage', 500, undefined, 1],
+  ])('%s is %i, Retry-After %s, and tells nothing that clients should not know', async (name, status, retryAfter, lines) => {
+    const app = await start();
+    const answer = await request(app.getHttpServer()).get(`/errors/${name}`).expect(status);
+    expect(answer.headers['retry-after']).toBe(retryAfter);
+    expect(answer.body).toEqual({ statusCode: status, code: errors[name]!.code, message: expect.any(String) });
+    expect(answer.text).not.toMatch(/secret/i);
+    expect(logged).toHaveLength(lines);
+  });
+
+  it('a busy order is 423, a free one 200', async () => {
+    const app = await start();
+    await request(app.getHttpServer()).get('/orders/7').expect(200, '7');
+    await using _held = await app.get(LockService).acquire('order:7');
+    await request(app.getHttpServer()).get('/orders/7').expect(423).expect('Retry-After', '1');
+  });
+
+  it('needs nothing injected', async () => {
+    @Controller('alone')
+    @UseFilters(new LockExceptionFilter())
+    class Alone extends Orders {}
+    const app = await startApp({ controllers: [Alone] });
+    await request(app.getHttpServer()).get('/alone/errors/timeout').expect(423);
+  });
+
+  it('leaves an answer alone that has begun', () => {
+    const send = jest.fn();
+    const host = new ExecutionContextHost([{}, { headersSent: true, send, status: send, header: send }]);
+    new LockExceptionFilter().catch(errors['timeout']!, host);
+    expect(send).not.toHaveBeenCalled();
+  });
+});
+
+describe('over other transports', () => {
+  const filtered = (type: string, args: unknown[], error = errors['timeout']!): unknown => {
+    const host = new ExecutionContextHost(args);
+    host.setType(type);
+    return new LockExceptionFilter().catch(error, host);
+  };
+
+  it('a resolver fails with a code', () => {
+    const error = filtered('graphql', []);
+    expect(error).toBeInstanceOf(Error);
+    expect(error).toHaveProperty('extensions', { code: 'LOCK_TIMEOUT', http: { status: 423 } });
+  });
+
+  it('a Socket.IO client gets an exception event', () => {
+    const emit = jest.fn();
+    filtered('ws', [{ emit }]);
+    expect(emit).toHaveBeenCalledWith('exception', expect.objectContaining({ status: 'error', code: 'LOCK_TIMEOUT' }));
+  });
+
+  it('a plain WebSocket gets an exception message', () => {
+    const [emit, send] = [jest.fn(), jest.fn<(text: string) => void>()];
+    filtered('ws', [{ emit, send, readyState: 1 }]);
+    expect(emit).not.toHaveBeenCalled();
+    expect(JSON.parse(send.mock.calls[0]![0])).toMatchObject({ event: 'exception', data: { code: 'LOCK_TIMEOUT' } });
+  });
+
+  it('a message of a microservice is answered by an error', async () => {
+    const answer = filtered('rpc', [], errors['store']!);
+    if (!isObservable(answer)) throw new Error('expected an Observable');
+    await expect(firstValueFrom(answer)).rejects.toMatchObject({ status: 'error', code: 'LOCK_STORE' });
+  });
+
+  it('elsewhere the error goes on as it is', () => {
+    expect(() => filtered('job', [])).toThrow(errors['timeout']!);
+  });
+});

@@ -1,0 +1,318 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { Inject, Injectable, Logger, Module } from '@nestjs/common';
+import { ConfigModule, ConfigService, registerAs } from '@nestjs/config';
+import { REQUEST } from '@nestjs/core';
+import { Test } from '@nestjs/testing';
+import { InjectLocks, Locked, LockClosedError, LockKeyError, LockModule, LockService, LockUsageError, type LockModuleOptions } from '../../lib/index.js';
+import { Gate, startAlone, startApp } from './application.js';
+
+@Injectable()
+class Shop {
+  constructor(readonly locks: LockService) {}
+
+  @Locked('shop')
+  async open(): Promise<string | undefined> {
+    return this.locks.currentLease()?.key;
+  }
+}
+
+const boot = (options: LockModuleOptions) => startAlone({ imports: [LockModule.forRoot(options)] });
+const environment = process.env['NODE_ENV'];
+
+afterEach(() => {
+  process.env['NODE_ENV'] = environment;
+  jest.restoreAllMocks();
+});
+
+describe('options', () => {
+  it.each<[string, LockModuleOptions, string]>([
+    ['redis is undefined', { redis: undefined }, 'redis was given, but it is undefined or empty'],
+    ['redis is empty', { redis: '' }, 'redis was given, but it is undefined or empty'],
+    ['redis is an empty array', { redis: [] }, 'redis was given, but it is undefined or empty'],
+    ['one of several is empty', { redis: ['redis://a', '', 'redis://b'] }, 'redis was given, but it is undefined or empty'],
+    ['the cluster is empty', { redis: { cluster: [] } }, 'redis was given, but it is undefined or empty'],
+    ['redis and embedded are both given', { redis: 'redis://a', embedded: true }, 'contradict each other'],
+    ['nothing says where the locks live', { leaseMs: 5_000 }, 'no option says where the locks live'],
+    ['an option is not known', { embedded: true, ttl: 5 } as LockModuleOptions, `unknown option 'ttl'`],
+    ['the prefix could move keys', { embedded: true, prefix: '{a}' }, 'expected prefix to be'],
+    ['a flag is no flag', { embedded: 'true' as never }, 'expected embedded to be true or false'],
+    ['the route is no function', { embedded: true, route: 'a' as never }, 'expected route to be a function'],
+    ['a time is none', { embedded: true, bootTimeoutMs: 0 }, 'expected bootTimeoutMs to be'],
+    ['the lease is longer than the longest', { embedded: true, leaseMs: 90_000 }, 'expected leaseMs'],
+    ['replicas are asked for where there are none', { embedded: true, minReplicas: 1 }, 'minReplicas'],
+  ])('are refused at boot when %s', async (_name, options, problem) => {
+    const refused = boot(options);
+    await expect(refused).rejects.toBeInstanceOf(LockUsageError);
+    await expect(refused).rejects.toThrow(problem);
+  });
+
+  it('that are missing altogether mean locks in this process, said in one log line', async () => {
+    const log = jest.spyOn(Logger.prototype, 'log').mockImplementation(() => undefined);
+    const app = await startAlone({ imports: [LockModule.forRoot()], providers: [Shop] });
+    expect(await app.get(Shop).open()).toBe('shop');
+    expect(log.mock.calls.flat().filter((line) => String(line).includes('this process only'))).toHaveLength(1);
+  });
+
+  it('that are missing altogether are refused in production; embedded: true is not', async () => {
+    process.env['NODE_ENV'] = 'production';
+    await expect(startAlone({ imports: [LockModule.forRoot()] })).rejects.toThrow('NODE_ENV is production');
+    const app = await startAlone({ imports: [LockModule.forRoot({ embedded: true })], providers: [Shop] });
+    expect(await app.get(Shop).open()).toBe('shop');
+  });
+
+  it('of a decorator that cannot work with those of the module are refused at boot, naming the method', async () => {
+    @Injectable()
+    class Slow {
+      @Locked('slow', { leaseMs: 120_000 })
+      async run(): Promise<void> {}
+    }
+    await expect(startApp({ providers: [Slow] })).rejects.toThrow(/'Slow\.run': expected leaseMs/);
+  });
+});
+
+describe('forRootAsync', () => {
+  it('takes its options from ConfigService', async () => {
+    const app = await startAlone({
+      imports: [
+        ConfigModule.forRoot({ isGlobal: true, ignoreEnvFile: true, load: [() => ({ EMBEDDED: true })] }),
+        LockModule.forRootAsync({
+          inject: [ConfigService],
+          useFactory: (config: ConfigService) => ({ embedded: config.getOrThrow<boolean>('EMBEDDED') }),
+        }),
+      ],
+      providers: [Shop],
+    });
+    expect(await app.get(Shop).open()).toBe('shop');
+  });
+
+  it('takes its options from a registered configuration', async () => {
+    const lockConfig = registerAs('lock', () => ({ embedded: true, leaseMs: 5_000 }));
+    const app = await startAlone({
+      imports: [ConfigModule.forRoot({ ignoreEnvFile: true, load: [lockConfig] }), LockModule.forRootAsync(lockConfig.asProvider())],
+      providers: [Shop],
+    });
+    await using lease = await app.get(LockService).acquire('a');
+    expect(lease.remainingMs).toBeLessThanOrEqual(5_000);
+    expect(lease.remainingMs).toBeGreaterThan(3_000);
+  });
+
+  it('takes its options from a class', async () => {
+    class Options {
+      create(): LockModuleOptions {
+        return { embedded: true };
+      }
+    }
+    const app = await startAlone({ imports: [LockModule.forRootAsync({ useClass: Options })], providers: [Shop] });
+    expect(await app.get(Shop).open()).toBe('shop');
+  });
+
+  it('refuses a configuration that lost its Redis', async () => {
+    const useFactory = () => ({ redis: process.env['NO_SUCH_REDIS'] });
+    await expect(startAlone({ imports: [LockModule.forRootAsync({ useFactory })] })).rejects.toThrow('Is an environment variable missing?');
+  });
+
+  it('says where a name belongs', async () => {
+    const useFactory = () => ({ embedded: true, name: 'billing' }) as LockModuleOptions;
+    await expect(startAlone({ imports: [LockModule.forRootAsync({ useFactory })] })).rejects.toThrow(`'name' belongs beside useFactory`);
+  });
+
+  it('is refused at boot when it would make locked singletons request-scoped', async () => {
+    const perRequest = LockModule.forRootAsync({ inject: [REQUEST], useFactory: () => ({ embedded: true }) });
+    await expect(startApp({ providers: [Shop] }, perRequest)).rejects.toThrow(/LockModule 'default' is request-scoped/);
+  });
+});
+
+describe('a missing LockModule', () => {
+  it('fails the boot, and the error names it', async () => {
+    @Injectable()
+    class Alone {
+      @Locked('a')
+      async run(): Promise<void> {}
+    }
+    const refused = Test.createTestingModule({ providers: [Alone] }).compile();
+    await expect(refused).rejects.toThrow(/Alone.*LockInterceptor of nestjs-holdfast; @Locked needs LockModule\.forRoot/s);
+  });
+
+  it('of a named instance fails the boot as well', async () => {
+    @Injectable()
+    class Billing {
+      @Locked('a', { instance: 'billing' })
+      async run(): Promise<void> {}
+    }
+    await expect(startApp({ providers: [Billing] })).rejects.toThrow(/needs LockModule\.forRoot\(\{ name: 'billing'/);
+  });
+});
+
+describe('named modules', () => {
+  @Injectable()
+  class Billing {
+    constructor(
+      @InjectLocks('billing') readonly billing: LockService,
+      @InjectLocks() readonly locks: LockService,
+    ) {}
+
+    @Locked('invoice', { instance: 'billing' })
+    async bill(): Promise<(string | undefined)[]> {
+      return [this.billing, this.locks].map((locks) => locks.currentLease()?.key);
+    }
+
+    @Locked('invoice')
+    async count(): Promise<(string | undefined)[]> {
+      return [this.billing, this.locks].map((locks) => locks.currentLease()?.key);
+    }
+  }
+
+  it('keep their locks apart in one class', async () => {
+    const app = await startApp({ imports: [LockModule.forRoot({ embedded: true, name: 'billing' })], providers: [Billing] });
+    const billing = app.get(Billing);
+    expect(await billing.bill()).toEqual(['invoice', undefined]);
+    expect(await billing.count()).toEqual([undefined, 'invoice']);
+    expect(billing.locks).toBe(app.get(LockService));
+  });
+});
+
+describe('a route', () => {
+  const route = (key: string) => (key.startsWith('eu:') ? 'eu' : key.startsWith('us:') ? 'us' : 'mars');
+  const start = async () => {
+    const app = await startAlone({
+      imports: [LockModule.forRoot({ route }), LockModule.forRoot({ embedded: true, name: 'eu' }), LockModule.forRoot({ embedded: true, name: 'us' })],
+      providers: [Regions],
+    });
+    return app.get(Regions);
+  };
+
+  @Injectable()
+  class Regions {
+    constructor(
+      readonly locks: LockService,
+      @InjectLocks('eu') readonly eu: LockService,
+      @InjectLocks('us') readonly us: LockService,
+    ) {}
+
+    @Locked('<0>:order')
+    async order(_region: string): Promise<boolean[]> {
+      return [await this.eu.isLocked('eu:order'), await this.us.isLocked('us:order')];
+    }
+  }
+
+  it('leads each key to its module', async () => {
+    const regions = await start();
+    expect(await regions.order('eu')).toEqual([true, false]);
+    expect(await regions.order('us')).toEqual([false, true]);
+  });
+
+  it('leads everything that LockService can do to its module', async () => {
+    const { locks, eu } = await start();
+    await locks.withLock('eu:a', async (lease) => {
+      expect(locks.currentLease()?.fence).toBe(lease.fence);
+      expect(eu.assertLocked('eu:a').fence).toBe(lease.fence);
+      expect(await locks.detached(() => locks.tryAcquire('eu:a'))).toBeNull();
+      expect((await locks.inspect('eu:a')).holders).toHaveLength(1);
+      const listed: string[] = [];
+      for await (const { key } of locks.list()) listed.push(key);
+      expect(listed).toEqual(['eu:a']);
+      expect(await locks.withLock('us:b', () => locks.currentLease()?.key)).toBe('us:b');
+    });
+    expect(await eu.isLocked('eu:a')).toBe(false);
+  });
+
+  it('tells of the events of all modules', async () => {
+    const { locks } = await start();
+    const keys: string[] = [];
+    const reading = locks.events.subscribe(({ key, type }) => type === 'granted' && keys.push(key));
+    await locks.withLock('eu:a', () => locks.withLock('us:a', () => undefined));
+    reading.unsubscribe();
+    expect(keys).toEqual(['eu:a', 'us:a']);
+  });
+
+  it('to a module that does not exist is an error that says which exist', async () => {
+    const { locks } = await start();
+    await expect(locks.acquire('mars:a')).rejects.toThrow(`lock module 'mars' that does not exist. There are: 'eu', 'us'`);
+  });
+
+  it('must be one for all keys of a call', async () => {
+    const { locks } = await start();
+    await expect(locks.acquire(['eu:a', 'us:a'])).rejects.toBeInstanceOf(LockUsageError);
+    await expect(locks.acquire([])).rejects.toBeInstanceOf(LockKeyError);
+    await using lease = await locks.acquire(['eu:a', 'eu:b']);
+    expect(lease.keys).toEqual(['eu:a', 'eu:b']);
+  });
+});
+
+describe('an overridden method that is not locked, although that of the base class is', () => {
+  class Base {
+    @Locked('base')
+    async run(): Promise<void> {}
+  }
+
+  @Injectable()
+  class Careless extends Base {
+    override async run(): Promise<void> {}
+  }
+
+  it('is named in a warning at boot', async () => {
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    await startApp({ providers: [Careless] });
+    expect(warn.mock.calls.flat().filter((line) => String(line).includes('Careless.run overrides Base.run'))).toHaveLength(1);
+  });
+
+  it('is an error with strictOverrides', async () => {
+    const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
+    await expect(startApp({ providers: [Careless] }, strict)).rejects.toThrow('Careless.run overrides Base.run');
+  });
+
+  it('is fine when it is locked as well, or only inherited', async () => {
+    class Careful extends Base {
+      @Locked('careful')
+      override async run(): Promise<void> {}
+    }
+    class Heir extends Base {}
+    const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
+    const app = await startApp({ providers: [Careful, Heir] }, strict);
+    expect(app.get(Careful)).toBeInstanceOf(Careful);
+  });
+});
+
+describe('shutdown', () => {
+  it('waits for holds, cancels waiters and refuses newcomers', async () => {
+    const app = await startApp({ providers: [Shop] });
+    const locks = app.get(LockService);
+    const gate = new Gate();
+    const holder = locks.withLock('a', () => gate.opened.then(() => 'done'));
+    const waiter = locks.withLock('a', { waitMs: Infinity }, () => 'never');
+    const cancelled = expect(waiter).rejects.toBeInstanceOf(LockClosedError);
+    const closed = app.close();
+    await cancelled;
+    await expect(locks.acquire('b')).rejects.toBeInstanceOf(LockClosedError);
+    gate.release();
+    expect(await holder).toBe('done');
+    await closed;
+  });
+
+  it('lets the hooks of other modules lock until they are done', async () => {
+    const done: string[] = [];
+
+    @Module({})
+    class Leaving {
+      constructor(@Inject(LockService) private readonly locks: LockService) {}
+
+      async onModuleDestroy(): Promise<void> {
+        await this.locks.withLock('leaving', () => done.push('left'));
+      }
+    }
+    const app = await startApp({ imports: [Leaving] });
+    await app.close();
+    expect(done).toEqual(['left']);
+  });
+
+  it('leaves a double alone that a test put in the place of LockService', async () => {
+    const double = { withLock: (_key: string, _options: object, fn: () => unknown) => fn() };
+    const built = await Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true })], providers: [Shop] })
+      .overrideProvider(LockService)
+      .useValue(double)
+      .compile();
+    await built.init();
+    await expect(built.get(Shop).open()).rejects.toThrow(TypeError);
+    await built.close();
+  });
+});

@@ -1,0 +1,258 @@
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { Locked, LockKeyError, LockModule, LockService, LockTimeoutError, LockUsageError, ReadLock, WriteLock } from '../../lib/index.js';
+import { Gate, startApp, until } from './application.js';
+
+interface Order {
+  id?: string;
+}
+
+@Injectable()
+class OrderService {
+  readonly seen: string[] = [];
+  inside = 0;
+  most = 0;
+  gate: Gate | undefined;
+
+  constructor(readonly locks: LockService) {}
+
+  @Locked('order:<0.id>')
+  async pay(order: Order, amount: number = 1): Promise<string> {
+    return this.work(`${order.id}:${amount}`);
+  }
+
+  @ReadLock('catalog')
+  async look(): Promise<string> {
+    return this.work('look');
+  }
+
+  @WriteLock('catalog')
+  async change(): Promise<string> {
+    return this.work('change');
+  }
+
+  @Locked(['stock:<0>', (sku: string) => `audit:${sku}`])
+  async both(_sku: string): Promise<readonly string[]> {
+    return this.locks.currentLease()?.keys ?? [];
+  }
+
+  @Locked((orders: Order[]) => orders.map(({ id }) => `order:${id}`))
+  async all(orders: Order[]): Promise<readonly string[]> {
+    return orders.length > 0 ? (this.locks.currentLease()?.keys ?? []) : [];
+  }
+
+  @Locked((order: Order) => `order:${order.id}`)
+  async byFunction(order: Order): Promise<number> {
+    return this.locks.assertLocked(`order:${order.id}`).fence;
+  }
+
+  @Locked('order:<0>', { onBusy: 'skip' })
+  async skipping(_id: string): Promise<string | undefined> {
+    return this.work('skipping');
+  }
+
+  @Locked('order:<0>', { onBusy: (id: string) => `busy ${id}` })
+  async falling(_id: string): Promise<string> {
+    return this.work('falling');
+  }
+
+  @Locked('order:<0>', { onBusy: 'skip' })
+  async skippingButInside(id: string): Promise<void> {
+    await this.locks.withLock(`inner:${id}`, { waitMs: 0 }, () => undefined);
+  }
+
+  @Locked('order:<0>')
+  async failing(_id: string): Promise<never> {
+    throw new RangeError('no money');
+  }
+
+  @Locked('outer:<0>')
+  @ReadLock('inner:<0>')
+  async twice(id: string): Promise<string[]> {
+    return [this.locks.assertLocked(`outer:${id}`).mode, this.locks.assertLocked(`inner:${id}`, 'read').mode];
+  }
+
+  private async work(result: string): Promise<string> {
+    this.inside += 1;
+    this.most = Math.max(this.most, this.inside);
+    await (this.gate?.opened ?? new Promise(setImmediate));
+    this.inside -= 1;
+    return result;
+  }
+}
+
+async function start() {
+  const app = await startApp({ providers: [OrderService] });
+  return { app, orders: app.get(OrderService), locks: app.get(LockService) };
+}
+
+describe('a decorated method', () => {
+  it('runs one call at a time for its key, and gives its result', async () => {
+    const { orders } = await start();
+    const results = await Promise.all([1, 2, 3].map((amount) => orders.pay({ id: 'a' }, amount)));
+    expect(results).toEqual(['a:1', 'a:2', 'a:3']);
+    expect(orders.most).toBe(1);
+  });
+
+  it('runs beside calls for other keys', async () => {
+    const { orders } = await start();
+    await Promise.all(['a', 'b', 'c'].map((id) => orders.pay({ id })));
+    expect(orders.most).toBe(3);
+  });
+
+  it('gives its lock back when it is done, and when it fails', async () => {
+    const { orders, locks } = await start();
+    await orders.pay({ id: 'a' });
+    expect(await locks.isLocked('order:a')).toBe(false);
+    await expect(orders.failing('a')).rejects.toThrow(new RangeError('no money'));
+    expect(await locks.isLocked('order:a')).toBe(false);
+  });
+
+  it('holds the lock that LockService means by the rendered key, and says who it is', async () => {
+    const { orders, locks } = await start();
+    orders.gate = new Gate();
+    const paid = orders.pay({ id: 'a:b' });
+    await until(() => orders.inside === 1);
+    const { mode, holders } = await locks.inspect('order:a%3Ab');
+    expect({ mode, labels: holders.map(({ label }) => label) }).toEqual({ mode: 'write', labels: ['OrderService.pay'] });
+    orders.gate.release();
+    await paid;
+  });
+
+  it('does not say who it is with describeHolders: false', async () => {
+    const app = await startApp({ providers: [OrderService] }, LockModule.forRoot({ embedded: true, describeHolders: false }));
+    const [orders, locks] = [app.get(OrderService), app.get(LockService)];
+    orders.gate = new Gate();
+    const paid = orders.pay({ id: 'a' });
+    await until(() => orders.inside === 1);
+    expect((await locks.inspect('order:a')).holders[0]?.label).toBeUndefined();
+    orders.gate.release();
+    await paid;
+  });
+
+  it('of readers runs many calls at a time, of writers one', async () => {
+    const { orders } = await start();
+    await Promise.all([orders.look(), orders.look(), orders.look()]);
+    expect(orders.most).toBe(3);
+    orders.most = 0;
+    await Promise.all([orders.change(), orders.change()]);
+    expect(orders.most).toBe(1);
+  });
+
+  it('takes all of several keys', async () => {
+    const { orders } = await start();
+    expect(await orders.both('7')).toEqual(['audit:7', 'stock:7']);
+    expect(await orders.all([{ id: 'b' }, { id: 'a' }, { id: 'b' }])).toEqual(['order:a', 'order:b']);
+    await expect(orders.all([])).rejects.toBeInstanceOf(LockKeyError);
+  });
+
+  it('sees its lease, its fence rising from call to call', async () => {
+    const { orders } = await start();
+    const first = await orders.byFunction({ id: 'a' });
+    expect(await orders.byFunction({ id: 'a' })).toBeGreaterThan(first);
+  });
+
+  it('may have two locks of different modes', async () => {
+    const { orders } = await start();
+    expect(await orders.twice('a')).toEqual(['write', 'read']);
+  });
+
+  it('keeps its name and its length', () => {
+    expect(OrderService.prototype.pay.name).toBe('pay');
+    expect(OrderService.prototype.pay.length).toBe(1);
+  });
+
+  it('leaves no visible trace on its object', async () => {
+    const { orders } = await start();
+    expect(Object.keys(orders).sort()).toEqual(['gate', 'inside', 'locks', 'most', 'seen']);
+    expect(Object.getOwnPropertySymbols({ ...orders })).toEqual([]);
+  });
+});
+
+describe('a key that cannot be made', () => {
+  it('rejects with the method, the placeholder and the argument, and the method does not run', async () => {
+    const { orders } = await start();
+    const refused = orders.pay({});
+    await expect(refused).rejects.toBeInstanceOf(LockKeyError);
+    await expect(refused).rejects.toThrow(/OrderService\.pay.*<0\.id> \(argument 0\) is undefined/);
+    expect(orders.most).toBe(0);
+  });
+
+  it.each([[undefined], [null], [NaN], [{}], [Promise.resolve('a')]])('by a function of %s rejects as well', async (id) => {
+    const { orders } = await start();
+    await expect(orders.byFunction({ id } as never)).rejects.toThrow(/OrderService\.byFunction: its key function made/);
+  });
+});
+
+describe('a busy lock', () => {
+  it('is an error of its own that has nothing to do with HTTP', async () => {
+    const { orders, locks } = await start();
+    await locks.withLock('order:a', async () => {
+      await expect(locks.detached(() => locks.withLock('order:a', { waitMs: 0 }, () => 1))).rejects.toBeInstanceOf(LockTimeoutError);
+    });
+    expect(orders.inside).toBe(0);
+  });
+
+  it('is skipped at once by a method that says so', async () => {
+    const { orders, locks } = await start();
+    await using _held = await locks.acquire('order:a');
+    expect(await orders.skipping('a')).toBeUndefined();
+    expect(await orders.skipping('b')).toBe('skipping');
+  });
+
+  it('is answered by the fallback with the arguments of the call', async () => {
+    const { orders, locks } = await start();
+    await using _held = await locks.acquire('order:a');
+    expect(await orders.falling('a')).toBe('busy a');
+    expect(await orders.falling('b')).toBe('falling');
+  });
+
+  it('that the method itself asked for is not skipped: it is the error of the method', async () => {
+    const { orders, locks } = await start();
+    await using _held = await locks.acquire('inner:a');
+    await expect(orders.skippingButInside('a')).rejects.toBeInstanceOf(LockTimeoutError);
+  });
+});
+
+describe('an object that Nest did not make', () => {
+  it('rejects with a sentence that says so', async () => {
+    const { locks } = await start();
+    const alone = new OrderService(locks);
+    const refused = alone.pay({ id: 'a' });
+    await expect(refused).rejects.toBeInstanceOf(LockUsageError);
+    await expect(refused).rejects.toThrow(/OrderService\.pay is locked, but its object was not made by Nest/);
+  });
+
+  it('is told apart from a method called without its object', async () => {
+    const { orders } = await start();
+    const { pay } = orders;
+    await expect(pay({ id: 'a' })).rejects.toThrow(/called without its object/);
+    expect(await pay.call(orders, { id: 'a' })).toBe('a:1');
+  });
+});
+
+describe('what is no method of an object', () => {
+  it('is refused when the class is defined', () => {
+    const decorate = Locked('a') as MethodDecorator;
+    class Shop {
+      static open() {}
+      get size() {
+        return 1;
+      }
+    }
+    const member = (target: object, name: string) => decorate(target, name, Object.getOwnPropertyDescriptor(target, name)!);
+    expect(() => member(Shop, 'open')).toThrow(/Shop\.open is static/);
+    expect(() => member(Shop.prototype, 'size')).toThrow(/Shop\.size is no method/);
+    expect(() => (decorate as PropertyDecorator)(Shop.prototype, 'name')).toThrow(/decorates methods/);
+  });
+
+  it('a malformed template names class and method when the class is defined', () => {
+    expect(() => {
+      class Shop {
+        @Locked('order:<0' as string)
+        async pay(_id: string) {}
+      }
+      return Shop;
+    }).toThrow(/^Shop\.pay: the key template 'order:<0' is malformed/);
+  });
+});

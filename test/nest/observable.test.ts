@@ -1,0 +1,279 @@
+import { describe, expect, it } from '@jest/globals';
+import { Controller, Injectable, Sse } from '@nestjs/common';
+import http from 'node:http';
+import { Readable } from 'node:stream';
+import type { AddressInfo } from 'node:net';
+import { firstValueFrom, interval, lastValueFrom, map, NEVER, Observable, of, Subject, take, throwError, toArray } from 'rxjs';
+import { Locked, LockKeyError, LockLostError, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
+import { startApp, until } from './application.js';
+
+@Injectable()
+class Feed {
+  bodies = 0;
+  source: Observable<unknown> = of(1, 2, 3);
+
+  constructor(readonly locks: LockService) {}
+
+  @Locked('feed:<0>', { returns: 'observable' })
+  stream(_id: string): Observable<unknown> {
+    this.bodies += 1;
+    return this.source;
+  }
+
+  @Locked('feed:<0>', { returns: 'observable', onLost: 'ignore' })
+  stubborn(_id: string): Observable<unknown> {
+    return this.source;
+  }
+
+  @Locked('feed:<0>', { returns: 'observable', onBusy: 'skip' })
+  skipping(_id: string): Observable<unknown> {
+    return this.source;
+  }
+
+  @Locked('feed:<0>', { returns: 'observable', onBusy: (id: string) => of(`busy ${id}`) })
+  falling(_id: string): Observable<unknown> {
+    return this.source;
+  }
+
+  @Locked('feed:<0>', { returns: 'observable' })
+  inside(_id: string): Observable<string | undefined> {
+    return new Observable((subscriber) => {
+      subscriber.next(this.locks.currentLease()?.key);
+      subscriber.complete();
+    });
+  }
+}
+
+async function start() {
+  const app = await startApp({ providers: [Feed] });
+  return { feed: app.get(Feed), locks: app.get(LockService) };
+}
+
+describe('a locked Observable', () => {
+  it('passes on what its source emits, and its end', async () => {
+    const { feed } = await start();
+    expect(await lastValueFrom(feed.stream('a').pipe(toArray()))).toEqual([1, 2, 3]);
+  });
+
+  it('does nothing before it is subscribed to, and runs its body for each subscription', async () => {
+    const { feed, locks } = await start();
+    const stream = feed.stream('a');
+    expect([feed.bodies, await locks.isLocked('feed:a')]).toEqual([0, false]);
+    await Promise.all([lastValueFrom(stream), lastValueFrom(stream)]);
+    expect(feed.bodies).toBe(2);
+  });
+
+  it('gives each subscription a lease of its own: they follow each other', async () => {
+    const { feed } = await start();
+    const sources = [new Subject<string>(), new Subject<string>()];
+    let next = 0;
+    feed.source = new Observable((subscriber) => sources[next++]?.subscribe(subscriber));
+    const seen: unknown[] = [];
+    const stream = feed.stream('a');
+    stream.subscribe((value) => seen.push(value));
+    stream.subscribe((value) => seen.push(value));
+    await until(() => sources[0]?.observed, 'the first subscription');
+    expect(sources[1]?.observed).toBe(false);
+    sources[0]?.complete();
+    await until(() => sources[1]?.observed, 'the second subscription');
+    sources[1]?.next('second');
+    expect(seen).toEqual(['second']);
+    sources[1]?.complete();
+  });
+
+  it.each<[string, (source: Subject<unknown>, leave: () => void) => void]>([
+    ['its completion', (source) => source.complete()],
+    ['its error', (source) => source.error(new Error('source'))],
+    ['unsubscription', (_source, leave) => leave()],
+  ])('is locked until %s', async (_name, end) => {
+    const { feed, locks } = await start();
+    const source = new Subject();
+    feed.source = source;
+    const reading = feed.stream('a').subscribe({ error: () => undefined });
+    await until(() => source.observed, 'the subscription');
+    expect(await locks.isLocked('feed:a')).toBe(true);
+    end(source, () => reading.unsubscribe());
+    await until(async () => !(await locks.isLocked('feed:a')), 'the release');
+    expect(source.observed).toBe(false);
+  });
+
+  it('has given its lock back when its end is seen', async () => {
+    const { feed, locks } = await start();
+    await lastValueFrom(feed.stream('a'));
+    expect(await locks.isLocked('feed:a')).toBe(false);
+    feed.source = throwError(() => new RangeError('source'));
+    await expect(lastValueFrom(feed.stream('a'))).rejects.toThrow(new RangeError('source'));
+    expect(await locks.isLocked('feed:a')).toBe(false);
+  });
+
+  it('ends when its reader leaves while an endless source is still being subscribed to', async () => {
+    const { feed, locks } = await start();
+    feed.source = new Observable((subscriber) => {
+      for (let count = 0; !subscriber.closed; count++) subscriber.next(count);
+    });
+    expect(await firstValueFrom(feed.stream('a').pipe(take(3), toArray()))).toEqual([0, 1, 2]);
+    await until(async () => !(await locks.isLocked('feed:a')), 'the release');
+  });
+
+  it('leaves the queue when its reader leaves while it waits', async () => {
+    const { feed, locks } = await start();
+    const held = await locks.acquire('feed:a');
+    const reading = feed.stream('a').subscribe();
+    reading.unsubscribe();
+    await held.release();
+    await new Promise(setImmediate);
+    expect([feed.bodies, await locks.isLocked('feed:a')]).toEqual([0, false]);
+  });
+
+  it('sees its lease', async () => {
+    const { feed } = await start();
+    expect(await lastValueFrom(feed.inside('a'))).toBe('feed:a');
+  });
+
+  it('ends with the loss when its lease is lost', async () => {
+    const { feed, locks } = await start();
+    const source = new Subject();
+    feed.source = source;
+    const ended = expect(lastValueFrom(feed.stream('a'))).rejects.toBeInstanceOf(LockLostError);
+    await until(() => source.observed, 'the subscription');
+    await locks.forceRelease('feed:a');
+    await ended;
+    expect(source.observed).toBe(false);
+  });
+
+  it(`goes on after a loss with onLost: 'ignore'`, async () => {
+    const { feed, locks } = await start();
+    const source = new Subject();
+    feed.source = source;
+    const result = lastValueFrom(feed.stubborn('a'));
+    await until(() => source.observed, 'the subscription');
+    await locks.forceRelease('feed:a');
+    source.next('late');
+    source.complete();
+    expect(await result).toBe('late');
+  });
+
+  it('fails with the key error of its arguments', async () => {
+    const { feed } = await start();
+    await expect(lastValueFrom(feed.stream(undefined as never))).rejects.toBeInstanceOf(LockKeyError);
+  });
+
+  it('completes empty, or gives the fallback, when the lock is busy and the options say so', async () => {
+    const { feed, locks } = await start();
+    await using _held = await locks.acquire('feed:a');
+    expect(await lastValueFrom(feed.skipping('a').pipe(toArray()))).toEqual([]);
+    expect(await lastValueFrom(feed.falling('a').pipe(toArray()))).toEqual(['busy a']);
+  });
+
+  it('of an object that Nest did not make fails with a sentence that says so', async () => {
+    await expect(lastValueFrom(new Feed(null as never).stream('a'))).rejects.toThrow(/was not made by Nest/);
+  });
+});
+
+describe('a method that gives what its option does not say', () => {
+  @Injectable()
+  class Wrong {
+    give: unknown;
+
+    @Locked('wrong')
+    async promise(): Promise<unknown> {
+      return this.give;
+    }
+
+    @Locked('wrong')
+    direct(): Promise<unknown> {
+      return this.give as Promise<unknown>;
+    }
+
+    @Locked('wrong', { returns: 'observable' })
+    stream(): Observable<unknown> {
+      return this.give as Observable<unknown>;
+    }
+  }
+
+  it.each<[string, () => unknown]>([
+    ['an Observable', () => of(1)],
+    ['a Node stream', () => Readable.from([1])],
+    ['a web stream', () => new ReadableStream()],
+    ['a generator', () => (async function* () {})()],
+  ])('rejects when it gives %s, naming method and option', async (_name, make) => {
+    const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
+    for (const call of [() => wrong.promise(), () => wrong.direct()]) {
+      wrong.give = make();
+      const refused = call();
+      await expect(refused).rejects.toBeInstanceOf(LockUsageError);
+      await expect(refused).rejects.toThrow(/Wrong\.(promise|direct) .*returns: 'observable'/s);
+    }
+  });
+
+  it('rejects when it gives no Promise at all', async () => {
+    const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
+    wrong.give = 7;
+    await expect(wrong.direct()).rejects.toThrow('Wrong.direct is locked and ran, but returned number instead of a Promise');
+  });
+
+  it('fails when it gives no Observable although it says so', async () => {
+    const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
+    wrong.give = Promise.resolve(1);
+    await expect(lastValueFrom(wrong.stream())).rejects.toThrow(/Wrong\.stream has the option returns: 'observable'/);
+  });
+
+  it('accepts any promise-like value, and starts it once', async () => {
+    const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
+    let started = 0;
+    wrong.give = {
+      then: (resolve: (value: string) => void) => {
+        started += 1;
+        resolve('lazy');
+      },
+    };
+    expect([await wrong.direct(), started]).toEqual(['lazy', 1]);
+  });
+});
+
+describe('a stream of events over HTTP', () => {
+  @Controller()
+  class Events {
+    constructor(readonly locks: LockService) {}
+
+    @Sse('events')
+    @Locked('events', { returns: 'observable' })
+    above(): Observable<{ data: string }> {
+      return interval(5).pipe(map((count) => ({ data: String(count) })));
+    }
+
+    @Locked('silence', { returns: 'observable', waitMs: 0 })
+    @Sse('silence')
+    below(): Observable<{ data: string }> {
+      return NEVER;
+    }
+  }
+
+  it.each([['events'], ['silence']])('holds its lock while the client of /%s is connected, and frees it within a second after', async (path) => {
+    const app = await startApp({ controllers: [Events] });
+    await app.listen(0, '127.0.0.1');
+    const locks = app.get(LockService);
+    const { port } = app.getHttpServer().address() as AddressInfo;
+    const client = http.get({ port, host: '127.0.0.1', path: `/${path}`, agent: false });
+    client.on('error', () => undefined);
+    client.on('response', (response) => response.on('error', () => undefined).resume());
+    await until(() => locks.isLocked(path), 'the lock');
+    client.destroy();
+    await until(async () => !(await locks.isLocked(path)), 'the release');
+  });
+});
+
+describe('a busy Observable', () => {
+  it('fails with LockTimeoutError after its wait', async () => {
+    @Injectable()
+    class Hasty {
+      @Locked('a', { returns: 'observable', waitMs: 0 })
+      stream(): Observable<number> {
+        return of(1);
+      }
+    }
+    const app = await startApp({ providers: [Hasty] });
+    await using _held = await app.get(LockService).acquire('a');
+    await expect(lastValueFrom(app.get(Hasty).stream())).rejects.toBeInstanceOf(LockTimeoutError);
+  });
+});

@@ -1,0 +1,136 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Inject, Injectable, Logger } from '@nestjs/common';
+import type { Redis } from 'ioredis';
+import { InjectLocks, Locked, LockModule, LockService, LockStoreError, LockUsageError } from '../../lib/index.js';
+import { freePort } from '../support/free-port.js';
+import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
+import { startAlone } from './application.js';
+
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+afterEach(() => void jest.restoreAllMocks());
+
+@Injectable()
+class Counter {
+  constructor(
+    readonly locks: LockService,
+    @Inject('client') private readonly client: Redis,
+  ) {}
+
+  @Locked('counter:<0>')
+  async add(name: string): Promise<string | undefined> {
+    const count = Number(await this.client.get(name));
+    await this.client.set(name, count + 1);
+    return (await this.locks.inspect(`counter:${name}`)).holders[0]?.id;
+  }
+}
+
+function start(locks = LockModule.forRoot({ redis: redis.url })) {
+  return startAlone({ imports: [locks], providers: [Counter, { provide: 'client', useFactory: () => redis.client() }] });
+}
+
+describe('locks on Redis', () => {
+  it('exclude calls of several applications, and holders say where they run', async () => {
+    const apps = await Promise.all([start(), start()]);
+    const ids = await Promise.all(Array.from({ length: 40 }, (_, turn) => apps[turn % 2]!.get(Counter).add('sum')));
+    expect(await redis.command('GET', 'sum')).toBe('40');
+    expect(ids[0]).toMatch(new RegExp(`^[A-Za-z0-9-]{1,16}:${process.pid}:[a-z0-9]{8}\\.`));
+  });
+
+  it('keep to themselves who holds them with describeHolders: false', async () => {
+    const app = await start(LockModule.forRoot({ redis: redis.url, describeHolders: false }));
+    expect(await app.get(Counter).add('quiet')).toMatch(/^[a-z0-9]{8}\./);
+  });
+
+  it('live under their prefix only', async () => {
+    await redis.command('FLUSHALL');
+    const app = await start(LockModule.forRoot({ redis: redis.url, prefix: 'shop' }));
+    await using _held = await app.get(LockService).acquire('a');
+    const keys = (await redis.command('KEYS', '*')) as string[];
+    expect(keys.length).toBeGreaterThan(0);
+    expect(keys.filter((key) => !/^\{?shop[:}]/.test(key))).toEqual([]);
+  });
+
+  it('leave a client alone that belongs to the application', async () => {
+    const client = redis.client({ keyPrefix: 'app:' });
+    const app = await start(LockModule.forRootAsync({ useFactory: () => ({ redis: client }) }));
+    await app.get(Counter).add('own');
+    await app.close();
+    expect(client.status).toBe('ready');
+    expect(client.options.keyPrefix).toBe('app:');
+    expect(await client.ping()).toBe('PONG');
+  });
+
+  it('of two named modules live on servers of their own', async () => {
+    const other = await startRedis();
+    try {
+      @Injectable()
+      class Billing {
+        constructor(
+          readonly locks: LockService,
+          @InjectLocks('billing') readonly billing: LockService,
+        ) {}
+
+        @Locked('invoice', { instance: 'billing' })
+        async bill(): Promise<boolean[]> {
+          return [await this.billing.isLocked('invoice'), await this.locks.isLocked('invoice')];
+        }
+      }
+      const app = await startAlone({
+        imports: [LockModule.forRoot({ redis: redis.url }), LockModule.forRoot({ redis: other.url, name: 'billing' })],
+        providers: [Billing],
+      });
+      expect(await app.get(Billing).bill()).toEqual([true, false]);
+      await app.close();
+    } finally {
+      await other.stop();
+    }
+  });
+});
+
+describe('locks on several masters', () => {
+  it('exclude calls of several applications', async () => {
+    jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const masters = await startMasters(3);
+    try {
+      const module = () => LockModule.forRoot({ redis: masters.map(({ url }) => url), maxLeaseMs: 500, waitMs: 15_000 });
+      const apps = await Promise.all([start(module()), start(module())]);
+      await Promise.all(Array.from({ length: 10 }, (_, turn) => apps[turn % 2]!.get(Counter).add('voted')));
+      expect(await redis.command('GET', 'voted')).toBe('10');
+      await Promise.all(apps.map((app) => app.close()));
+    } finally {
+      await Promise.all(masters.map((master) => master.stop()));
+    }
+  });
+
+  it('are refused at boot when their number is even or too small', async () => {
+    const urls = [redis.url, redis.url, redis.url, redis.url];
+    await expect(start(LockModule.forRoot({ redis: urls }))).rejects.toBeInstanceOf(LockUsageError);
+    await expect(start(LockModule.forRoot({ redis: [redis.url] }))).rejects.toThrow(/odd number/);
+  });
+});
+
+describe('the boot', () => {
+  it('fails with LockStoreError within bootTimeoutMs when Redis cannot be reached', async () => {
+    const url = `redis://127.0.0.1:${await freePort()}`;
+    const since = performance.now();
+    await expect(start(LockModule.forRoot({ redis: url, bootTimeoutMs: 300 }))).rejects.toBeInstanceOf(LockStoreError);
+    expect(performance.now() - since).toBeLessThan(3_000);
+  });
+
+  it('on a server that may evict locks logs an error, and fails with strictServer', async () => {
+    const evicting = await startRedis({ args: ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru'] });
+    try {
+      const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+      const app = await start(LockModule.forRoot({ redis: evicting.url }));
+      expect(error.mock.calls.flat().filter((line) => String(line).includes('allkeys-lru'))).toHaveLength(1);
+      await app.close();
+      await expect(start(LockModule.forRoot({ redis: evicting.url, strictServer: true }))).rejects.toThrow(/allkeys-lru/);
+    } finally {
+      await evicting.stop();
+    }
+  });
+});

@@ -1,0 +1,176 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  Controller,
+  Get,
+  HttpException,
+  Injectable,
+  Param,
+  UseGuards,
+  UseInterceptors,
+  type CanActivate,
+  type ExecutionContext,
+} from '@nestjs/common';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import { lastValueFrom, of } from 'rxjs';
+import request from 'supertest';
+import { LockInterceptor, LockKeyError, LockModule, LockService, type RouteKey } from '../../lib/index.js';
+import { startApp } from './application.js';
+
+@Injectable()
+class LogIn implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const asked = context.switchToHttp().getRequest();
+    asked.user = asked.headers['x-user'] ? { id: asked.headers['x-user'] } : undefined;
+    return asked.headers['x-user'] !== 'thief';
+  }
+}
+
+@Controller('cart')
+@UseGuards(LogIn)
+class Cart {
+  inside = 0;
+  most = 0;
+
+  constructor(readonly locks: LockService) {}
+
+  @Get()
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>', { waitMs: 1_000 }))
+  async show(): Promise<{ key: string | undefined }> {
+    this.inside += 1;
+    this.most = Math.max(this.most, this.inside);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    this.inside -= 1;
+    return { key: this.locks.currentLease()?.key };
+  }
+
+  @Get('items/:id')
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>:<params.id>'))
+  item(@Param('id') _id: string): string {
+    return String(this.locks.currentLease()?.key);
+  }
+
+  @Get('by-function')
+  @UseInterceptors(LockInterceptor.of((context) => ['a', `cart:${context.switchToHttp().getRequest().user.id}`]))
+  byFunction(): string {
+    return String(this.locks.currentLease()?.keys);
+  }
+
+  @Get('failing')
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
+  failing(): never {
+    throw new HttpException('no cart', 410);
+  }
+
+  @Get('busy')
+  @UseInterceptors(LockInterceptor.of('busy', { waitMs: 0 }))
+  busy(): string {
+    return 'free';
+  }
+
+  @Get('billing')
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>', { instance: 'billing' }))
+  billing(): string {
+    return String(this.locks.currentLease()?.key);
+  }
+}
+
+async function start() {
+  const app = await startApp({ controllers: [Cart], imports: [LockModule.forRoot({ embedded: true, name: 'billing' })] });
+  await app.listen(0, '127.0.0.1');
+  const get = (path: string, user?: string) => {
+    const asked = request(app.getHttpServer()).get(path);
+    return user === undefined ? asked : asked.set('x-user', user);
+  };
+  return { get, cart: app.get(Cart), locks: app.get(LockService) };
+}
+
+describe('a locked route', () => {
+  it('runs one request at a time for its key, inside the lease', async () => {
+    const { get, cart } = await start();
+    await Promise.all([1, 2, 3].map(() => get('/cart', 'ann').expect(200, { key: 'cart:ann' })));
+    expect(cart.most).toBe(1);
+    await Promise.all(['ann', 'bob'].map((user) => get('/cart', user).expect(200)));
+    expect(cart.most).toBe(2);
+  });
+
+  it('makes its key of several parts of the request, escaped', async () => {
+    const { get } = await start();
+    await get('/cart/items/7', 'a:b').expect(200, 'cart:a%3Ab:7');
+  });
+
+  it('makes its keys by a function of the execution context', async () => {
+    const { get } = await start();
+    await get('/cart/by-function', 'ann').expect(200, 'a,cart:ann');
+  });
+
+  it('is locked only after its guards let the request in', async () => {
+    const { get, locks } = await start();
+    await using _held = await locks.acquire('cart:thief');
+    await get('/cart', 'thief').expect(403);
+  });
+
+  it('passes the error of its handler on, and gives the lock back', async () => {
+    const { get, locks } = await start();
+    await get('/cart/failing', 'ann').expect(410);
+    expect(await locks.isLocked('cart:ann')).toBe(false);
+  });
+
+  it('without its part of the request is an error that names route and part', async () => {
+    const { get } = await start();
+    await get('/cart').expect(500);
+  });
+
+  it('that is busy is an error', async () => {
+    const { get, locks } = await start();
+    await get('/cart/busy').expect(200, 'free');
+    await using _held = await locks.acquire('busy');
+    await get('/cart/busy').expect(500);
+  });
+
+  it('may be kept by a named module', async () => {
+    const { get } = await start();
+    await get('/cart/billing', 'ann').expect(200, 'undefined');
+  });
+});
+
+describe('what the placeholders of a route look into', () => {
+  /** The key that a route makes of the arguments that its handler would get from this transport. */
+  async function keyOf(key: RouteKey, type: string, args: unknown[]): Promise<unknown> {
+    const seen: unknown[] = [];
+    const stand = { observed: (call: { keyOf: () => unknown }) => (seen.push(call.keyOf()), of(1)) };
+    const Route = LockInterceptor.of(key) as unknown as new (interceptor: typeof stand) => InstanceType<ReturnType<typeof LockInterceptor.of>>;
+    const context = new ExecutionContextHost(args, Cart, Cart.prototype.show);
+    context.setType(type);
+    await lastValueFrom(await new Route(stand).intercept(context, { handle: () => of(1) }));
+    return seen[0];
+  }
+
+  it('is the request, for GraphQL together with args', async () => {
+    class Request {
+      readonly user = { id: 7 };
+      get ip() {
+        return '::1';
+      }
+    }
+    const args = [undefined, { id: 'x' }, { req: new Request() }, undefined];
+    expect(await keyOf('<user.id>-<args.id>-<ip>', 'graphql', args)).toBe('7-x-%3A%3A1');
+  });
+
+  it('is client and data of a WebSocket message', async () => {
+    expect(await keyOf('<client.id>:<data.room>', 'ws', [{ id: 'c' }, { room: 'r' }])).toBe('c:r');
+  });
+
+  it('is context and data of a message of a microservice', async () => {
+    expect(await keyOf('<context.subject>:<data.id>', 'rpc', [{ id: 1 }, { subject: 's' }])).toBe('s:1');
+  });
+
+  it('is missing from the request: the error names route and placeholder', async () => {
+    const refused = keyOf('cart:<user.id>', 'http', [{}]);
+    await expect(refused).rejects.toBeInstanceOf(LockKeyError);
+    await expect(refused).rejects.toThrow(/LockInterceptor\.of\('cart:<user\.id>'\).*<user\.id> of the request is undefined/);
+  });
+
+  it('is malformed: the error comes when the route is defined', () => {
+    expect(() => LockInterceptor.of('cart:<user..id>')).toThrow(LockKeyError);
+  });
+});

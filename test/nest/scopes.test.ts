@@ -1,0 +1,253 @@
+import { describe, expect, it } from '@jest/globals';
+import { Controller, Get, Inject, Injectable, Module, Scope, type Type } from '@nestjs/common';
+import { LazyModuleLoader, ModuleRef, REQUEST } from '@nestjs/core';
+import request from 'supertest';
+import { Locked, LockModule, LockService } from '../../lib/index.js';
+import { startApp } from './application.js';
+
+/** Counts who is inside at the same time, over all objects of a test. */
+class Room {
+  inside = 0;
+  most = 0;
+
+  async visit(): Promise<void> {
+    this.inside += 1;
+    this.most = Math.max(this.most, this.inside);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    this.inside -= 1;
+  }
+}
+
+function workerOf(scope: Scope): Type<{ work(): Promise<void> }> {
+  @Injectable({ scope })
+  class Worker {
+    constructor(private readonly room: Room) {}
+
+    @Locked('room')
+    async work(): Promise<void> {
+      await this.room.visit();
+    }
+  }
+  return Worker;
+}
+
+describe('a locked method', () => {
+  it.each([
+    ['singleton', Scope.DEFAULT],
+    ['request-scoped', Scope.REQUEST],
+    ['transient', Scope.TRANSIENT],
+  ])('of a %s provider excludes the calls of all its objects', async (_name, scope) => {
+    const Worker = workerOf(scope);
+    const app = await startApp({ providers: [Room, Worker] });
+    const objects = await Promise.all([1, 2, 3].map(() => app.get(ModuleRef).resolve(Worker, undefined, { strict: false })).map((made) => made.catch(() => app.get(Worker))));
+    await Promise.all(objects.map((object) => object.work()));
+    expect(app.get(Room).most).toBe(1);
+  });
+
+  it('of a request-scoped controller and its transient helper works for each request', async () => {
+    const Helper = workerOf(Scope.TRANSIENT);
+
+    @Controller({ path: 'rooms', scope: Scope.REQUEST })
+    class Rooms {
+      constructor(
+        @Inject(REQUEST) private readonly asked: { url: string },
+        @Inject(Helper) private readonly helper: { work(): Promise<void> },
+      ) {}
+
+      @Get()
+      @Locked('controller')
+      async enter(): Promise<string> {
+        await this.helper.work();
+        return this.asked.url;
+      }
+    }
+    const app = await startApp({ controllers: [Rooms], providers: [Room, Helper] });
+    await app.listen(0, '127.0.0.1');
+    await Promise.all([1, 2, 3].map((id) => request(app.getHttpServer()).get(`/rooms?${id}`).expect(200, `/rooms?${id}`)));
+    expect(app.get(Room).most).toBe(1);
+  });
+
+  it('does not make a singleton anything else', async () => {
+    const Worker = workerOf(Scope.DEFAULT);
+    const app = await startApp({ providers: [Room, Worker] });
+    expect(app.get(ModuleRef).introspect(Worker).scope).toBe(Scope.DEFAULT);
+  });
+
+  it('works in a module that is loaded later', async () => {
+    const Worker = workerOf(Scope.DEFAULT);
+
+    @Module({ providers: [Room, Worker] })
+    class LateModule {}
+    const app = await startApp({});
+    const late = await app.get(LazyModuleLoader).load(() => LateModule);
+    await Promise.all([late.get(Worker).work(), late.get(Worker).work()]);
+    expect(late.get(Room).most).toBe(1);
+  });
+});
+
+describe('inheritance', () => {
+  class Base {
+    readonly calls: string[] = [];
+
+    constructor(readonly locks: LockService) {}
+
+    @Locked('base:<0>')
+    async inherited(id: string): Promise<string | undefined> {
+      this.calls.push(id);
+      return this.locks.currentLease()?.key;
+    }
+
+    @Locked('base:<0>')
+    async overridden(_id: string): Promise<readonly string[]> {
+      return [this.locks.currentLease()?.key ?? 'none'];
+    }
+  }
+
+  @Injectable()
+  class Derived extends Base {
+    readonly #secret = 'kept';
+
+    constructor(@Inject(LockService) locks: LockService) {
+      super(locks);
+    }
+
+    @Locked('derived:<0>')
+    override async overridden(id: string): Promise<readonly string[]> {
+      return [this.locks.currentLease()?.key ?? 'none', ...(await super.overridden(id))];
+    }
+
+    @Locked('secret')
+    async secret(): Promise<string> {
+      return this.#secret;
+    }
+  }
+
+  it('locks inherited methods, and overriding ones with their own lock around that of the base', async () => {
+    const app = await startApp({ providers: [Derived] });
+    const derived = app.get(Derived);
+    expect(await derived.inherited('a')).toBe('base:a');
+    expect(await derived.overridden('a')).toEqual(['derived:a', 'base:a']);
+  });
+
+  it('leaves private fields within reach', async () => {
+    const app = await startApp({ providers: [Derived] });
+    expect(await app.get(Derived).secret()).toBe('kept');
+  });
+
+  it('locks a subclass that decorates nothing itself', async () => {
+    @Injectable()
+    class Plain extends Base {
+      constructor(@Inject(LockService) locks: LockService) {
+        super(locks);
+      }
+    }
+    const app = await startApp({ providers: [Plain] });
+    expect(await app.get(Plain).inherited('b')).toBe('base:b');
+  });
+});
+
+describe('a method named by a symbol', () => {
+  const settle = Symbol('settle');
+
+  it('is locked', async () => {
+    @Injectable()
+    class Ledger {
+      constructor(readonly locks: LockService) {}
+
+      @Locked('ledger')
+      async [settle](): Promise<string | undefined> {
+        return this.locks.currentLease()?.key;
+      }
+    }
+    const app = await startApp({ providers: [Ledger] });
+    expect(await app.get(Ledger)[settle]()).toBe('ledger');
+  });
+});
+
+describe('an object from a factory', () => {
+  class Ledger {
+    constructor(readonly locks: LockService) {}
+
+    @Locked('ledger')
+    async settle(): Promise<string | undefined> {
+      return this.locks.currentLease()?.key;
+    }
+  }
+
+  it.each([
+    ['useFactory', { provide: 'ledger', inject: [LockService], useFactory: (locks: LockService) => new Ledger(locks) }],
+    ['an async useFactory', { provide: 'ledger', inject: [LockService], useFactory: async (locks: LockService) => new Ledger(locks) }],
+    ['useClass', { provide: 'ledger', useClass: Injectable()(Ledger) ?? Ledger }],
+  ])('is locked when it came from %s', async (_name, provider) => {
+    Inject(LockService)(Ledger, undefined, 0);
+    const app = await startApp({ providers: [provider] });
+    expect(await app.get<Ledger>('ledger').settle()).toBe('ledger');
+  });
+
+  it('is locked in the hooks of other modules already', async () => {
+    const keys: (string | undefined)[] = [];
+
+    @Module({ providers: [{ provide: 'ledger', inject: [LockService], useFactory: (locks: LockService) => new Ledger(locks) }] })
+    class LedgerModule {
+      constructor(@Inject('ledger') private readonly ledger: Ledger) {}
+
+      async onModuleInit(): Promise<void> {
+        keys.push(await this.ledger.settle());
+      }
+    }
+    await startApp({ imports: [LedgerModule] });
+    expect(keys).toEqual(['ledger']);
+  });
+
+  it('is locked although it is the value of a provider', async () => {
+    const value = new Ledger({ currentLease: () => ({ key: 'stand-in' }) } as never);
+    const app = await startApp({ providers: [{ provide: 'ledger', useValue: value }] });
+    const entered: string[] = [];
+    app.get(LockService).events.subscribe(({ type, key }) => type === 'granted' && entered.push(key));
+    expect(await value.settle()).toBe('stand-in');
+    expect(entered).toEqual(['ledger']);
+  });
+});
+
+describe('an object from a factory that is frozen', () => {
+  it('does not disturb the boot, and says at the call that it has no lock module', async () => {
+    class Frozen {
+      @Locked('frozen')
+      async run(): Promise<void> {}
+    }
+    const app = await startApp({ providers: [{ provide: 'frozen', useFactory: () => Object.freeze(new Frozen()) }] });
+    await expect(app.get<Frozen>('frozen').run()).rejects.toThrow(/was not made by Nest/);
+  });
+});
+
+describe('two applications in one process', () => {
+  it('keep their locks apart, each object with those of its own application', async () => {
+    const Worker = workerOf(Scope.DEFAULT);
+    const [one, two] = await Promise.all([startApp({ providers: [Room, Worker] }), startApp({ providers: [Room, Worker] })]);
+    expect(one.get(LockService)).not.toBe(two.get(LockService));
+    await using _held = await one.get(LockService).acquire('room');
+    await two.get(Worker).work();
+    expect(two.get(Room).most).toBe(1);
+    await expect(one.get(LockService).withLock('room', { waitMs: 0 }, () => 1)).rejects.toThrow(/'room'/);
+  });
+
+  it('of which one is closed go on locking in the other', async () => {
+    const Worker = workerOf(Scope.DEFAULT);
+    const [one, two] = await Promise.all([startApp({ providers: [Room, Worker] }), startApp({ providers: [Room, Worker] })]);
+    await one.close();
+    await two.get(Worker).work();
+    await expect(one.get(Worker).work()).rejects.toThrow(/shutting down/);
+  });
+});
+
+describe('a module that is not global', () => {
+  it('locks where it is imported', async () => {
+    const Worker = workerOf(Scope.DEFAULT);
+
+    @Module({ imports: [LockModule.forRoot({ embedded: true, isGlobal: false })], providers: [Room, Worker] })
+    class WorkModule {}
+    const app = await startApp({ imports: [WorkModule] }, LockModule.forRoot({ embedded: true, name: 'unused' }));
+    await Promise.all([app.get(Worker).work(), app.get(Worker).work()]);
+    expect(app.get(Room).most).toBe(1);
+  });
+});

@@ -1,0 +1,89 @@
+/**
+ * An application of a user: a copy of test/package/apps/<name> in a folder of its own, with the packed package installed
+ * into it by `npm install`, without --force and without --legacy-peer-deps.
+ */
+import { spawn } from 'node:child_process';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export interface Outcome {
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  /** Both streams, for what a failing test shows. */
+  readonly output: string;
+}
+
+/** Longest time of one command; installing into an empty cache takes most. */
+export const COMMAND_TAKES_AT_MOST_MS = 240_000;
+
+export class Application {
+  private constructor(
+    readonly folder: string,
+    /** What npm said when it installed everything. */
+    readonly installed: Outcome,
+  ) {}
+
+  /** `packages` are installed beside those of its package.json. */
+  static async install(name: string, packages: readonly string[]): Promise<Application> {
+    const folder = await mkdtemp(join(tmpdir(), `holdfast-${name}-`));
+    await cp(join(process.cwd(), 'test', 'package', 'apps', name), folder, { recursive: true });
+    const installed = await npmInstall(folder, packages);
+    if (installed.exitCode !== 0) throw new Error(`npm install in ${name} failed:\n${installed.output}`);
+    return new Application(folder, installed);
+  }
+
+  /** Runs a program in its folder; `env` comes on top of a user's. */
+  run(program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+    return run(program, args, this.folder, env);
+  }
+
+  /** Puts other versions in. */
+  async add(...packages: string[]): Promise<void> {
+    const { exitCode, output } = await npmInstall(this.folder, packages);
+    if (exitCode !== 0) throw new Error(`npm install ${packages.join(' ')} failed:\n${output}`);
+  }
+
+  /** What a program prints as its last line, as JSON. */
+  async seen(program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<unknown> {
+    const { exitCode, stdout, output } = await this.run(program, args, env);
+    if (exitCode !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${exitCode}:\n${output}`);
+    return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
+  }
+
+  remove(): Promise<void> {
+    return rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+function npmInstall(folder: string, packages: readonly string[]): Promise<Outcome> {
+  return run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...packages], folder, {});
+}
+
+/** The environment of this process less what the test run has put into it. */
+export function environmentOfUsers(): NodeJS.ProcessEnv {
+  const { NODE_OPTIONS, NODE_ENV, JEST_WORKER_ID, REDIS_URL, ...env } = process.env;
+  return env;
+}
+
+/** Ends for certain: a program that does not end by itself is killed, with its children, and has no exit code. */
+async function run(program: string, args: readonly string[], cwd: string, more: Readonly<Record<string, string>>): Promise<Outcome> {
+  const env = { ...environmentOfUsers(), ...more };
+  const child = spawn(program, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  let stdout = '';
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    stdout += String(chunk);
+    output += String(chunk);
+  });
+  child.stderr.on('data', (chunk) => (output += String(chunk)));
+  const watch = setTimeout(() => child.pid !== undefined && process.kill(-child.pid, 'SIGKILL'), COMMAND_TAKES_AT_MOST_MS);
+  try {
+    const exitCode = await new Promise<number | null>((resolve, reject) => {
+      child.on('close', resolve).on('error', reject);
+    });
+    return { exitCode, stdout, output };
+  } finally {
+    clearTimeout(watch);
+  }
+}

@@ -1,0 +1,58 @@
+/** Every supported Nest with every supported ioredis, on each Node: a decorated service locks, embedded and on Redis. */
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
+import { pack, type Packed } from './packed.js';
+
+const NODE_VERSIONS = ['22', '24'];
+const NESTS = ['11.0', '11', '12.0', '12'];
+const CLIENTS = ['5.4.0', '5', '6'];
+const platform = process.platform === 'win32' ? 'win' : process.platform;
+/** The binary of a Node version is a package of its own for each platform. */
+const nodePackage = `node-${platform}-${process.arch}`;
+
+describe('the peers', () => {
+  let packed: Packed;
+  let redis: RedisServer;
+  let nodes: Application;
+  /** Node's version to its program; the present one is always there. */
+  const programs = new Map<string, string>([[process.versions.node.split('.')[0] ?? '', process.execPath]]);
+
+  beforeAll(async () => {
+    packed = await pack();
+    redis = await startRedis();
+    nodes = await Application.install('smoke', NODE_VERSIONS.map((version) => `node-${version}@npm:${nodePackage}@${version}`));
+    for (const version of NODE_VERSIONS) programs.set(version, join(nodes.folder, 'node_modules', `node-${version}`, 'bin', 'node'));
+  }, COMMAND_TAKES_AT_MOST_MS);
+
+  afterAll(async () => {
+    await nodes?.remove();
+    await redis?.stop();
+    await packed?.remove();
+  });
+
+  it.each(NESTS)('Nest %s with each ioredis on each Node', async (nest) => {
+    const app = await Application.install('smoke', [packed.tarball, `@nestjs/common@${nest}`, `@nestjs/core@${nest}`, `ioredis@${CLIENTS[0]}`]);
+    try {
+      for (const client of CLIENTS) {
+        if (client !== CLIENTS[0]) await app.add(`ioredis@${client}`);
+        for (const [node, program] of programs) {
+          const seen = {
+            node: expect.stringMatching(new RegExp(`^${node}\\.`)),
+            nest: expect.stringMatching(new RegExp(`^${nest}\\.`)),
+            ioredis: expect.stringMatching(new RegExp(`^${client}(\\.|$)`)),
+            atOnce: 1,
+            fencesRise: true,
+            released: 'released',
+            oneCopy: true,
+          };
+          expect(await app.seen(program, ['smoke.cjs'])).toEqual(seen);
+          expect(await app.seen(program, ['smoke.cjs'], { REDIS_URL: redis.url })).toEqual(seen);
+        }
+      }
+    } finally {
+      await app.remove();
+    }
+  }, COMMAND_TAKES_AT_MOST_MS);
+});

@@ -1,0 +1,74 @@
+/** The package in a Nest 11 application as most are today: CommonJS, ts-jest, the old resolution of types, ioredis 5.4. */
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
+import { pack, type Packed } from './packed.js';
+
+const LOCKED = { paid: 20, atOnce: 1, fencesRise: true, busy: 423, health: 'ok', oneCopy: true };
+
+describe('a Nest 11 CommonJS application', () => {
+  let packed: Packed;
+  let redis: RedisServer;
+  let app: Application;
+
+  beforeAll(async () => {
+    packed = await pack();
+    redis = await startRedis();
+    app = await Application.install('nest-11-commonjs', [packed.tarball]);
+  }, COMMAND_TAKES_AT_MOST_MS);
+
+  afterAll(async () => {
+    await app?.remove();
+    await redis?.stop();
+    await packed?.remove();
+  });
+
+  it('installs it without a conflict of peers', async () => {
+    expect(app.installed.output).not.toMatch(/ERESOLVE|conflicting peer/i);
+    const { exitCode, output } = await app.run('npm', ['ls', '@nestjs/core', 'ioredis', 'nestjs-holdfast']);
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: expect.stringMatching(/@nestjs\/core@11\.[^]*ioredis@5\.4\./) });
+  }, COMMAND_TAKES_AT_MOST_MS);
+
+  it('compiles, with and without the resolution of exports', async () => {
+    expect(await app.run('npm', ['run', 'build'])).toMatchObject({ exitCode: 0 });
+    const { exitCode, output } = await app.run('node', ['node_modules/typescript/bin/tsc', '--noEmit', '--module', 'node16', '--moduleResolution', 'node16']);
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: '' });
+  }, COMMAND_TAKES_AT_MOST_MS);
+
+  it('locks in one process, by HTTP, and ends by itself', async () => {
+    expect(await app.seen('node', ['dist/main.js'])).toEqual(LOCKED);
+  }, COMMAND_TAKES_AT_MOST_MS);
+
+  it('locks on Redis, by HTTP, and ends by itself', async () => {
+    expect(await app.seen('node', ['dist/main.js'], { REDIS_URL: redis.url })).toEqual(LOCKED);
+  }, COMMAND_TAKES_AT_MOST_MS);
+
+  it('passes its own unit tests under jest, with the testing entry', async () => {
+    const { exitCode, output } = await app.run('npm', ['test']);
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: expect.stringContaining('4 passed') });
+  }, COMMAND_TAKES_AT_MOST_MS);
+
+  it('leaves what it does not use out of its bundle', async () => {
+    expect(await app.run('node', ['bundle-error.js'])).toMatchObject({ exitCode: 0 });
+    const bundle = await readFile(join(app.folder, 'bundle', 'error.mjs'), 'utf8');
+    expect(bundle).toContain('LockTimeoutError');
+    expect(bundle).not.toMatch(/redis\.call|class LockService|class LockModule/);
+  }, COMMAND_TAKES_AT_MOST_MS);
+
+  it('locks as one minified file with mangled names, where nothing is installed', async () => {
+    expect(await app.run('npm', ['run', 'bundle'])).toMatchObject({ exitCode: 0 });
+    const elsewhere = await mkdtemp(join(tmpdir(), 'holdfast-bundle-'));
+    try {
+      const file = join(elsewhere, 'main.js');
+      await cp(join(app.folder, 'bundle', 'main.js'), file);
+      const seen = { ...LOCKED, oneCopy: 'not installed here' };
+      expect(await app.seen('node', [file])).toEqual(seen);
+      expect(await app.seen('node', [file], { REDIS_URL: redis.url })).toEqual(seen);
+    } finally {
+      await rm(elsewhere, { recursive: true });
+    }
+  }, COMMAND_TAKES_AT_MOST_MS);
+});

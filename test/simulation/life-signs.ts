@@ -1,0 +1,86 @@
+/** Watches that those who wait are served: no lock stays unused while somebody waits for it, and after all faults each can be had. */
+import type { Callers } from './callers.js';
+import type { Nemesis } from './nemesis.js';
+import type { World } from './world.js';
+
+const LOOK_MS = 100;
+/** No waiter sleeps on a lock that it could have for longer than a heartbeat and the way there and back. */
+const IDLE_MS = 1_200;
+/** After the last fault connections are made anew, and places in queues are asked for again. */
+const RECOVERY_MS = 4_000;
+/** What may be left by then: the longest lease, dead waiters ahead, a hand-over. */
+const SERVED_MS = 12_000;
+
+export class LifeSigns {
+  private readonly idleSince = new Map<string, number>();
+  private over = false;
+
+  constructor(
+    private readonly world: World,
+    private readonly callers: Callers,
+    private readonly nemesis: Nemesis,
+  ) {}
+
+  begin(): void {
+    this.world.time.after(
+      LOOK_MS,
+      () => {
+        if (this.over) return;
+        this.look();
+        this.begin();
+      },
+      true,
+    );
+  }
+
+  end(): void {
+    this.over = true;
+  }
+
+  /** Each process takes each lock once more. */
+  async everyLockCanBeHad(): Promise<void> {
+    const { world } = this;
+    const { plan, time } = world;
+    if (world.found.length > 0) return;
+    const withinMs = Math.max(...plan.leasesMs, 400) + (plan.topology === 'redlock' ? plan.maxLeaseMs : 0) + SERVED_MS;
+    const members = world.members.filter(({ process, closing }) => process.alive && !closing);
+    let left = members.length * plan.keys.length;
+    for (const { locks, process } of members) {
+      for (const key of plan.keys) {
+        const got = (): void => void (left -= 1);
+        locks.withLock(key, { waitMs: withinMs, leaseMs: 3_000 }, () => {}).then(got, (error: unknown) => {
+          world.violations.push(`after all faults ${process.name} could not have '${key}' within ${withinMs} ms: ${String(error)}`);
+          got();
+        });
+      }
+    }
+    await time.runUntil(() => left === 0, time.now + withinMs + 1_000);
+    if (left > 0) world.violations.push(`after all faults ${left} calls were not answered`);
+  }
+
+  private look(): void {
+    const { world, nemesis } = this;
+    const { now } = world.time;
+    // Nodes of a Redlock that forgot stay out for the longest lease, and with too many of them nobody is served.
+    const recoveryMs = RECOVERY_MS + (world.plan.topology === 'redlock' ? world.plan.maxLeaseMs : 0);
+    const healthy = nemesis.calm && now - nemesis.endedAt > recoveryMs;
+    const waited = new Set([...this.callers.open].filter(({ waiting, member }) => waiting && member.process.alive).flatMap(({ keys }) => (keys.length === 1 ? keys : [])));
+    for (const key of world.plan.keys) {
+      const idle = healthy && waited.has(key) && !this.isUsed(key);
+      if (!idle) this.idleSince.delete(key);
+      else if (!this.idleSince.has(key)) this.idleSince.set(key, now);
+      else if (now - this.idleSince.get(key)! > IDLE_MS) {
+        world.violations.push(`at ${now.toFixed(0)} '${key}' was unused for ${IDLE_MS} ms while somebody waited for it`);
+        this.idleSince.set(key, Infinity);
+      }
+    }
+  }
+
+  /** Somebody works under it, or it is taken by right: to the dead, to an unknown outcome, or for the rest of a minHoldMs. */
+  private isUsed(key: string): boolean {
+    const { world } = this;
+    if (world.witness.uses(key)) return true;
+    const mayBeLeft = world.plan.faults.some((fault) => fault !== 'deaf') || world.plan.fancy > 0;
+    return mayBeLeft && world.servers.some((server) => server.keys().some((name) => name.endsWith(`:l:${world.escaped(key)}`)));
+  }
+}

@@ -1,0 +1,114 @@
+/** What a seed stands for: who takes part, what they want, and what is done to them. */
+import type { Random } from './random.js';
+
+export type Topology = 'single' | 'redlock';
+
+export type ServerFault =
+  | 'freeze'
+  | 'restart'
+  | 'empty restart'
+  | 'failover'
+  | 'loading'
+  | 'full'
+  | 'readonly'
+  | 'script flush'
+  | 'clock'
+  | 'clock jump';
+
+/** The kinds of faults that a run may have. */
+export type Fault =
+  | ServerFault
+  | 'pause'
+  | 'crash'
+  | 'cut'
+  | 'silence'
+  | 'drop'
+  | 'duplicate'
+  | 'deaf'
+  | 'slow'
+  | 'wall clock'
+  | 'shutdown'
+  | 'force release';
+
+export interface Plan {
+  readonly seed: number;
+  readonly topology: Topology;
+  readonly profile: string;
+  readonly faults: readonly Fault[];
+  readonly nodes: number;
+  readonly processes: number;
+  readonly callers: number;
+  readonly keys: readonly string[];
+  readonly leasesMs: readonly number[];
+  readonly waitsMs: readonly number[];
+  readonly holdsMs: readonly [number, number];
+  /** How long callers rest between two calls. */
+  readonly restsMs: readonly [number, number];
+  readonly handOn: number;
+  readonly commandTimeoutMs: number;
+  readonly maxLeaseMs: number;
+  readonly readers: number;
+  /** Owners, minHold, maxHold, fixed leases, several keys, nesting: how often a call has something of it. */
+  readonly fancy: number;
+  readonly storeCalls: number;
+}
+
+interface Profile {
+  readonly weight: number;
+  readonly faults: readonly Fault[];
+}
+
+const SINGLE: Readonly<Record<string, Profile>> = {
+  calm: { weight: 3, faults: [] },
+  processes: { weight: 3, faults: ['pause', 'pause', 'crash', 'shutdown'] },
+  network: { weight: 4, faults: ['cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow'] },
+  deaf: { weight: 1, faults: ['deaf'] },
+  server: { weight: 3, faults: ['freeze', 'restart', 'loading', 'readonly', 'script flush', 'full'] },
+  clocks: { weight: 2, faults: ['clock', 'wall clock', 'pause'] },
+  jumps: { weight: 1, faults: ['clock jump', 'pause'] },
+  amnesia: { weight: 2, faults: ['empty restart', 'failover', 'pause', 'cut'] },
+  'amnesia and jumps': { weight: 1, faults: ['empty restart', 'clock jump'] },
+  operator: { weight: 1, faults: ['force release', 'pause', 'crash'] },
+  storm: { weight: 4, faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow', 'freeze', 'restart', 'script flush', 'clock', 'shutdown'] },
+};
+
+const REDLOCK: Readonly<Record<string, Profile>> = {
+  calm: { weight: 2, faults: [] },
+  processes: { weight: 2, faults: ['pause', 'pause', 'crash', 'shutdown'] },
+  network: { weight: 3, faults: ['cut', 'silence', 'drop', 'duplicate', 'slow'] },
+  nodes: { weight: 3, faults: ['freeze', 'restart', 'empty restart', 'full', 'script flush'] },
+  clocks: { weight: 2, faults: ['clock', 'wall clock', 'pause'] },
+  storm: { weight: 3, faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'slow', 'freeze', 'restart', 'empty restart', 'clock', 'shutdown'] },
+};
+
+/** Names of different length and slot group, one with what an escape touches. */
+const KEYS = ['order:1', 'wallet:ä{7}', 'nightly'];
+
+/** @param only the name of a profile, for those who look for something */
+export function planOf(seed: number, topology: Topology, random: Random, storeCalls: number, only?: string): Plan {
+  const profiles = topology === 'single' ? SINGLE : REDLOCK;
+  const drawn = random.pick(Object.entries(profiles).flatMap(([name, { weight }]) => new Array<string>(weight).fill(name)));
+  const profile = only !== undefined && only in profiles ? only : drawn;
+  const maxLeaseMs = topology === 'redlock' ? random.pick([3_000, 6_000]) : 30_000;
+  const leases = random.pick([[3_000], [1_000, 10_000], [400], [2_000, 2_000, 30_000], [600, 5_000]]);
+  return {
+    seed,
+    topology,
+    profile,
+    faults: (profiles[profile] as Profile).faults,
+    nodes: topology === 'single' ? 1 : random.pick([3, 3, 3, 5]),
+    processes: random.whole(2, topology === 'single' ? 4 : 3),
+    callers: random.whole(2, 4),
+    keys: KEYS.slice(0, random.pick([1, 1, 2, 3])),
+    leasesMs: leases.map((leaseMs) => Math.min(leaseMs, maxLeaseMs)),
+    waitsMs: random.pick([[10_000], [0, 2_000, 20_000], [500, 5_000], [30_000]]),
+    holdsMs: random.pick([[0, 20], [0, 300], [5, 60], [100, 2_500]] as const),
+    restsMs: random.pick([[0, 5], [0, 100], [50, 800]] as const),
+    handOn: random.pick([1, 2, 16, 16]),
+    commandTimeoutMs: random.pick([300, 1_000, 2_000]),
+    maxLeaseMs,
+    readers: random.pick([0, 0.3, 0.7]),
+    fancy: random.pick([0, 0.2, 0.4]),
+    storeCalls,
+  };
+}

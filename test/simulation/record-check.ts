@@ -1,0 +1,84 @@
+/**
+ * Looks at what stands in a simulated Redis after each script that may let somebody in: the records must make sense by
+ * themselves, and nobody may wait whose turn it is.
+ */
+import type { LuaReply } from './lua-interpreter.js';
+import type { SimServer } from './sim-server.js';
+
+/** What acquire.lua answers when it came too late and did nothing. */
+const LATE = 5;
+
+interface Holder {
+  readonly end: number;
+  readonly fence: number;
+  readonly fences: number;
+  readonly owner: string;
+}
+
+export class RecordCheck {
+  readonly violations: string[] = [];
+  /** Scripts were cut half way by a full server: what they left is judged by whether service goes on. */
+  lenient = false;
+  private readonly fences = new Map<string, number>();
+
+  /** The server's memory is another one now. */
+  forget(): void {
+    this.fences.clear();
+  }
+
+  readonly after = (server: SimServer, keys: readonly string[], reply: LuaReply): void => {
+    for (let at = 0; at + 2 < keys.length; at += 3) {
+      const answer = keys.length > 3 && Array.isArray(reply) ? reply[at / 3] : reply;
+      if (Array.isArray(answer) && answer[0] === LATE) continue;
+      const [lockKey = '', queueKey = '', fenceKey = ''] = keys.slice(at, at + 3);
+      if (!lockKey.includes('}:l:') || !queueKey.includes('}:q:')) return;
+      for (const what of this.lenient ? [] : this.faults(server, lockKey, queueKey, fenceKey)) {
+        this.violations.push(`${what}: ${lockKey} = ${server.text(lockKey)} ${JSON.stringify([...(server.hash(queueKey) ?? [])])} at ${server.nowMs()}`);
+      }
+    }
+  };
+
+  private *faults(server: SimServer, lockKey: string, queueKey: string, fenceKey: string): Generator<string> {
+    const text = server.text(lockKey);
+    const queue = server.hash(queueKey);
+    const now = server.nowMs();
+    const fence = Number(server.text(fenceKey) ?? 0);
+    if (fence < (this.fences.get(fenceKey) ?? 0)) yield 'the fence counter went back';
+    this.fences.set(fenceKey, fence);
+    const waiting = { r: liveWaiters(queue, 'r', now), w: liveWaiters(queue, 'w', now) };
+    if (text === undefined) {
+      if (queue !== undefined && waiting.r + waiting.w > 0) yield 'a queue without its lock';
+      return;
+    }
+    const holders = readHolders(text).filter(({ end }) => end >= now);
+    const queued = text[1] === '1';
+    if (!queued && queue !== undefined) yield 'the lock does not know that somebody waits';
+    if (queue !== undefined && (server.expiryOf(queueKey) ?? Infinity) > (server.expiryOf(lockKey) ?? Infinity)) yield 'the queue outlives its lock';
+    if (Math.max(...holders.map(({ end }) => end)) > (server.expiryOf(lockKey) ?? Infinity)) yield 'the lock expires before its holders';
+    if (text[0] === 'w' && new Set(holders.map(({ owner }, n) => (owner === '-' ? n : owner))).size > 1) yield 'two writers';
+    if (holders.some((holder) => holder.fence + holder.fences - 1 > fence)) yield 'a holder has a fence that the counter does not know';
+    if (holders.length === 0 && waiting.r + waiting.w > 0) yield 'a free lock with waiters';
+    if (text[0] === 'r' && waiting.r > 0 && waiting.w === 0) yield 'readers wait beside readers';
+  }
+}
+
+/** Those who stand in a lock's record, ended or not. */
+export function readHolders(text: string): Holder[] {
+  if (text === '') return [];
+  return text
+    .slice(4)
+    .split('\n')
+    .map((line): Holder => {
+      const [end, , fence, fences, , owner = '-'] = line.split(' ');
+      return { end: Number(end), fence: Number(fence), fences: Number(fences), owner };
+    });
+}
+
+function liveWaiters(queue: ReadonlyMap<string, string> | undefined, mode: 'r' | 'w', now: number): number {
+  let count = 0;
+  for (let id = queue?.get(`${mode}h`); id !== undefined; id = queue?.get(`>${id}`)) {
+    const record = queue?.get(`@${id}`);
+    if (record !== undefined && Number(record.slice(0, 13)) >= now) count++;
+  }
+  return count;
+}

@@ -1,0 +1,130 @@
+/**
+ * Stands between the library and its store in one simulated process, and writes down for the history checker what requests
+ * did and heard, on the world's time.
+ */
+import type {
+  AcquireOutcome,
+  AcquireRequest,
+  Grant,
+  HeartbeatOutcome,
+  HolderRef,
+  ListOptions,
+  LockState,
+  LockStore,
+  RenewOutcome,
+  RenewRequest,
+  StoreCapabilities,
+  Wake,
+} from '../../lib/core/lock-store.js';
+import type { HistoryEvent } from '../model/history.js';
+import type { SimProcess } from './sim-process.js';
+
+export interface Recorder {
+  readonly history: HistoryEvent[];
+  /** Calls of the port, by all processes. */
+  storeCalls: number;
+}
+
+export class RecordingStore implements LockStore {
+  readonly capabilities: StoreCapabilities;
+  /** The keys of requests, by id, for what is told by id alone. */
+  private readonly keys = new Map<string, string>();
+
+  constructor(
+    private readonly store: LockStore,
+    private readonly process: SimProcess,
+    private readonly recorder: Recorder,
+  ) {
+    this.capabilities = store.capabilities;
+  }
+
+  open(): Promise<void> {
+    return this.store.open();
+  }
+
+  close(): Promise<void> {
+    return this.store.close();
+  }
+
+  onWake(listener: (wake: Wake) => void): void {
+    this.store.onWake((wake) => {
+      if (wake.kind === 'granted') this.granted(wake.id, wake.grant);
+      listener(wake);
+    });
+  }
+
+  async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    const { key, id, mode, owner, replaces } = request;
+    this.keys.set(id, key);
+    if (replaces !== undefined) this.tell(replaces, { kind: 'released' });
+    this.tell(id, { kind: 'asked', mode, owner });
+    this.recorder.storeCalls++;
+    const outcome = await this.store.acquire(request);
+    if (outcome.kind === 'granted') this.granted(id, outcome.grant);
+    if (outcome.kind === 'waiting') this.tell(id, { kind: 'queued' });
+    return outcome;
+  }
+
+  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    this.recorder.storeCalls++;
+    const outcomes = await this.store.renew(requests);
+    requests.forEach(({ id }, at) => {
+      const outcome = outcomes[at] as RenewOutcome;
+      if (outcome.kind === 'renewed') this.tell(id, { kind: 'renewed', trustedUntil: this.process.worldInstant(outcome.trustedUntil) });
+      if (outcome.kind === 'lost') this.tell(id, { kind: 'lost' });
+    });
+    return outcomes;
+  }
+
+  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    this.recorder.storeCalls++;
+    const outcomes = await this.store.heartbeat(waiters);
+    waiters.forEach(({ id }, at) => {
+      const outcome = outcomes[at] as HeartbeatOutcome;
+      if (outcome.kind === 'granted') this.granted(id, outcome.grant);
+      if (outcome.kind === 'gone') this.tell(id, { kind: 'left' });
+    });
+    return outcomes;
+  }
+
+  async release(holder: HolderRef): Promise<'released' | 'lost'> {
+    this.recorder.storeCalls++;
+    this.tell(holder.id, { kind: 'released' });
+    return this.store.release(holder);
+  }
+
+  async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
+    this.recorder.storeCalls++;
+    this.tell(holder.id, { kind: 'downgraded' });
+    return this.store.downgrade(holder);
+  }
+
+  inspect(key: string): Promise<LockState> {
+    this.recorder.storeCalls++;
+    return this.store.inspect(key);
+  }
+
+  list(options?: ListOptions): AsyncIterable<LockState> {
+    return this.store.list(options);
+  }
+
+  forceRelease(key: string, fence?: number): Promise<boolean> {
+    this.recorder.storeCalls++;
+    return this.store.forceRelease(key, fence);
+  }
+
+  /** A grant that is heard of when its time is over is none: nobody is put on it. */
+  private granted(id: string, { mode, fence, fences, trustedUntil }: Grant): void {
+    if (trustedUntil <= this.process.clock.now()) return;
+    this.tell(id, { kind: 'granted', mode, fence, fences, trustedUntil: this.process.worldInstant(trustedUntil) });
+  }
+
+  private tell(id: string, what: Told): void {
+    const key = this.keys.get(id);
+    if (key === undefined) return;
+    this.recorder.history.push({ at: this.process.time.now, key, id, ...what } as HistoryEvent);
+  }
+}
+
+type Told = DistributiveOmit<HistoryEvent, 'at' | 'key' | 'id'>;
+type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;

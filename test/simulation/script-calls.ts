@@ -1,0 +1,115 @@
+/** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
+import * as scripts from '../../lib/stores/redis/lua.generated.js';
+import type { Random } from './random.js';
+import type { RedisData } from './redis-data.js';
+
+export class ScriptCalls {
+  private nowUs = 0;
+  private ids = 0;
+
+  constructor(
+    private readonly random: Random,
+    /** What the calls so far have written. */
+    private readonly data: RedisData,
+    private readonly runId: string,
+  ) {}
+
+  /** The next one, at this server time. */
+  at(nowUs: number): [script: scripts.LuaScript, keys: readonly string[], args: readonly (string | number)[]] {
+    this.nowUs = nowUs;
+    const { random, runId } = this;
+    const lock = this.lock();
+    const [lockKey, , fenceKey] = lock;
+    const id = this.anId();
+    switch (random.whole(0, 18)) {
+      case 0:
+        return [scripts.renew, [lockKey], [id, random.pick([100, 30_000])]];
+      case 1: {
+        const locks = [this.lock(), this.lock(), this.lock()];
+        return [scripts.renew, locks.map(([key]) => key), locks.flatMap(() => [this.anId(), 2_000])];
+      }
+      case 2: {
+        const locks = [this.lock(), this.lock()];
+        return [scripts.heartbeat, locks.flat(), locks.flatMap(() => [this.anId(), 0, random.pick([1_000, 60_000])])];
+      }
+      case 3:
+        return [scripts.downgrade, lock, [id, 0]];
+      case 4:
+        return [scripts.forceRelease, lock, [random.pick(['', this.nowUs, this.fenceOf(lockKey)]), 0]];
+      case 5:
+        return [scripts.inspect, lock.slice(0, 2), []];
+      case 6:
+      case 16:
+      case 17:
+        return [scripts.vote, [lockKey, fenceKey, '{sim}:e'], [
+          this.newId(), this.mode(), 3_000, random.pick([1, 16]), this.nowUs, random.pick([0, 0, 0, 1]), 'Class.method', this.random.pick(['-', 'saga:1']), random.pick([0, 0, 900]), random.pick([1, 1, 5_000]),
+        ]];
+      case 7:
+        return [scripts.raiseFence, [lockKey, fenceKey], [id, this.nowUs + random.pick([-10, 10]), 1]];
+      case 8:
+        return random.chance(0.5)
+          ? [scripts.greet, ['{sim}:e', fenceKey], [random.pick([1, 5_000]), this.nowUs + 5]]
+          : [scripts.survey, ['{sim}:e', fenceKey, '{sim:9}:f'], [5_000]];
+      case 18:
+        return [scripts.fencedWrite, ['{guarded}'], [this.nowUs + random.pick([-90_000_000, 0, 1_000]), 'state', 'paid', 'by', id]];
+      case 9:
+        return [scripts.admit, ['{sim}:e', fenceKey], [random.pick([1, 5_000]), runId, this.epochSince(), this.nowUs + 7]];
+      case 10:
+      case 11:
+      case 12: {
+        const locks = this.someLocks(lock);
+        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), random.pick([0, this.nowUs + 1_000])])];
+      }
+      default: {
+        const locks = this.someLocks(lock);
+        return [scripts.acquire, locks.flat(), locks.flatMap(() => this.request())];
+      }
+    }
+  }
+
+  /** Mostly one; a process puts what it asks for in one turn into one command. */
+  private someLocks(first: [string, string, string]): [string, string, string][] {
+    return this.random.chance(0.8) ? [first] : [first, this.lock(), this.lock()];
+  }
+
+  private request(): (string | number)[] {
+    const { random, nowUs } = this;
+    return [
+      random.chance(0.15) ? this.anId() : this.newId(), this.mode(), random.pick([150, 2_000, 30_000]), random.pick([1, 1, 16]), random.pick([0, nowUs + 1_000]),
+      random.pick([0, 0, Math.floor(nowUs / 1000), 1]), random.pick([1, 1, 0]), random.pick(['-', 'Orders.pay']), this.owner(), random.pick([0, 0, 1_200]),
+      random.chance(0.2) ? this.anId() : '-', random.pick([1_000, 60_000]),
+    ];
+  }
+
+  private lock(): [string, string, string] {
+    const [group, key] = this.random.pick([['{sim:1}', 'a'], ['{sim:1}', 'ä b'], ['{sim:2}', 'c']] as const);
+    return [`${group}:l:${key}`, `${group}:q:${key}`, `${group}:f`];
+  }
+
+  private mode(): string {
+    return this.random.pick(['w', 'w', 'r']);
+  }
+
+  private owner(): string {
+    return this.random.pick(['-', '-', '-', 'saga:1']);
+  }
+
+  private newId(): string {
+    return `p${this.random.whole(1, 3)}.${++this.ids}`;
+  }
+
+  /** One of the last ten. */
+  private anId(): string {
+    return `p${this.random.whole(1, 3)}.${Math.max(1, this.ids - this.random.whole(0, 9))}`;
+  }
+
+  private fenceOf(lockKey: string): string {
+    const value = this.data.peek(lockKey, Math.floor(this.nowUs / 1000))?.value;
+    return typeof value === 'string' ? (value.split(' ')[3] ?? '') : '';
+  }
+
+  private epochSince(): string {
+    const value = this.data.peek('{sim}:e', Math.floor(this.nowUs / 1000))?.value;
+    return typeof value === 'string' ? (value.split(' ')[1] ?? '0') : '0';
+  }
+}

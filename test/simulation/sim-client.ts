@@ -1,0 +1,193 @@
+/**
+ * What a simulated process has in place of an ioredis client: the part of its interface that the stores use, with the
+ * same promises (nothing is queued offline, nothing is sent twice, whoever waits on a connection that ends is told).
+ *
+ *     wait ──▶ connecting ──▶ ready ──▶ close ──▶ reconnecting ──▶ connecting …
+ *                                          └────▶ end
+ */
+import { EventEmitter } from 'node:events';
+import type { Redis, RedisOptions } from 'ioredis';
+import { ServerError, type LuaReply } from './lua-interpreter.js';
+import { SimSocket, type Way } from './sim-socket.js';
+
+interface Pending {
+  readonly resolve: (reply: LuaReply) => void;
+  readonly reject: (error: Error) => void;
+}
+
+type Argument = string | number;
+
+export class SimClient extends EventEmitter {
+  status: 'wait' | 'connecting' | 'ready' | 'close' | 'reconnecting' | 'end' = 'wait';
+  readonly stream = {
+    cork: (): void => {},
+    uncork: (): void => {},
+    destroy: (): void => this.lose(),
+  };
+  private socket: SimSocket | undefined;
+  private readonly pending = new Map<number, Pending>();
+  private requests = 0;
+  private attempts = 0;
+  private ended = false;
+
+  constructor(
+    private readonly way: Way,
+    readonly options: RedisOptions = {},
+  ) {
+    super();
+    this.options = { host: way.server.name, port: 6379, ...options };
+  }
+
+  /** As the application's client that a store is given. */
+  static for(way: Way): Redis {
+    return new SimClient(way) as unknown as Redis;
+  }
+
+  duplicate(options: RedisOptions): SimClient {
+    return new SimClient(this.way, { ...this.options, ...options });
+  }
+
+  connect(): Promise<void> {
+    this.status = 'connecting';
+    const ready = new Promise<void>((resolve, reject) => {
+      const settle = (error?: Error): void => {
+        this.off('ready', settle).off('close', closed);
+        if (error === undefined) resolve();
+        else reject(error);
+      };
+      const closed = (): void => settle(new Error('Connection is closed.'));
+      this.once('ready', settle).once('close', closed);
+    });
+    this.knock();
+    return ready;
+  }
+
+  disconnect(): void {
+    this.ended = true;
+    if (this.status === 'end') return;
+    if (this.status === 'wait' || this.status === 'reconnecting') this.end();
+    else this.lose();
+  }
+
+  evalsha(...args: Argument[]): Promise<LuaReply> {
+    return this.ask('evalsha', args);
+  }
+
+  eval(...args: Argument[]): Promise<LuaReply> {
+    return this.ask('eval', args);
+  }
+
+  call(command: string, ...args: Argument[]): Promise<LuaReply> {
+    return this.ask(command, args);
+  }
+
+  get(key: string): Promise<LuaReply> {
+    return this.ask('get', [key]);
+  }
+
+  set(...args: Argument[]): Promise<LuaReply> {
+    return this.ask('set', args);
+  }
+
+  scan(...args: Argument[]): Promise<LuaReply> {
+    return this.ask('scan', args);
+  }
+
+  time(): Promise<LuaReply> {
+    return this.ask('time', []);
+  }
+
+  info(section: string): Promise<LuaReply> {
+    return this.ask('info', [section]);
+  }
+
+  subscribe(channel: string): Promise<LuaReply> {
+    return this.ask('subscribe', [channel]);
+  }
+
+  private ask(command: string, args: readonly Argument[]): Promise<LuaReply> {
+    if (this.status !== 'ready') return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
+    return new Promise((resolve, reject) => {
+      const request = ++this.requests;
+      this.pending.set(request, { resolve, reject });
+      this.socket?.send(request, [command, ...args.map(String)]);
+    });
+  }
+
+  /** Tries to connect: the handshake costs a way there and back, and may hang. */
+  private knock(): void {
+    const { way } = this;
+    const { time, process, server } = way;
+    const attempt = ++this.attempts;
+    const stillTrying = (): boolean => attempt === this.attempts && this.status === 'connecting';
+    const arrives = (): void => {
+      if (way.faults.silent !== 'no' || server.state === 'frozen' || !process.alive) return;
+      time.after(way.latency(), () => process.deliver(() => stillTrying() && (server.state === 'up' ? this.opened() : this.failed(new Error('connect ECONNREFUSED')))));
+    };
+    time.after(way.latency(), arrives, true);
+    const patience = process.clock.setTimer(() => stillTrying() && this.failed(new Error('connect ETIMEDOUT')), this.options.connectTimeout ?? 1_000);
+    const stop = (): void => {
+      process.clock.clearTimer(patience);
+      this.off('ready', stop).off('close', stop);
+    };
+    this.on('ready', stop).on('close', stop);
+  }
+
+  private opened(): void {
+    const socket: SimSocket = new SimSocket(this.way, {
+      replied: (request, answer) => socket === this.socket && this.replied(request, answer),
+      message: (channel, text) => socket === this.socket && this.emit('message', channel, text),
+      closed: () => socket === this.socket && this.closed(),
+    });
+    this.socket = socket;
+    this.status = 'ready';
+    this.emit('ready');
+  }
+
+  private failed(error: Error): void {
+    this.emit('error', error);
+    this.closed();
+  }
+
+  private replied(request: number, answer: LuaReply | ServerError): void {
+    const pending = this.pending.get(request);
+    if (pending === undefined) return;
+    this.pending.delete(request);
+    if (!(answer instanceof ServerError)) return pending.resolve(answer);
+    pending.reject(answer);
+    if (this.options.reconnectOnError?.(answer)) this.lose();
+  }
+
+  /** The connection ends from our side; we hear of it in the next turn. */
+  private lose(): void {
+    if (this.status !== 'ready' && this.status !== 'connecting') return;
+    const { socket } = this;
+    socket?.cut(false);
+    this.way.time.after(0, () => this.way.process.deliver(() => socket === this.socket && this.closed()));
+  }
+
+  private closed(): void {
+    if (this.status === 'close' || this.status === 'reconnecting' || this.status === 'end') return;
+    this.status = 'close';
+    this.socket = undefined;
+    this.attempts++;
+    const waiting = [...this.pending.values()];
+    this.pending.clear();
+    for (const { reject } of waiting) reject(new Error('Connection is closed.'));
+    this.emit('close');
+    const delayMs = this.ended ? null : this.options.retryStrategy?.(1);
+    if (typeof delayMs !== 'number') return this.end();
+    this.status = 'reconnecting';
+    this.emit('reconnecting');
+    this.way.process.clock.setTimer(() => {
+      if (this.status !== 'reconnecting') return;
+      this.status = 'connecting';
+      this.knock();
+    }, delayMs);
+  }
+
+  private end(): void {
+    this.status = 'end';
+    this.emit('end');
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * A simulated process: a clock of its own that drifts, and an event loop that can be stopped. While it is stopped its clock
+ * goes on; what was due or arrived meanwhile happens late, at the next turn.
+ *
+ *     running ──▶ paused ──▶ running …
+ *        └───────────┴─────▶ dead        nothing of it happens any more; what it sent is still on its way
+ */
+import type { Clock, Timer } from '../../lib/core/clock.js';
+import type { Random } from './random.js';
+import type { VirtualTime } from './virtual-time.js';
+
+interface Late {
+  readonly run: () => void;
+  readonly timer: boolean;
+}
+
+export class SimProcess {
+  state: 'running' | 'paused' | 'dead' = 'running';
+  /** Timers that are set and have not fired. */
+  readonly timers = new Set<object>();
+  readonly clock: Clock;
+  /** Since when it runs, or is paused. */
+  changedAt = 0;
+  /** All the time it stood still so far. */
+  pausedMs = 0;
+  private readonly late: Late[] = [];
+  private readonly startAt: number;
+  private wallStepMs = 0;
+  private readonly bootedMs: number;
+
+  constructor(
+    readonly name: string,
+    readonly time: VirtualTime,
+    private readonly random: Random,
+    /** How much faster than the world its clock goes; 0.001 is a thousandth. */
+    private readonly drift: number,
+  ) {
+    this.startAt = random.between(1_000, 100_000);
+    this.bootedMs = random.between(0, 1e9);
+    this.clock = {
+      now: () => this.startAt + time.now * (1 + drift),
+      wallNow: () => 1_790_000_000_000 + this.wallStepMs + time.now * (1 + drift),
+      uptimeMs: () => this.bootedMs + this.startAt + time.now * (1 + drift),
+      setTimer: (callback, delayMs) => this.setTimer(callback, delayMs),
+      clearTimer: (timer) => void this.timers.delete(timer),
+      nextTurn: (callback) => void time.after(0, () => this.deliver(callback)),
+    };
+  }
+
+  get alive(): boolean {
+    return this.state !== 'dead';
+  }
+
+  /** The world's instant of an instant on this process's clock. */
+  worldInstant(local: number): number {
+    return (local - this.startAt) / (1 + this.drift);
+  }
+
+  /** Something reaches the process: at once, or when it runs again. */
+  deliver(run: () => void, timer = false): void {
+    if (this.state === 'running') run();
+    else if (this.state === 'paused') this.late.push({ run, timer });
+  }
+
+  pause(): void {
+    if (this.state !== 'running') return;
+    this.state = 'paused';
+    this.changedAt = this.time.now;
+  }
+
+  resume(): void {
+    if (this.state !== 'paused') return;
+    this.state = 'running';
+    this.pausedMs += this.time.now - this.changedAt;
+    this.changedAt = this.time.now;
+    const late = this.late.splice(0);
+    // Where the event loop stood when it was stopped decides whether timers or sockets come first.
+    const timersFirst = this.random.chance(0.5);
+    const ordered = timersFirst ? [...late.filter(({ timer }) => timer), ...late.filter(({ timer }) => !timer)] : late;
+    for (const { run } of ordered) this.time.after(0, () => this.deliver(run));
+  }
+
+  crash(): void {
+    this.state = 'dead';
+    this.late.length = 0;
+    this.timers.clear();
+  }
+
+  stepWall(ms: number): void {
+    this.wallStepMs += ms;
+  }
+
+  private setTimer(callback: () => void, delayMs: number): Timer {
+    const timer = {};
+    this.timers.add(timer);
+    // As Node does, a timer fires a little late and never early.
+    const inMs = Math.max(0, delayMs) / (1 + this.drift) + this.random.between(0.001, 1);
+    const fire = (): void => {
+      if (this.timers.delete(timer)) callback();
+    };
+    this.time.after(inMs, () => {
+      if (this.timers.has(timer)) this.deliver(fire, true);
+    });
+    return timer;
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * A simulated Redis: runs commands and scripts one by one, publishes, and goes through what a nemesis does to it. Its clock
+ * drifts and can be set.
+ *
+ *     up ──▶ down ──▶ up          with its data, without, or as a replica that missed the last writes
+ *      └───▶ frozen ──▶ up        connections stand, nothing is answered until it goes on
+ */
+import { createHash } from 'node:crypto';
+import { LuaInterpreter, ServerError, type LuaReply } from './lua-interpreter.js';
+import { RedisData, type CommandContext, type Undo } from './redis-data.js';
+import type { SimSocket } from './sim-socket.js';
+import type { VirtualTime } from './virtual-time.js';
+
+const lua = new LuaInterpreter();
+const sha1s = new Map<string, string>();
+
+/** As many scripts as a replica may have missed. */
+const LONGEST_TAIL = 64;
+
+/** Told after each script that ran. */
+export type ScriptWatch = (server: SimServer, keys: readonly string[], reply: LuaReply, source: string) => void;
+
+export class SimServer {
+  state: 'up' | 'down' | 'frozen' = 'up';
+  /** Answers to everything but this; empty for none. */
+  loading = false;
+  watch: ScriptWatch = () => {};
+  /** Commands it has run, scripts counting once. */
+  commands = 0;
+  readonly sockets = new Set<SimSocket>();
+  private readonly data = new RedisData(() => this.runId);
+  private runs = 1;
+  private scripts = new Map<string, string>();
+  private tail: Undo[] = [];
+  private stepMs = 0;
+  private readonly waiting: (() => void)[] = [];
+
+  constructor(
+    readonly name: string,
+    private readonly time: VirtualTime,
+    private readonly drift: number,
+  ) {}
+
+  get runId(): string {
+    return createHash('sha1').update(`${this.name} ${this.runs}`).digest('hex');
+  }
+
+  nowUs(): number {
+    return Math.floor((1_790_000_000_000 + this.stepMs + this.time.now * (1 + this.drift)) * 1_000);
+  }
+
+  nowMs(): number {
+    return Math.floor(this.nowUs() / 1_000);
+  }
+
+  /** A command that arrived; `reply` is called when it was answered. */
+  receive(command: readonly string[], socket: SimSocket | undefined, reply: (answer: LuaReply | ServerError) => void): void {
+    if (this.state === 'down') return;
+    if (this.state === 'frozen') return void this.waiting.push(() => this.receive(command, socket, reply));
+    this.commands++;
+    try {
+      reply(this.run(command, socket));
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      reply(error);
+    } finally {
+      this.tail.push(this.data.takeUndo());
+      if (this.tail.length > LONGEST_TAIL) this.tail.shift();
+    }
+  }
+
+  freeze(): void {
+    if (this.state === 'up') this.state = 'frozen';
+  }
+
+  thaw(): void {
+    if (this.state !== 'frozen') return;
+    this.state = 'up';
+    for (const go of this.waiting.splice(0)) go();
+  }
+
+  /** Every connection ends; what is still on its way to it is lost. */
+  stop(): void {
+    this.state = 'down';
+    this.waiting.length = 0;
+    for (const socket of [...this.sockets]) socket.cut(true);
+    this.sockets.clear();
+  }
+
+  /** Comes back as another incarnation, with its data or without. */
+  start(keepsData: boolean): void {
+    if (!keepsData) this.data.clear();
+    this.tail = [];
+    this.runs++;
+    this.scripts.clear();
+    this.state = 'up';
+  }
+
+  /** A replica takes over that missed the last `missed` scripts, with a clock of its own. */
+  failOver(missed: number, clockSkewMs: number): void {
+    for (const undo of this.tail.splice(Math.max(0, this.tail.length - missed)).reverse()) this.data.putBack(undo);
+    this.stepMs += clockSkewMs;
+    this.start(true);
+  }
+
+  forgetScripts(): void {
+    this.scripts.clear();
+  }
+
+  stepClock(ms: number): void {
+    this.stepMs += ms;
+    this.data.collect(this.nowMs());
+  }
+
+  refuseWrites(how: RedisData['refuses']): void {
+    this.data.refuses = how;
+  }
+
+  keys(): string[] {
+    return this.data.keys(this.nowMs());
+  }
+
+  text(key: string): string | undefined {
+    const value = this.data.peek(key, this.nowMs())?.value;
+    return typeof value === 'string' ? value : undefined;
+  }
+
+  hash(key: string): ReadonlyMap<string, string> | undefined {
+    const value = this.data.peek(key, this.nowMs())?.value;
+    return value instanceof Map ? value : undefined;
+  }
+
+  expiryOf(key: string): number | undefined {
+    return this.data.peek(key, this.nowMs())?.expiresAt;
+  }
+
+  /** For what a world starts with. */
+  put(key: string, value: string): void {
+    this.data.run(['SET', key, value], this.context());
+  }
+
+  private run([name = '', ...args]: readonly string[], socket: SimSocket | undefined): LuaReply {
+    if (this.loading) throw new ServerError('LOADING Redis is loading the dataset in memory');
+    switch (name) {
+      case 'evalsha': {
+        const source = this.scripts.get(args[0] ?? '');
+        if (source === undefined) throw new ServerError('NOSCRIPT No matching script. Please use EVAL.');
+        return this.script(source, args);
+      }
+      case 'eval':
+        this.scripts.set(sha1Of(args[0] ?? ''), args[0] ?? '');
+        return this.script(args[0] ?? '', args);
+      case 'subscribe':
+        socket?.channels.add(args[0] ?? '');
+        return ['subscribe', args[0] ?? '', 1];
+      case 'scan':
+        return ['0', this.matching(args[args.indexOf('MATCH') + 1])];
+      default:
+        return this.data.run([name, ...args], this.context());
+    }
+  }
+
+  private script(source: string, [, count = '0', ...rest]: readonly string[]): LuaReply {
+    const keys = rest.slice(0, Number(count));
+    const context = this.context();
+    const reply = lua.run(source, keys, rest.slice(Number(count)), (command) => this.data.run(command, context));
+    this.watch(this, keys, reply, source);
+    return reply;
+  }
+
+  private matching(pattern: string | undefined): string[] {
+    const glob = new RegExp(`^${(pattern ?? '*').replace(/[.+^${}()|]/g, '\\$&').replace(/(?<!\\)\*/g, '.*')}$`);
+    return this.keys().filter((key) => glob.test(key));
+  }
+
+  private context(): CommandContext {
+    return { nowUs: this.nowUs(), dirty: false, publish: (channel, message) => this.publish(channel, message) };
+  }
+
+  private publish(channel: string, message: string): number {
+    const listeners = [...this.sockets].filter(({ channels }) => channels.has(channel));
+    for (const socket of listeners) socket.push(channel, message);
+    return listeners.length;
+  }
+}
+
+function sha1Of(source: string): string {
+  const known = sha1s.get(source);
+  if (known !== undefined) return known;
+  const sha1 = createHash('sha1').update(source).digest('hex');
+  sha1s.set(source, sha1);
+  return sha1;
+}

@@ -1,0 +1,145 @@
+/**
+ * Sees all holds of all simulated processes at once, and says when two trust what excludes each other, when a fence does
+ * not rise, and when the end of a lease is not told. It asks what the application would ask: `remainingMs` and `assertHeld`.
+ */
+import type { Lease } from '../../lib/core/lease.js';
+import { escapeKey } from '../../lib/core/key-template.js';
+import type { LockMode } from '../../lib/core/lock-mode.js';
+import type { SimProcess } from './sim-process.js';
+
+export interface WitnessedHold {
+  readonly process: SimProcess;
+  readonly lease: Lease;
+  readonly keys: readonly string[];
+  /** What was asked for; a lease may be stronger. */
+  readonly mode: LockMode;
+  readonly owner: string | undefined;
+  /** The hold that this one runs inside of. */
+  readonly inside: WitnessedHold | undefined;
+  readonly since: number;
+}
+
+/** What the world's faults excuse at an instant. */
+export interface Excuses {
+  /** Two holders may trust one lock: the store lost its memory or its clock was set, a lease ago or less. */
+  overlap(at: number): boolean;
+  /** Fences are only compared within a process: the data is gone and the clock was set back. */
+  readonly fencesByProcess: boolean;
+}
+
+interface Highest {
+  any: number;
+  write: number;
+}
+
+/** A signal aborts when the event loop next turns; timers are a little late. */
+const SIGNAL_LATE_MS = 3;
+
+export class Witness {
+  readonly violations: string[] = [];
+  private readonly holds = new Set<WitnessedHold>();
+  /** The highest fences of holds that began before, by key (and process). */
+  private readonly fences = new Map<string, Highest>();
+  /** The highest fence that an operator took a lock away from, by escaped key. */
+  private readonly forced = new Map<string, number>();
+  begun = 0;
+
+  constructor(
+    private readonly now: () => number,
+    private readonly excuses: Excuses,
+  ) {}
+
+  /** Somebody works under this lock. */
+  uses(key: string): boolean {
+    return [...this.holds].some(({ keys }) => keys.includes(key));
+  }
+
+  begin(hold: WitnessedHold): void {
+    this.begun++;
+    if (hold.lease.remainingMs <= 0) this.violations.push(`at ${this.now().toFixed(1)} work begins without trust: ${tell(hold)}`);
+    this.look(hold);
+    if (hold.inside === undefined) for (const key of hold.keys) this.compareFences(hold, key);
+    this.holds.add(hold);
+  }
+
+  end(hold: WitnessedHold): void {
+    this.holds.delete(hold);
+  }
+
+  /** In the middle of a hold: looks around, and at what the lease says of itself. */
+  step(hold: WitnessedHold): void {
+    const { lease, process } = hold;
+    const trusted = lease.remainingMs > 0;
+    if (trusted) this.look(hold);
+    let said = true;
+    try {
+      lease.assertHeld();
+    } catch {
+      said = false;
+    }
+    if (said !== trusted) this.violations.push(`assertHeld says ${said ? 'held' : 'lost'} with ${lease.remainingMs} ms left: ${tell(hold)}`);
+    if (trusted || !this.holds.has(hold)) return;
+    const ranFor = this.now() - process.changedAt;
+    process.clock.setTimer(() => {
+      if (this.holds.has(hold) && !lease.signal.aborted && process.state === 'running' && ranFor >= 0) {
+        this.violations.push(`the signal has not aborted ${SIGNAL_LATE_MS} ms after the loss: ${tell(hold)}`);
+      }
+    }, SIGNAL_LATE_MS);
+  }
+
+  /** An operator took the lock away from holders with fences up to this one: they are told, but may go on until then. */
+  force(escapedKey: string, fence: number): void {
+    this.forced.set(escapedKey, Math.max(fence, this.forced.get(escapedKey) ?? 0));
+  }
+
+  /** The holds of a process that is no more. */
+  forget(process: SimProcess): void {
+    for (const hold of this.holds) if (hold.process === process) this.holds.delete(hold);
+  }
+
+  private look(hold: WitnessedHold): void {
+    for (const other of this.holds) {
+      if (other === hold || !excludes(hold, other) || other.lease.remainingMs <= 0 || !other.process.alive) continue;
+      for (const key of hold.keys) {
+        if (!other.keys.includes(key) || this.excuses.overlap(this.now())) continue;
+        if (this.wasForced(hold, key) || this.wasForced(other, key)) continue;
+        this.violations.push(`at ${this.now().toFixed(1)} two hold '${key}': ${tell(hold)} beside ${tell(other)}`);
+      }
+    }
+  }
+
+  private wasForced({ lease }: WitnessedHold, key: string): boolean {
+    const escaped = escapeKey(key);
+    return (lease.fences.get(escaped) ?? 0) <= (this.forced.get(escaped) ?? -1);
+  }
+
+  private compareFences(hold: WitnessedHold, key: string): void {
+    const name = this.excuses.fencesByProcess ? `${key} ${hold.process.name}` : key;
+    const highest = this.fences.get(name) ?? { any: 0, write: 0 };
+    this.fences.set(name, highest);
+    const fence = hold.lease.fences.get(escapeKey(key)) ?? 0;
+    const before = hold.mode === 'write' ? highest.any : highest.write;
+    // Who shares the hold of an owner shares its fence.
+    const fits = hold.owner === undefined ? fence > before : fence >= before;
+    if (!fits && !this.excuses.overlap(this.now()) && !this.wasForced(hold, key)) {
+      this.violations.push(`at ${this.now().toFixed(1)} fence ${fence} of '${key}' comes after ${before}: ${tell(hold)}`);
+    }
+    highest.any = Math.max(highest.any, fence);
+    if (hold.mode === 'write' || hold.lease.mode === 'write') highest.write = Math.max(highest.write, fence);
+  }
+}
+
+function excludes(one: WitnessedHold, other: WitnessedHold): boolean {
+  if (one.mode === 'read' && other.mode === 'read') return false;
+  if (one.owner !== undefined && one.owner === other.owner) return false;
+  return !within(one, other) && !within(other, one);
+}
+
+function within(inner: WitnessedHold, outer: WitnessedHold): boolean {
+  for (let hold = inner.inside; hold !== undefined; hold = hold.inside) if (hold === outer) return true;
+  return false;
+}
+
+function tell({ process, mode, keys, lease, since, owner }: WitnessedHold): string {
+  return `${process.name} ${mode} [${keys.join()}] since ${since.toFixed(1)} fences ${[...lease.fences.values()].join()} ${lease.remainingMs.toFixed(1)} ms left${owner ? ` owner ${owner}` : ''}`;
+}

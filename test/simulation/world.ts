@@ -1,0 +1,147 @@
+/**
+ * One simulated world: servers, processes with the whole library in each, the ways between them, and those who watch. What
+ * happens to it is decided by the nemesis and by the callers.
+ */
+import { LockService } from '../../lib/lock.service.js';
+import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
+import { RedisStore } from '../../lib/stores/redis/redis-store.js';
+import { escapeKey } from '../../lib/core/key-template.js';
+import type { LockStore } from '../../lib/core/lock-store.js';
+import type { HistoryEvent } from '../model/history.js';
+import type { Plan } from './plan.js';
+import type { Random } from './random.js';
+import { forceRelease } from '../../lib/stores/redis/lua.generated.js';
+import { RecordCheck, readHolders } from './record-check.js';
+import { RecordingStore, type Recorder } from './recording-store.js';
+import { SimClient } from './sim-client.js';
+import { SimProcess } from './sim-process.js';
+import { SimServer, type ScriptWatch } from './sim-server.js';
+import { Way } from './sim-socket.js';
+import { VirtualTime } from './virtual-time.js';
+import { Witness } from './witness.js';
+
+/** Less than half of the margin of trust each, so that any two clocks stay within it. */
+const DRIFT = 0.004;
+
+export interface Member {
+  readonly process: SimProcess;
+  readonly locks: LockService;
+  readonly ways: readonly Way[];
+  /** It was told to shut down. */
+  closing: boolean;
+  opened: boolean;
+}
+
+export class World implements Recorder {
+  readonly time = new VirtualTime();
+  readonly history: HistoryEvent[] = [];
+  readonly happened: string[] = [];
+  readonly violations: string[] = [];
+  readonly servers: readonly SimServer[];
+  readonly members: Member[] = [];
+  readonly records = new RecordCheck();
+  readonly witness: Witness;
+  storeCalls = 0;
+  /** Until when two holders are excused, and since when none is promised. */
+  excusedUntil = -Infinity;
+  private joined = 0;
+
+  constructor(
+    readonly plan: Plan,
+    readonly random: Random,
+    private readonly tracing: boolean,
+  ) {
+    this.servers = Array.from({ length: plan.nodes }, (_, n) => new SimServer(`redis${n + 1}`, this.time, this.drift()));
+    for (const server of this.servers) {
+      if (plan.topology === 'single') server.watch = this.watch;
+      // As after a quarantine: nothing was granted before the world began.
+      else server.put('{lock}:e', `${server.runId} ${server.nowMs()} 1`);
+    }
+    this.witness = new Witness(() => this.time.now, {
+      overlap: (at) => at <= this.excusedUntil,
+      fencesByProcess: plan.faults.includes('clock jump') && plan.faults.includes('empty restart'),
+    });
+  }
+
+  /** Whether the order of service can be promised: nobody was silent, nothing was forgotten. */
+  get orderIsPromised(): boolean {
+    return this.plan.topology === 'single' && this.plan.faults.length === 0;
+  }
+
+  /** How a key stands in Redis. */
+  escaped(key: string): string {
+    return escapeKey(key);
+  }
+
+  note(what: string): void {
+    const line = `${this.time.now.toFixed(3).padStart(12)}  ${what}`;
+    this.happened.push(line);
+    if (this.tracing) console.log(line);
+  }
+
+  /** From here on, and for a lease, the store does not know what it granted: no exclusion is promised. */
+  excuse(forMs: number): void {
+    this.excusedUntil = Math.max(this.excusedUntil, this.time.now + forMs);
+  }
+
+  /** A process starts. */
+  async join(): Promise<Member> {
+    const { plan, time, random } = this;
+    const process = new SimProcess(`p${++this.joined}`, time, random.fork(), this.drift());
+    const ways = this.servers.map((server) => new Way(process, server, random.fork(), time));
+    const store = new RecordingStore(this.storeFor(process, ways), process, this);
+    const { commandTimeoutMs, maxLeaseMs, handOn } = plan;
+    const locks = new LockService({ store, process: process.name, clock: process.clock, commandTimeoutMs, maxLeaseMs, handOn, shutdownGraceMs: 1_500 });
+    const member: Member = { process, locks, ways, closing: false, opened: false };
+    this.members.push(member);
+    this.note(`${process.name} starts`);
+    await locks.open();
+    member.opened = true;
+    return member;
+  }
+
+  crash(member: Member): void {
+    this.note(`${member.process.name} crashes`);
+    member.process.crash();
+    this.witness.forget(member.process);
+    for (const way of member.ways) for (const socket of [...way.sockets]) socket.cut(false);
+  }
+
+  /** Node visits the context of every service that ever was at each promise: thousands of worlds must not add up. */
+  end(): void {
+    for (const { locks } of this.members) (locks as unknown as { context: { storage: { disable(): void } } }).context.storage.disable();
+  }
+
+  /** All that was found wrong so far. */
+  get found(): string[] {
+    return [...this.violations, ...this.witness.violations, ...this.records.violations];
+  }
+
+  private readonly watch: ScriptWatch = (server, keys, reply, source) => {
+    this.records.after(server, keys, reply);
+    if (source !== forceRelease.source || reply !== 1) return;
+    const [lockKey = '', , fenceKey = ''] = keys;
+    // All holders were sent away; whoever holds it after this script was let in by it.
+    const present = readHolders(server.text(lockKey) ?? '').map(({ fence }) => fence);
+    this.witness.force(lockKey.slice(lockKey.indexOf('}:l:') + 4), Math.min(Number(server.text(fenceKey)), ...present.map((fence) => fence - 1)));
+  };
+
+  private storeFor(process: SimProcess, ways: readonly Way[]): LockStore {
+    const { commandTimeoutMs, maxLeaseMs } = this.plan;
+    const common = {
+      prefix: 'lock',
+      process: process.name,
+      maxLeaseMs,
+      commandTimeoutMs,
+      bootTimeoutMs: 60_000,
+      clock: process.clock,
+      report: (message: string) => this.note(`${process.name} reports: ${message}`),
+    };
+    const clients = ways.map((way) => SimClient.for(way));
+    return this.plan.topology === 'single' ? new RedisStore({ ...common, connection: clients[0]! }) : new RedlockStore({ ...common, nodes: clients });
+  }
+
+  private drift(): number {
+    return this.random.between(-DRIFT, DRIFT);
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * Fault runs, many times over with seeds of their own; prints a table. `npm run test:soak -- --help` says how to choose.
+ */
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { everyScenario } from '../faults/crew/every-scenario.js';
+import { Crew } from '../faults/crew/crew.js';
+import { runFault, type FaultRun, type Scenario } from '../faults/crew/fault-run.js';
+import { FencedResource } from '../faults/crew/fenced-resource.js';
+import { explain, faultTable } from '../faults/crew/table.js';
+
+const wanted = process.env['HOLDFAST_SCENARIO'] ?? '';
+const firstSeed = Number(process.env['HOLDFAST_SEED'] ?? Math.floor(Math.random() * 100_000));
+const runs = Number(process.env['HOLDFAST_RUNS'] ?? 5);
+const sideBySide = Number(process.env['HOLDFAST_SIDE_BY_SIDE'] ?? 2);
+const ONE_RUN_MS = 120_000;
+
+const chosen = everyScenario.filter(({ name, topology }) => name.includes(wanted) || topology === wanted);
+const finished: FaultRun[] = [];
+const crew = new Crew();
+let resource: FencedResource;
+
+beforeAll(async () => {
+  resource = await FencedResource.start();
+});
+
+afterAll(async () => {
+  const codes = await crew.dismiss();
+  await resource.stop();
+  process.stdout.write(`\n${faultTable(finished)}\n\nseeds ${firstSeed} to ${firstSeed + runs - 1}; the processes ended with ${codes.join(', ')}\n`);
+});
+
+it('there is such a scenario', () => {
+  expect(chosen.map(({ name }) => name)).not.toEqual([]);
+});
+
+it.each(chosen.map((scenario): [string, Scenario] => [scenario.name, scenario]))('every promise is kept when it is: %s', async (_, scenario) => {
+  const seeds = Array.from({ length: runs }, (__, n) => firstSeed + n);
+  const ended: FaultRun[] = [];
+  const lane = async () => {
+    for (let seed = seeds.shift(); seed !== undefined; seed = seeds.shift()) {
+      const run = await runFault(scenario, seed, crew, resource);
+      ended.push(run);
+      finished.push(run);
+    }
+  };
+  await Promise.all(Array.from({ length: sideBySide }, lane));
+  const broken = ended.filter(({ verdict }) => verdict.broken.length > 0);
+  expect(broken.map(explain).join('\n')).toBe('');
+}, runs * ONE_RUN_MS);

@@ -1,0 +1,149 @@
+/**
+ * A network that a test can break: a TCP proxy between a client and a server on 127.0.0.1.
+ *
+ *   whole ── cut() ──> cut      connections are reset, new ones refused, until heal()
+ *   whole ── freeze() ─> frozen  bytes wait in both directions, new connections hang, until thaw()
+ *
+ * freezeSubscribers() does it to present connections that have subscribed, and leaves all others and new ones alone.
+ */
+import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net';
+
+interface Link {
+  readonly client: Socket;
+  readonly server: Socket;
+  /** It was seen to subscribe. */
+  subscribed: boolean;
+}
+
+export class FlakyProxy {
+  private readonly links = new Set<Link>();
+  private listener: Server | undefined;
+  private frozen = false;
+  private repliesDropped = false;
+  private delayMs = 0;
+  private boundPort = 0;
+
+  constructor(private readonly targetPort: number) {}
+
+  get port(): number {
+    return this.boundPort;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.boundPort}`;
+  }
+
+  /** How many connections are open through it. */
+  get connections(): number {
+    return this.links.size;
+  }
+
+  /** Resets every connection and refuses new ones. */
+  async cut(): Promise<void> {
+    const { listener } = this;
+    this.listener = undefined;
+    const closed = new Promise<void>((resolve) => (listener === undefined ? resolve() : listener.close(() => resolve())));
+    this.resetConnections();
+    await closed;
+  }
+
+  /** Accepts connections again, on the same port. */
+  async heal(): Promise<void> {
+    if (this.listener !== undefined) return;
+    const listener = createServer({ pauseOnConnect: true }, (client) => this.link(client));
+    await new Promise<void>((resolve, reject) => {
+      listener.once('error', reject).listen(this.boundPort, '127.0.0.1', resolve);
+    });
+    this.boundPort = (listener.address() as AddressInfo).port;
+    this.listener = listener;
+  }
+
+  /** The connections there are now end with a reset; new ones are accepted. */
+  resetConnections(): void {
+    for (const { client, server } of this.links) {
+      client.resetAndDestroy();
+      server.destroy();
+    }
+    this.links.clear();
+  }
+
+  /** Requests reach the server, its replies are swallowed. */
+  dropReplies(on: boolean): void {
+    this.repliesDropped = on;
+  }
+
+  freeze(): void {
+    this.frozen = true;
+    for (const { client, server } of this.links) {
+      client.pause();
+      server.pause();
+    }
+  }
+
+  /** Half-open subscribers: their connections look alive, and nothing arrives on them any more. */
+  freezeSubscribers(): void {
+    for (const { client, server, subscribed } of this.links) {
+      if (!subscribed) continue;
+      client.pause();
+      server.pause();
+    }
+  }
+
+  thaw(): void {
+    this.frozen = false;
+    for (const { client, server } of this.links) {
+      client.resume();
+      server.resume();
+    }
+  }
+
+  /** Each direction is so much later from now on; the order of bytes is kept. */
+  delay(ms: number): void {
+    this.delayMs = ms;
+  }
+
+  async stop(): Promise<void> {
+    await this.cut();
+  }
+
+  private link(client: Socket): void {
+    const link: Link = { client, server: connect(this.targetPort, '127.0.0.1'), subscribed: false };
+    const { server } = link;
+    this.links.add(link);
+    const end = () => {
+      this.links.delete(link);
+      client.destroy();
+      server.destroy();
+    };
+    for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
+    client.on('data', (bytes) => (link.subscribed ||= /subscribe\r\n/i.test(bytes.toString('latin1'))));
+    this.forward(client, server, () => false);
+    this.forward(server, client, () => this.repliesDropped);
+    if (this.frozen) server.pause();
+    else client.resume();
+  }
+
+  /** Timers of nearly the same instant may fire in any order, bytes must not: there is one timer for each direction. */
+  private forward(from: Socket, to: Socket, swallowed: () => boolean): void {
+    const underway: { readonly at: number; readonly bytes: Buffer }[] = [];
+    const pass = () => {
+      for (let next = underway[0]; next !== undefined; next = underway[0]) {
+        const leftMs = next.at - performance.now();
+        if (leftMs > 0) return void setTimeout(pass, Math.ceil(leftMs));
+        to.write(next.bytes);
+        underway.shift();
+      }
+    };
+    from.on('data', (bytes) => {
+      if (swallowed()) return;
+      underway.push({ at: Math.max(underway.at(-1)?.at ?? 0, performance.now() + this.delayMs), bytes });
+      if (underway.length === 1) pass();
+    });
+  }
+}
+
+export async function startFlakyProxy(targetPort: number): Promise<FlakyProxy> {
+  const proxy = new FlakyProxy(targetPort);
+  await proxy.heal();
+  return proxy;
+}

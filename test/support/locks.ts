@@ -1,0 +1,104 @@
+/** A LockService on the embedded store and on virtual time, and the faults a test wants to see it live through. */
+import { LockService } from '../../lib/lock.service.js';
+import type { LockDefaults } from '../../lib/core/lock-options.js';
+import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, RenewOutcome, RenewRequest, Wake } from '../../lib/core/lock-store.js';
+import { LockStoreError } from '../../lib/core/errors.js';
+import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
+import { FakeClock } from './fake-clock.js';
+
+/** One process of a fleet: its view of the shared store, with a network that a test can cut. */
+export class Wire implements LockStore {
+  /** Commands that reached the store, by verb. */
+  readonly sent = { acquire: 0, renew: 0, heartbeat: 0, release: 0, downgrade: 0 };
+  /** Requests do not arrive. */
+  cut = false;
+  /** Requests arrive, answers do not. */
+  deaf = false;
+  /** Wakes of these kinds are lost. */
+  readonly lostWakes = new Set<Wake['kind']>();
+  readonly capabilities;
+
+  constructor(
+    private readonly store: LockStore,
+    private readonly wakes: Set<(wake: Wake) => void>,
+  ) {
+    this.capabilities = store.capabilities;
+  }
+
+  get commands(): number {
+    return Object.values(this.sent).reduce((sum, count) => sum + count, 0);
+  }
+
+  open = async (): Promise<void> => {};
+  close = async (): Promise<void> => {};
+  inspect: LockStore['inspect'] = (key) => this.store.inspect(key);
+  list: LockStore['list'] = (options) => this.store.list(options);
+  forceRelease: LockStore['forceRelease'] = (key, fence) => this.store.forceRelease(key, fence);
+
+  onWake(listener: (wake: Wake) => void): void {
+    this.wakes.add((wake) => {
+      if (!this.lostWakes.has(wake.kind) && !this.cut) listener(wake);
+    });
+  }
+
+  acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    return this.send('acquire', () => this.store.acquire(request));
+  }
+
+  release(holder: HolderRef): Promise<'released' | 'lost'> {
+    return this.send('release', () => this.store.release(holder));
+  }
+
+  downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
+    return this.send('downgrade', () => this.store.downgrade(holder));
+  }
+
+  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    try {
+      return await this.send('renew', () => this.store.renew(requests));
+    } catch (cause) {
+      return requests.map(() => ({ kind: 'unknown', cause: cause as LockStoreError }));
+    }
+  }
+
+  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    try {
+      return await this.send('heartbeat', () => this.store.heartbeat(waiters));
+    } catch (cause) {
+      return waiters.map(() => ({ kind: 'unknown', cause: cause as LockStoreError }));
+    }
+  }
+
+  private async send<T>(verb: keyof Wire['sent'], act: () => Promise<T>): Promise<T> {
+    if (this.cut) throw new LockStoreError('the network is cut');
+    this.sent[verb] += 1;
+    const answer = await act();
+    if (this.deaf) throw new LockStoreError('the answer was lost');
+    return answer;
+  }
+}
+
+/** Several processes on one embedded store and one clock. */
+export class Fleet {
+  readonly clock = new FakeClock();
+  readonly store = new MemoryStore({ clock: this.clock, maxLeaseMs: 60_000 });
+  private readonly wakes = new Set<(wake: Wake) => void>();
+  private processes = 0;
+
+  constructor() {
+    this.store.onWake((wake) => this.wakes.forEach((listener) => listener(wake)));
+  }
+
+  process(defaults: LockDefaults = {}): { locks: LockService; wire: Wire } {
+    const wire = new Wire(this.store, this.wakes);
+    const locks = new LockService({ ...defaults, store: wire, process: `p${(this.processes += 1)}`, clock: this.clock });
+    return { locks, wire };
+  }
+}
+
+/** A promise to be settled by hand, and whether it has been. */
+export function gate<T = void>(): { promise: Promise<T>; open: (value: T) => void } {
+  let open!: (value: T) => void;
+  const promise = new Promise<T>((resolve) => (open = resolve));
+  return { promise, open };
+}

@@ -1,0 +1,78 @@
+/** The scripts of one Redlock node, run one by one on a server of their own. */
+import type { Redis } from 'ioredis';
+import { admit, greet, raiseFence, release, survey, vote, type LuaScript } from '../../lib/stores/redis/lua.generated.js';
+import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
+import { startRedis, type RedisServer } from './redis-server.js';
+
+export interface VoteArguments {
+  readonly mode?: 'w' | 'r';
+  readonly leaseMs?: number;
+  readonly fences?: number;
+  readonly proposal?: number;
+  readonly notAfter?: number;
+  readonly owner?: string;
+  readonly minHoldMs?: number;
+}
+
+type Reply = (number | string)[];
+
+export class NodeScripts {
+  readonly keys = new RedisKeys('lock');
+  readonly epochKey = '{lock}:e';
+
+  private constructor(
+    readonly server: RedisServer,
+    readonly client: Redis,
+    /** How long it stays out after it lost its memory. */
+    readonly maxLeaseMs: number,
+  ) {}
+
+  static async start(maxLeaseMs: number): Promise<NodeScripts> {
+    const server = await startRedis();
+    return new NodeScripts(server, server.client(), maxLeaseMs);
+  }
+
+  async now(): Promise<number> {
+    const [seconds, micros] = await this.client.time();
+    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+  }
+
+  /** Lets it vote, as if it had always been there. */
+  async makeWhole(): Promise<void> {
+    const [, , runId] = await this.greet();
+    await this.client.set(this.epochKey, `${runId} ${await this.now()} 1`);
+  }
+
+  vote(key: string, id: string, how: VoteArguments = {}): Promise<Reply> {
+    const { mode = 'w', leaseMs = 5_000, fences = 1, proposal = 1, notAfter = 0, owner = '-', minHoldMs = 0 } = how;
+    const group = this.keys.groupOf(key);
+    const args = [id, mode, leaseMs, fences, proposal, notAfter, '-', owner, minHoldMs, this.maxLeaseMs];
+    return this.run(vote, [this.keys.lock(group, key), this.keys.fence(group), this.epochKey], args) as Promise<Reply>;
+  }
+
+  raiseFence(key: string, id: string, fence: number, fences = 1): Promise<unknown> {
+    const group = this.keys.groupOf(key);
+    return this.run(raiseFence, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences]);
+  }
+
+  release(key: string, id: string): Promise<unknown> {
+    return this.run(release, this.keys.all(this.keys.groupOf(key), key), [id, 0]);
+  }
+
+  greet(floors: ReadonlyMap<number, number> = new Map()): Promise<Reply> {
+    return this.run(greet, [this.epochKey, ...[...floors.keys()].map((group) => this.keys.fence(group))], [this.maxLeaseMs, ...floors.values()]) as Promise<Reply>;
+  }
+
+  survey(groups: readonly number[]): Promise<Reply> {
+    return this.run(survey, [this.epochKey, ...groups.map((group) => this.keys.fence(group))], [this.maxLeaseMs]) as Promise<Reply>;
+  }
+
+  admit(runId: string, since: number, floors: ReadonlyMap<number, number> = new Map()): Promise<unknown> {
+    const keys = [this.epochKey, ...[...floors.keys()].map((group) => this.keys.fence(group))];
+    return this.run(admit, keys, [this.maxLeaseMs, runId, since, ...floors.values()]);
+  }
+
+  private run(script: LuaScript, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+    return this.client.eval(script.source, keys.length, ...keys, ...args);
+  }
+}

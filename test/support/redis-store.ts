@@ -1,0 +1,33 @@
+/** Redis stores for tests, with the usual options; `closeStores` ends all that were opened. */
+import { systemClock } from '../../lib/core/clock.js';
+import { RedisStore, type RedisStoreOptions } from '../../lib/stores/redis/redis-store.js';
+import type { RedisTarget } from '../../lib/stores/redis/redis-connection.js';
+
+const opened = new Set<RedisStore>();
+
+export function makeRedisStore(connection: RedisTarget, process: string, options: Partial<RedisStoreOptions> = {}): RedisStore {
+  const store = new RedisStore({
+    connection,
+    prefix: 'lock',
+    process,
+    maxLeaseMs: 60_000,
+    commandTimeoutMs: 2_000,
+    bootTimeoutMs: 5_000,
+    clock: systemClock,
+    report: () => undefined,
+    ...options,
+  });
+  opened.add(store);
+  return store;
+}
+
+export async function openRedisStore(connection: RedisTarget, process: string, options: Partial<RedisStoreOptions> = {}): Promise<RedisStore> {
+  const store = makeRedisStore(connection, process, options);
+  await store.open();
+  return store;
+}
+
+export async function closeStores(): Promise<void> {
+  for (const store of opened) await store.close();
+  opened.clear();
+}

@@ -1,0 +1,55 @@
+/** Redlock stores for tests, with the usual options; `closeRedlocks` ends all that were opened. */
+import { systemClock } from '../../lib/core/clock.js';
+import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
+import { eventually } from './eventually.js';
+import type { RedisServer } from './redis-server.js';
+
+const opened = new Set<RedlockStore>();
+
+export function makeRedlock(urls: readonly string[], process: string, options: Partial<RedlockStoreOptions> = {}): RedlockStore {
+  const store = new RedlockStore({
+    nodes: urls,
+    prefix: 'lock',
+    process,
+    maxLeaseMs: 60_000,
+    commandTimeoutMs: 2_000,
+    bootTimeoutMs: 5_000,
+    clock: systemClock,
+    report: () => undefined,
+    ...options,
+  });
+  opened.add(store);
+  return store;
+}
+
+export async function openRedlock(masters: readonly RedisServer[], process: string, options: Partial<RedlockStoreOptions> = {}): Promise<RedlockStore> {
+  const store = makeRedlock(masters.map(({ url }) => url), process, options);
+  await store.open();
+  return store;
+}
+
+/** Lets new masters vote at once, as they would after a quarantine: they have granted nothing yet. */
+export async function admitAll(masters: readonly RedisServer[], prefix = 'lock'): Promise<void> {
+  for (const master of masters) {
+    const runId = /run_id:(\w+)/.exec(String(await master.command('INFO', 'server')))?.[1];
+    await master.command('SET', `{${prefix}}:e`, `${runId} ${Date.now()} 1`);
+  }
+}
+
+export async function closeRedlocks(): Promise<void> {
+  for (const store of opened) await store.close();
+  opened.clear();
+}
+
+/** Until a lock can be had: not before every node that forgot may vote again. */
+export async function untilUsable(store: RedlockStore, withinMs: number): Promise<void> {
+  let attempt = 0;
+  await eventually(async () => {
+    const holder = { key: 'usable?', id: `usable.${++attempt}` };
+    const outcome = await store.acquire({
+      ...holder, mode: 'write', leaseMs: 500, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: systemClock.now() + 1_000,
+    });
+    if (outcome.kind !== 'granted') throw new Error(`not usable yet: ${outcome.kind}`);
+    await store.release(holder);
+  }, withinMs);
+}

@@ -1,0 +1,108 @@
+/** The health indicator in a real application with @nestjs/terminus. */
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { Controller, Get, type INestApplication } from '@nestjs/common';
+import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
+import { Test } from '@nestjs/testing';
+import { LockModule, LockService, LockUsageError, type LockState } from 'nestjs-holdfast';
+import { LockHealthIndicator, type LockHealthOptions } from 'nestjs-holdfast/terminus';
+import { TestLocks } from 'nestjs-holdfast/testing';
+import request from 'supertest';
+
+let options: LockHealthOptions;
+
+@Controller('health')
+class HealthController {
+  constructor(
+    private readonly health: HealthCheckService,
+    private readonly lockHealth: LockHealthIndicator,
+  ) {}
+
+  @Get()
+  @HealthCheck()
+  check() {
+    return this.health.check([() => this.lockHealth.pingCheck('locks', options)]);
+  }
+}
+
+let app: INestApplication | undefined;
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+});
+
+async function start(...modules: readonly TestLocks[]): Promise<ReturnType<INestApplication['getHttpServer']>> {
+  options = {};
+  const module = await Test.createTestingModule({
+    imports: [TerminusModule.forRoot({ logger: false }), ...modules.map((test) => test.asModule())],
+    controllers: [HealthController],
+    providers: [LockHealthIndicator],
+  }).compile();
+  app = module.createNestApplication({ logger: false });
+  await app.init();
+  return app.getHttpServer();
+}
+
+describe('LockHealthIndicator', () => {
+  it('is up with its latency while the store answers', async () => {
+    const server = await start(new TestLocks());
+    const { status, body } = await request(server).get('/health');
+    expect(status).toBe(200);
+    expect(body.info.locks).toEqual({ status: 'up', latencyMs: expect.any(Number) });
+  });
+
+  it('is down with the reason while the store fails, and up again after', async () => {
+    const test = new TestLocks();
+    const server = await start(test);
+    test.storeDown();
+    const down = await request(server).get('/health');
+    expect(down.status).toBe(503);
+    expect(down.body.error.locks).toEqual({ status: 'down', message: expect.stringContaining('down'), latencyMs: expect.any(Number) });
+    test.storeBack();
+    expect((await request(server).get('/health')).status).toBe(200);
+  });
+
+  it('is down when the store stays silent for longer than timeoutMs', async () => {
+    const server = await start(new TestLocks());
+    const silent = jest.spyOn(app!.get(LockService), 'inspect').mockReturnValue(new Promise<LockState>(() => {}));
+    options = { timeoutMs: 20 };
+    const { status, body } = await request(server).get('/health');
+    expect(status).toBe(503);
+    expect(body.error.locks).toMatchObject({ status: 'down', message: expect.stringContaining('20 ms') });
+    silent.mockRestore();
+  });
+
+  it('looks at the named instance and at no other', async () => {
+    const billing = new TestLocks({ name: 'billing' });
+    const server = await start(new TestLocks(), billing);
+    billing.storeDown();
+    expect((await request(server).get('/health')).status).toBe(200);
+    options = { instance: 'billing' };
+    expect((await request(server).get('/health')).status).toBe(503);
+  });
+
+  it('leaves nothing in the store and is never in the way of a lock', async () => {
+    const test = new TestLocks();
+    const server = await start(test);
+    await request(server).get('/health');
+    const found = [];
+    for await (const lock of test.locks.list()) found.push(lock);
+    expect(found).toEqual([]);
+  });
+
+  it('says which lock module is missing', async () => {
+    await start(new TestLocks());
+    const indicator = app!.get(LockHealthIndicator);
+    await expect(indicator.pingCheck('locks', { instance: 'biling' })).rejects.toThrow(LockUsageError);
+    await expect(indicator.pingCheck('locks', { instance: 'biling' })).rejects.toThrow("'biling'");
+  });
+
+  it('works beside a lock module on the embedded store', async () => {
+    const module = await Test.createTestingModule({
+      imports: [TerminusModule, LockModule.forRoot({ embedded: true })],
+      providers: [LockHealthIndicator],
+    }).compile();
+    await module.init();
+    expect(await module.get(LockHealthIndicator).pingCheck('locks')).toMatchObject({ locks: { status: 'up' } });
+    await module.close();
+  });
+});

@@ -1,0 +1,333 @@
+/** What a user's unit test can stage with `nestjs-holdfast/testing`, without Redis and without waiting. */
+import { jest, afterEach, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import {
+  InjectLocks,
+  Locked,
+  LockLostError,
+  LockModule,
+  LockService,
+  LockStoreError,
+  LockTimeoutError,
+  LockUsageError,
+  ReadLock,
+  type Lease,
+} from 'nestjs-holdfast';
+import { TestLocks } from 'nestjs-holdfast/testing';
+
+@Injectable()
+class OrderService {
+  inside = 0;
+  most = 0;
+  turns: string[] = [];
+  work: () => Promise<unknown> = () => new Promise((resolve) => setImmediate(resolve));
+
+  constructor(readonly locks: LockService) {}
+
+  @Locked('order:<0>')
+  async pay(id: string): Promise<string> {
+    this.most = Math.max(this.most, (this.inside += 1));
+    this.turns.push(id);
+    await this.work();
+    this.inside -= 1;
+    return `paid ${id}`;
+  }
+
+  @ReadLock('order:<0>')
+  async look(_id: string): Promise<string> {
+    return 'looked';
+  }
+
+  @Locked('nightly', { onBusy: 'skip', minHoldMs: 30_000 })
+  async draw(): Promise<string | undefined> {
+    return 'drawn';
+  }
+}
+
+@Injectable()
+class InvoiceService {
+  constructor(@InjectLocks('billing') readonly locks: LockService) {}
+
+  @Locked('invoice:<0>', { instance: 'billing' })
+  async send(_id: string): Promise<string> {
+    return 'sent';
+  }
+}
+
+/** Some real time for everything that could go on. */
+const aWhile = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 30));
+
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  jest.useRealTimers();
+  for (const close of closing.splice(0)) await close();
+});
+
+async function setUp(test = new TestLocks()): Promise<{ test: TestLocks; orders: OrderService }> {
+  const module = await Test.createTestingModule({ imports: [test.asModule()], providers: [OrderService] }).compile();
+  await module.init();
+  closing.push(() => module.close());
+  return { test, orders: module.get(OrderService) };
+}
+
+describe('TestLocks', () => {
+  it('excludes for real: calls for one key run one after another, others at once', async () => {
+    const { orders } = await setUp();
+    await Promise.all(['1', '1', '1'].map((id) => orders.pay(id)));
+    expect(orders.most).toBe(1);
+    await Promise.all(['2', '3', '4'].map((id) => orders.pay(id)));
+    expect(orders.most).toBe(3);
+  });
+
+  it('lets a call wait as long as it takes while the test itself holds the lock', async () => {
+    const { test, orders } = await setUp();
+    const lease = await test.locks.acquire('order:1');
+    const paid = orders.pay('1');
+    await aWhile();
+    expect(orders.turns).toEqual([]);
+    expect((await test.locks.inspect('order:1')).waiters).toHaveLength(1);
+    await lease.release();
+    expect(await paid).toBe('paid 1');
+  });
+
+  it('a busy key refuses after waitMs, without taking that time', async () => {
+    const { test, orders } = await setUp();
+    await test.busy('order:1');
+    const startedAt = performance.now();
+    await expect(orders.pay('1')).rejects.toThrow(LockTimeoutError);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(orders.turns).toEqual([]);
+    await test.free('order:1');
+    expect(await orders.pay('1')).toBe('paid 1');
+  });
+
+  it('a key that is busy for less than waitMs is had after that time', async () => {
+    const { test } = await setUp();
+    await test.busy('k', { forMs: 4_000 });
+    await expect(test.locks.acquire('k', { waitMs: 3_000 })).rejects.toThrow(LockTimeoutError);
+    const lease = await test.locks.acquire('k', { waitMs: 3_000 });
+    expect(await lease.release()).toBe('released');
+  });
+
+  it('a key that is busy with readers lets readers in', async () => {
+    const { test, orders } = await setUp();
+    await test.busy('order:1', { mode: 'read' });
+    expect(await orders.look('1')).toBe('looked');
+    await expect(orders.pay('1')).rejects.toThrow(LockTimeoutError);
+  });
+
+  it('a key that is held cannot be made busy: that would be two holders', async () => {
+    const { test } = await setUp();
+    const lease = await test.locks.acquire('k');
+    await expect(test.busy('k')).rejects.toThrow(LockUsageError);
+    await lease.release();
+  });
+
+  it('a lost lease aborts the signal at once, and its release answers lost', async () => {
+    const test = new TestLocks();
+    const lease = await test.locks.acquire('order:1');
+    expect(lease.signal.aborted).toBe(false);
+    await test.lose('order:1');
+    expect(lease.signal.aborted).toBe(true);
+    expect(lease.signal.reason).toBeInstanceOf(LockLostError);
+    expect(() => lease.assertHeld()).toThrow(LockLostError);
+    expect(await lease.release()).toBe('lost');
+  });
+
+  it('a locked method whose lease is lost at work rejects with what it came to', async () => {
+    const { test, orders } = await setUp();
+    orders.work = () => test.lose('order:1');
+    await expect(orders.pay('1')).rejects.toMatchObject({ code: 'LOCK_LOST', outcome: { status: 'fulfilled', value: 'paid 1' } });
+  });
+
+  it('a lost lease lets the next in, with a higher fence', async () => {
+    const test = new TestLocks();
+    const first = await test.locks.acquire('k');
+    const waiting = test.locks.acquire('k');
+    await test.lose('k');
+    const second = await waiting;
+    expect(second.fence).toBeGreaterThan(first.fence);
+    expect(second.signal.aborted).toBe(false);
+    expect(await first.release()).toBe('lost');
+    expect(await second.release()).toBe('released');
+  });
+
+  it('nothing can be lost that nobody holds', async () => {
+    const { test } = await setUp();
+    await test.busy('order:2');
+    await expect(test.lose('order:1')).rejects.toThrow(LockUsageError);
+    await expect(test.lose('order:2')).rejects.toThrow(LockUsageError);
+  });
+
+  it('with the store down calls reject with LockStoreError, without real time; with the store back they go on', async () => {
+    const { test, orders } = await setUp();
+    test.storeDown();
+    const startedAt = performance.now();
+    await expect(orders.pay('1')).rejects.toThrow(LockStoreError);
+    await expect(test.locks.tryAcquire('k')).rejects.toThrow(LockStoreError);
+    await expect(test.locks.inspect('k')).rejects.toThrow(LockStoreError);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    test.storeBack();
+    expect(await orders.pay('1')).toBe('paid 1');
+  });
+
+  it('a call that cannot ask the store does not wait in real time for a holder that it knows nothing of', async () => {
+    const { test, orders } = await setUp();
+    const lease = await test.locks.acquire('order:1');
+    test.storeDown();
+    await expect(orders.pay('1')).rejects.toThrow(LockStoreError);
+    test.storeBack();
+    expect(lease.signal.aborted).toBe(false);
+    expect(await lease.release()).toBe('released');
+  });
+
+  it('a call that began while the store was down is served when it is back in time', async () => {
+    const { test, orders } = await setUp();
+    test.storeDown();
+    const paid = orders.pay('1');
+    test.storeBack();
+    expect(await paid).toBe('paid 1');
+  });
+
+  it('a lease outlives an outage shorter than itself, and is lost in a longer one', async () => {
+    const test = new TestLocks();
+    const lease = await test.locks.acquire('k', { leaseMs: 30_000 });
+    test.storeDown();
+    await test.advance(15_000);
+    test.storeBack();
+    await test.advance(60_000);
+    expect(lease.signal.aborted).toBe(false);
+    test.storeDown();
+    await test.advance(31_000);
+    expect(lease.signal.reason).toBeInstanceOf(LockLostError);
+    test.storeBack();
+    await lease.release();
+  });
+
+  it('advance passes minHoldMs, fixed leases and maxHoldMs; without it they last', async () => {
+    const { test, orders } = await setUp();
+    expect(await orders.draw()).toBe('drawn');
+    expect(await orders.draw()).toBeUndefined();
+    await test.advance(30_001);
+    expect(await orders.draw()).toBe('drawn');
+
+    const fixed = await test.locks.acquire('fixed', { leaseMs: 5_000, renew: false });
+    const long = await test.locks.acquire('long', { maxHoldMs: 8_000 });
+    const renewed = await test.locks.acquire('renewed');
+    await aWhile();
+    expect([fixed, long, renewed].map(({ signal }) => signal.aborted)).toEqual([false, false, false]);
+    await test.advance(6_000);
+    expect([fixed, long, renewed].map(({ signal }) => signal.aborted)).toEqual([true, false, false]);
+    await test.advance(60_000);
+    expect([fixed, long, renewed].map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
+    await Promise.all([fixed, long, renewed].map((lease) => lease.release()));
+  });
+
+  it('a call waits through the minHoldMs of another without real time', async () => {
+    const test = new TestLocks();
+    await test.locks.withLock('k', { minHoldMs: 5_000 }, async () => {});
+    const lease = await test.locks.acquire('k', { waitMs: 8_000 });
+    expect(lease.fence).toBeGreaterThan(0);
+    await lease.release();
+  });
+
+  it("does not see the runner's fake timers, and fake time is not the locks' time", async () => {
+    const { test, orders } = await setUp();
+    jest.useFakeTimers();
+    orders.work = async () => {};
+    const lease = await test.locks.acquire('order:1', { leaseMs: 5_000, renew: false });
+    const paid = orders.pay('1');
+    await jest.advanceTimersByTimeAsync(60_000);
+    expect(lease.signal.aborted).toBe(false);
+    expect(orders.turns).toEqual([]);
+    await lease.release();
+    expect(await paid).toBe('paid 1');
+    await test.busy('order:1');
+    await expect(orders.pay('1')).rejects.toThrow(LockTimeoutError);
+    const other = await test.locks.acquire('order:2');
+    await test.lose('order:2');
+    expect(other.signal.aborted).toBe(true);
+    expect(await other.release()).toBe('lost');
+  });
+
+  it('the end of an application takes no real time, even with a forgotten lease', async () => {
+    const { test, orders } = await setUp();
+    const module = closing.pop()!;
+    let signal: AbortSignal | undefined;
+    orders.work = async () => {
+      signal = orders.locks.currentLease()!.signal;
+      await new Promise((_resolve, reject) => signal!.addEventListener('abort', () => reject(signal!.reason)));
+    };
+    const paid = expect(orders.pay('1')).rejects.toThrow(LockLostError);
+    await aWhile();
+    const forgotten: Lease = await orders.locks.acquire('forgotten');
+    const startedAt = performance.now();
+    await module();
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(signal!.aborted).toBe(true);
+    expect(forgotten.signal.aborted).toBe(true);
+    await paid;
+    await test.locks.close();
+  });
+});
+
+describe('TestLocks in place of a LockModule', () => {
+  const unreachable = 'redis://127.0.0.1:1';
+
+  it('replaces the store of an application module, which keeps its own options', async () => {
+    const test = new TestLocks();
+    const builder = Test.createTestingModule({
+      imports: [LockModule.forRoot({ redis: unreachable, waitMs: 0 })],
+      providers: [OrderService],
+    });
+    const module = await test.replaceIn(builder).compile();
+    await module.init();
+    closing.push(() => module.close());
+    const orders = module.get(OrderService);
+    expect(await orders.pay('1')).toBe('paid 1');
+    const lease = await test.locks.acquire('order:1');
+    await expect(orders.pay('1')).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', waitMs: 0 });
+    await lease.release();
+  });
+
+  it('serves several named instances side by side, each with locks of its own', async () => {
+    const test = new TestLocks();
+    const billing = new TestLocks({ name: 'billing' });
+    const module = await Test.createTestingModule({
+      imports: [test.asModule(), billing.asModule()],
+      providers: [OrderService, InvoiceService],
+    }).compile();
+    await module.init();
+    closing.push(() => module.close());
+    await billing.busy('invoice:1');
+    await test.busy('invoice:2');
+    await expect(module.get(InvoiceService).send('1')).rejects.toThrow(LockTimeoutError);
+    expect(await module.get(InvoiceService).send('2')).toBe('sent');
+    expect(module.get(InvoiceService).locks).not.toBe(module.get(OrderService).locks);
+  });
+
+  it('serves several applications on one store, as several instances of a fleet', async () => {
+    const test = new TestLocks();
+    const { orders: here } = await setUp(test);
+    const { orders: there } = await setUp(test);
+    const turns = (here.turns = there.turns = []);
+    let inside = 0;
+    let most = 0;
+    here.work = there.work = async () => {
+      most = Math.max(most, (inside += 1));
+      await aWhile();
+      inside -= 1;
+    };
+    await Promise.all([here.pay('1'), there.pay('1'), here.pay('1')]);
+    expect(turns).toHaveLength(3);
+    expect(most).toBe(1);
+    expect(await Promise.all([here.draw(), there.draw()])).toEqual(expect.arrayContaining(['drawn', undefined]));
+  });
+
+  it('a store that is down at boot fails the boot', async () => {
+    const test = new TestLocks();
+    test.storeDown();
+    await expect(Test.createTestingModule({ imports: [test.asModule()] }).compile()).rejects.toThrow(LockStoreError);
+  });
+});

@@ -1,0 +1,217 @@
+/** Which methods a lock decorator accepts. Checked by `npm run typecheck`; nothing here runs. */
+import { applyDecorators, HttpCode } from '@nestjs/common';
+import { expectTypeOf } from 'expect-type';
+import { of, type Observable } from 'rxjs';
+import {
+  Locked,
+  LockInterceptor,
+  LockModule,
+  ReadLock,
+  WriteLock,
+  type Lease,
+  type LockedOptions,
+  type LockModuleOptions,
+  type LockService,
+} from 'nestjs-holdfast';
+
+interface Order {
+  readonly id: string;
+}
+
+export abstract class Methods {
+  // Results
+  @Locked('a')
+  async promise(): Promise<number> {
+    return 1;
+  }
+
+  @Locked('a')
+  anything(): any {}
+
+  @Locked('a')
+  promiseLike(): PromiseLike<number> {
+    return Promise.resolve(1);
+  }
+
+  @Locked('a:<0.id>')
+  async generic<T extends Order>(order: T): Promise<T> {
+    return order;
+  }
+
+  // @ts-expect-error -- it returns no Promise
+  @Locked('a')
+  sync(): number {
+    return 1;
+  }
+
+  // @ts-expect-error -- it may return no Promise
+  @Locked('a')
+  mixed(): Promise<number> | number {
+    return 1;
+  }
+
+  // @ts-expect-error -- an Observable needs the option
+  @Locked('a')
+  stream(): Observable<number> {
+    return of(1);
+  }
+
+  @Locked('a', { returns: 'observable' })
+  observable(): Observable<number> {
+    return of(1);
+  }
+
+  // @ts-expect-error -- it returns no Observable
+  @Locked('a', { returns: 'observable' })
+  async noObservable(): Promise<number> {
+    return 1;
+  }
+
+  // @ts-expect-error -- a generator is neither
+  @Locked('a')
+  async *generator(): AsyncGenerator<number> {
+    yield 1;
+  }
+
+  // Keys
+  @ReadLock('order:<0.id>')
+  async read(_order: Order): Promise<void> {}
+
+  @WriteLock(['order:<0.id>', (order: Order) => `audit:${order.id}`])
+  async write(_order: Order): Promise<void> {}
+
+  // @ts-expect-error -- there is no fourth argument
+  @Locked('order:<3>')
+  async index(_order: Order, _amount: number): Promise<void> {}
+
+  // @ts-expect-error -- there is no such property
+  @ReadLock('order:<0.ID>')
+  async path(_order: Order): Promise<void> {}
+
+  // @ts-expect-error -- the function wants something else
+  @WriteLock((id: string) => id)
+  async keyFunction(_order: Order): Promise<void> {}
+
+  @Locked('order:<0.ID>' as string)
+  async unknownTemplate(_order: Order): Promise<void> {}
+
+  // onBusy
+  @Locked('a', { onBusy: 'skip' })
+  async skipVoid(): Promise<void> {}
+
+  @Locked('a', { onBusy: 'skip' })
+  async skipMaybe(): Promise<number | undefined> {
+    return 1;
+  }
+
+  // @ts-expect-error -- the caller does not expect undefined
+  @Locked('a', { onBusy: 'skip' })
+  async skipNumber(): Promise<number> {
+    return 1;
+  }
+
+  // @ts-expect-error -- null is not undefined
+  @Locked('a', { onBusy: 'skip' })
+  async skipNull(): Promise<number | null> {
+    return 1;
+  }
+
+  @Locked('a', { returns: 'observable', onBusy: 'skip' })
+  skipStream(): Observable<number> {
+    return of(1);
+  }
+
+  @Locked('a:<0.id>', { onBusy: (order: Order) => order.id.length })
+  async fallback(_order: Order): Promise<number> {
+    return 1;
+  }
+
+  @Locked('a', { onBusy: async () => 1 })
+  async asyncFallback(): Promise<number> {
+    return 1;
+  }
+
+  @Locked('a', { onBusy: () => of(1), returns: 'observable' })
+  streamFallback(): Observable<number> {
+    return of(1);
+  }
+
+  // @ts-expect-error -- the fallback wants other arguments
+  @Locked('a', { onBusy: (id: number) => id })
+  async fallbackArguments(_order: Order): Promise<number> {
+    return 1;
+  }
+
+  // @ts-expect-error -- the fallback gives something else
+  @Locked('a', { onBusy: () => 'busy' })
+  async fallbackResult(): Promise<number> {
+    return 1;
+  }
+
+  // Options are exact
+  @Locked('a', { leaseMs: 5_000, waitMs: 0, renew: false, maxHoldMs: 60_000, onLost: 'ignore', instance: 'billing' })
+  async options(): Promise<void> {}
+
+  // @ts-expect-error -- a typing error is not an option
+  @Locked('a', { leasMs: 5_000 })
+  async typingError(): Promise<void> {}
+
+  // @ts-expect-error -- the decorator says the mode
+  @ReadLock('a', { mode: 'write' })
+  async twoModes(): Promise<void> {}
+
+  @Locked('a', { mode: 'read' })
+  async mode(): Promise<void> {}
+
+  // Options that are only known as such are checked at run time
+  @Locked('a', someOptions)
+  async wide(): Promise<number> {
+    return 1;
+  }
+
+  // @ts-expect-error -- still it must be one of the two
+  @Locked('a', someOptions)
+  wideSync(): number {
+    return 1;
+  }
+
+  @applyDecorators(Locked('order:<0>'), HttpCode(202))
+  async composed(_id: string): Promise<void> {}
+
+  @Locked('a')
+  private async hidden(): Promise<void> {}
+
+  abstract use(): void;
+
+  protected touch(): Promise<void> {
+    return this.hidden();
+  }
+}
+
+declare const someOptions: LockedOptions;
+declare const locks: LockService;
+
+// LockService
+expectTypeOf(locks.withLock('a', () => 1)).resolves.toEqualTypeOf<number>();
+expectTypeOf(locks.withLock(['a', 'b'], { waitMs: 0 }, async (lease) => lease.fences)).resolves.toEqualTypeOf<ReadonlyMap<string, number>>();
+expectTypeOf(locks.tryAcquire('a')).resolves.toEqualTypeOf<Lease | null>();
+expectTypeOf<Lease['fence']>().toEqualTypeOf<number>();
+
+// Modules
+LockModule.forRoot();
+LockModule.forRoot({ redis: 'redis://localhost', name: 'billing', isGlobal: false });
+LockModule.forRoot({ redis: { cluster: [{ host: 'a', port: 1 }] } });
+LockModule.forRoot({ redis: ['redis://a', { host: 'b' }, 'redis://c'] });
+LockModule.forRoot({ redis: { sentinels: [{ host: 'a', port: 1 }], name: 'main' } });
+LockModule.forRootAsync({ inject: [], useFactory: async () => ({ redis: 'redis://localhost' }), name: 'billing' });
+// @ts-expect-error -- a typing error is not an option
+LockModule.forRoot({ ttl: 5 });
+// @ts-expect-error -- nor is it behind a factory
+LockModule.forRootAsync({ useFactory: () => ({ redis: 7 }) });
+expectTypeOf<LockModuleOptions>().toHaveProperty('prefix');
+
+// Routes
+LockInterceptor.of('cart:<user.id>', { waitMs: 0 });
+LockInterceptor.of((context) => `cart:${context.switchToHttp().getRequest().user.id}`);
+// @ts-expect-error -- a route answers with what its handler gives
+LockInterceptor.of('cart:<user.id>', { onBusy: 'skip' });
