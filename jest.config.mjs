@@ -1,12 +1,15 @@
-const apart = ['soak', 'browser', 'package', 'containers'];
+/**
+ * These have npm scripts of their own: they need minutes, a browser, a packed tarball or Docker. The fault runs come last
+ * in `npm test`, alone, since they judge how late something is.
+ */
+const apart = ['soak/', 'browser/', 'package/', 'containers/', 'faults/[a-z]+-faults\\.test\\.ts'];
 
 /** @type {import('jest').Config} */
 export default {
   testEnvironment: 'node',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
-  // These have npm scripts of their own: they need minutes, a browser, a packed tarball or Docker.
-  testPathIgnorePatterns: ['/node_modules/', `<rootDir>/test/(${apart.join('|')})/`],
+  testPathIgnorePatterns: ['/node_modules/', `<rootDir>/test/(${apart.join('|')})`],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
     '\\.ts$': [

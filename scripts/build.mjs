@@ -11,15 +11,15 @@ const fresh = join(root, `.dist-${process.pid}`);
 const { bin, sideEffects } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 function compile() {
-  for (const [folder, type, config] of [
+  for (const [folder, type, config, ...flags] of [
     ['esm', 'module', 'tsconfig.build.json'],
-    ['cjs', 'commonjs', 'tsconfig.build.cjs.json'],
+    ['cjs', 'commonjs', 'tsconfig.build.cjs.json', '--noCheck'], // the same files, checked a moment ago
   ]) {
     const out = join(fresh, folder);
     mkdirSync(out, { recursive: true });
     // Bundlers ask the nearest package.json, which is this one, whether a file that is not used may be left out.
     writeFileSync(join(out, 'package.json'), `${JSON.stringify({ type, sideEffects })}\n`);
-    const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', config, '--outDir', out], { cwd: root, stdio: 'inherit' });
+    const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', config, '--outDir', out, ...flags], { cwd: root, stdio: 'inherit' });
     if (status !== 0) return status ?? 1;
   }
   for (const file of Object.values(bin)) {

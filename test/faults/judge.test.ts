@@ -1,7 +1,8 @@
 /** The judge of fault runs itself: each promise, broken by hand in a small record, is found. */
 import { describe, expect, it } from '@jest/globals';
-import { judge, type Allowance, type RunRecord } from './crew/judge.js';
+import { judge } from './crew/judge.js';
 import type { StayRecord } from './crew/stay-record.js';
+import type { Allowance, RunRecord } from './crew/trial.js';
 
 const strict: Allowance = { losses: 'none' };
 let fence = 1;
@@ -17,13 +18,14 @@ function record(stays: readonly StayRecord[], more: Partial<RunRecord> = {}): Ru
   const processes = [...new Set(stays.map(({ process }) => process))];
   const reports = processes.map((process) => ({ stays: stays.filter((each) => each.process === process), lags: [] }));
   const resource = { accepted: 1, refused: 0, backward: [] };
-  return { reports, resource, outage: { from: 1_000, to: 2_000 }, warmAt: 100, stoppedAt: 5_000, keysLeft: [], complaints: [], ...more };
+  return { reports, lags: [], resource, outage: { from: 1_000, to: 2_000 }, warmAt: 100, stoppedAt: 5_000, keysLeft: [], complaints: [], ...more };
 }
 
 const orderly = (): StayRecord[] => [stay('p1', 200, 300), stay('p2', 400, 900), stay('p1', 2_100, 2_200), stay('p2', 2_300, 2_400)];
 
 function brokenOf(stays: readonly StayRecord[], allowance: Allowance = strict, more: Partial<RunRecord> = {}): readonly string[] {
-  return judge(record(stays, more), allowance).broken;
+  const { broken, late } = judge(record(stays, more), allowance);
+  return [...broken, ...late];
 }
 
 describe('The judge of fault runs', () => {
@@ -68,6 +70,12 @@ describe('The judge of fault runs', () => {
     expect(brokenOf([...orderly(), { ...asked, refusedAt: asked.askedAt + 1_501 + asked.waitMs, code: 'LOCK_TIMEOUT' }])).toEqual([expect.stringContaining('more than its waitMs')]);
     expect(brokenOf([...orderly(), { ...asked, refusedAt: 4_500, waitMs: 2_000, code: 'LOCK_STORE' }])).toEqual([expect.stringContaining('rejected with LOCK_STORE')]);
     expect(brokenOf([...orderly(), stay('p1', 3_000, 3_100, { releaseError: 'boom' })])).toEqual([expect.stringContaining('release threw boom')]);
+  });
+
+  it('excuses bounds of time by the lateness of the machine, and what must never happen by nothing', () => {
+    const busy = { lags: [[2_300, 300]] } as const;
+    expect(brokenOf([stay('p1', 200, 300), stay('p1', 4_100, 4_200)], strict, busy)).toEqual([]);
+    expect(brokenOf([...orderly(), stay('p1', 3_000, 3_100), stay('p2', 3_099, 3_200)], strict, busy)).toEqual([expect.stringContaining('overlap of 1.0 ms')]);
   });
 
   it('finds a service that does not come back in time', () => {

@@ -185,7 +185,9 @@ describe('At boot', () => {
   });
 
   it('one server given twice is refused', async () => {
-    const urls = [masters[0].url, masters[1].url, `redis://localhost:${masters[0].port}`];
+    const door = await startFlakyProxy(masters[0].port);
+    proxies.push(door);
+    const urls = [masters[0].url, masters[1].url, `redis://127.0.0.1:${door.port}`];
     await expect(makeRedlock(urls, 'p').open()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringMatching(/are one server/) });
   });
 

@@ -104,11 +104,19 @@ async function checkFormat({ runner, keys, options, connections }: Probed): Prom
 /** The least that a user of the server has to be allowed. SUBSCRIBE is proved by the subscription itself. */
 const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe client|setname';
 
+/** Each connection has probe keys of its own: two names of one server, given as two Redlock nodes, must not disturb each other. */
+function probeKey(what: string, { options, connections }: Probed): string {
+  return `${PROBE}${what}:${options.process}@${connections.node}`;
+}
+
 /** One by one, because a script that may not run a command does not say which. */
-async function runEveryCommand({ runner, keys, options, connections }: Probed): Promise<void> {
+async function runEveryCommand(probed: Probed): Promise<void> {
+  const { runner, keys, options, connections } = probed;
   const group = keys.groupOf('');
-  const key = keys.lock(group, `${PROBE}rights:${options.process}`);
+  const key = keys.lock(group, probeKey('rights', probed));
   const calls: readonly (readonly [string, ...(string | number)[]])[] = [
+    // A command of an earlier try may have arrived late and left the key with another type.
+    ['del', key],
     ['eval', 'return 1', 1, key],
     ['get', key],
     ['set', keys.fence(group), '0', 'NX'],
@@ -126,8 +134,9 @@ async function runEveryCommand({ runner, keys, options, connections }: Probed): 
   await runner.command('scan', () => Promise.all(connections.masters().map((node) => node.scan('0', 'COUNT', 1))));
 }
 
-async function runEveryScript({ runner, keys, options }: Probed): Promise<void> {
-  const key = `${PROBE}boot:${options.process}`;
+async function runEveryScript(probed: Probed): Promise<void> {
+  const { runner, keys, options } = probed;
+  const key = probeKey('boot', probed);
   const group = keys.groupOf(key);
   const all = keys.all(group, key);
   const run = (script: LuaScript, scriptKeys: readonly string[], args: readonly ScriptArgument[]): Promise<ScriptReply> =>

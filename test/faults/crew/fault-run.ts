@@ -7,11 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LockModuleOptions } from '../../../lib/nest/lock-module-options.js';
 import type { Crew, CrewMember } from './crew.js';
 import type { FencedResource } from './fenced-resource.js';
-import { judge, type Allowance, type Outage, type Verdict } from './judge.js';
+import { judge, type Verdict } from './judge.js';
 import { seededRandom, type Random } from './random.js';
+import { monotonicNow, watchLoop } from './late-turns.js';
 import type { CallerPlan } from './stay-record.js';
 import { keysLeft, startTopology, type Topology, type TopologyName } from './topology.js';
 import { usualPlans } from './plans.js';
+import type { Allowance, Outage } from './trial.js';
 
 /** What a fault can lay its hands on. */
 export interface Stage {
@@ -56,16 +58,13 @@ const SETTLES_MS = 600;
 const KEYS_GO_WITHIN_MS = 6_000;
 const SERVED_WITHIN_MS = 6_000;
 
-export function monotonicNow(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
-}
-
 export async function runFault(scenario: Scenario, seed: number, crew: Crew, resource: FencedResource): Promise<FaultRun> {
   const { processes = 3, leaseMs = 1_000, proxied = false, plans = usualPlans } = scenario;
   const since = monotonicNow();
   const wish = { processes, proxied, args: scenario.serverArgs ?? [], downAfterMs: scenario.downAfterMs, clocked: scenario.clocked };
   const topology = await startTopology(scenario.topology, wish);
   const members = await crew.take(processes);
+  const lateTurns = watchLoop();
   try {
     const run = `${scenario.name.replace(/\W+/g, '-')}-${seed}-${Math.round(since)}`;
     const open = async (member: CrewMember, n: number) => {
@@ -87,15 +86,17 @@ export async function runFault(scenario: Scenario, seed: number, crew: Crew, res
     const stoppedAt = monotonicNow();
     const reports = await Promise.all(members.map((member) => member.finish()));
     await Promise.all(members.map((member) => member.close()));
+    const lags = lateTurns.stop();
     const left = await emptied(topology);
     const complaints = members.map((member) => member.takeComplaints()).filter((text) => text !== '');
-    const record = { reports, resource: await resource.state(run), warmAt, outage, stoppedAt, keysLeft: left, complaints };
+    const record = { reports, lags, resource: await resource.state(run), warmAt, outage, stoppedAt, keysLeft: left, complaints };
     crew.giveBack(members);
     return { scenario, seed, verdict: judge(record, scenario), tookMs: monotonicNow() - since };
   } catch (error) {
     await Promise.all(members.map((member) => member.dismiss()));
     throw error;
   } finally {
+    lateTurns.stop();
     await topology.stop();
   }
 }

@@ -54,10 +54,12 @@ export interface StayRecord {
   stale: number;
 }
 
+/** A turn of an event loop that came late: when it ended, and how long it was, in ms. */
+export type Lag = readonly [at: number, ms: number];
+
 export interface ProcessReport {
   readonly stays: readonly StayRecord[];
-  /** Turns of the event loop that came late: when each ended, and how long it was. */
-  readonly lags: readonly (readonly [at: number, ms: number])[];
+  readonly lags: readonly Lag[];
 }
 
 export interface OpenFailure {

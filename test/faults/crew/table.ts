@@ -1,6 +1,6 @@
 /** The result of many fault runs as a table, one line for each scenario. */
 import type { FaultRun } from './fault-run.js';
-import type { Figures } from './judge.js';
+import type { Figures, Verdict } from './judge.js';
 
 const HEAD = '| scenario | topology | runs | verdict | grants | lost | stale writes refused | longest overlap | back after | acquire overran | free though wanted |';
 
@@ -16,7 +16,7 @@ function line(group: readonly FaultRun[]): string {
   const figures = group.map(({ verdict }) => verdict.figures);
   const sum = (figure: keyof Figures) => figures.reduce((total, each) => total + each[figure], 0);
   const most = (figure: keyof Figures) => `${Math.max(...figures.map((each) => each[figure])).toFixed(0)} ms`;
-  const failed = group.filter(({ verdict }) => verdict.broken.length > 0);
+  const failed = group.filter(({ verdict }) => !isKept(verdict));
   const verdict = failed.length === 0 ? 'kept' : `broken with seed ${failed.map(({ seed }) => seed).join(', ')}`;
   const cells = [
     scenario.name, scenario.topology, group.length, verdict, sum('grants'), sum('lost'), sum('staleRefused'),
@@ -25,9 +25,14 @@ function line(group: readonly FaultRun[]): string {
   return `| ${cells.join(' | ')} |`;
 }
 
+export function isKept({ broken, late }: Verdict): boolean {
+  return broken.length + late.length === 0;
+}
+
 /** Why a run failed, and how to see it again. */
 export function explain({ scenario, seed, verdict }: FaultRun): string {
-  const shown = verdict.broken.slice(0, 12).join('\n  ');
-  const more = verdict.broken.length > 12 ? `\n  … and ${verdict.broken.length - 12} more` : '';
+  const all = [...verdict.broken, ...verdict.late];
+  const shown = all.slice(0, 12).join('\n  ');
+  const more = all.length > 12 ? `\n  … and ${all.length - 12} more` : '';
   return `${scenario.name}\n  ${shown}${more}\n  again with: npm run test:soak -- --scenario '${scenario.name}' --seed ${seed}`;
 }

@@ -1,0 +1,51 @@
+/**
+ * What must never happen, however late everything is: two holders of one lock, a fence that does not rise.
+ *
+ * Overlaps are counted against the earlier holder: from the grant of another one until the last instant at which the
+ * earlier was sure of its lease. Who asks before each step (assertHeld) must never overlap at all; who only listens to
+ * the signal may by as much as its own event loop was late.
+ */
+import type { HistoryEvent } from '../../model/history.js';
+import { checkHistory } from '../../model/history-checker.js';
+import { byKey, isHeld, name, sureUntil, type Held } from './holds.js';
+import type { StayRecord } from './stay-record.js';
+import type { Trial } from './trial.js';
+
+/** A signal is delivered when the event loop next turns, and timers are a little late on a busy machine. */
+const SIGNAL_LATE_MS = 25;
+
+/** The longest time for which two holders were both sure without an excuse, in ms. */
+export function judgeOverlaps({ stays, lateness, allowance: { overlapMs: allowed = 0 } }: Trial, broken: string[]): number {
+  let longest = 0;
+  for (const [key, holds] of byKey(stays)) {
+    let open: Held[] = [];
+    for (const next of holds) {
+      open = open.filter((hold) => sureUntil(hold) > next.grantedAt);
+      for (const hold of open.filter((other) => other.mode === 'write' || next.mode === 'write')) {
+        const ms = Math.min(sureUntil(hold), sureUntil(next)) - next.grantedAt;
+        if (ms <= 0) continue;
+        const excused = hold.caution === 'listens' ? SIGNAL_LATE_MS + lateness.own(hold.process, next.grantedAt - 200, sureUntil(hold) + 50) : 0;
+        if (ms > excused) longest = Math.max(longest, ms);
+        if (ms > allowed + excused) broken.push(`overlap of ${ms.toFixed(1)} ms on '${key}': ${name(hold)} beside ${name(next)}`);
+      }
+      open.push(next);
+    }
+  }
+  return longest;
+}
+
+/** A grant's fence is greater than those of all holds that had ended before it. */
+export function judgeFences({ stays }: Trial, broken: string[]): void {
+  const history = stays.flatMap((stay, n) => stay.keys.flatMap((key) => historyOf(stay, key, `${stay.process}#${n}`)));
+  for (const { rule, key, message } of checkHistory(history)) if (rule === 'fence') broken.push(`fence of '${key}': ${message}`);
+}
+
+function historyOf(stay: StayRecord, key: string, id: string): HistoryEvent[] {
+  const { mode } = stay;
+  const asked: HistoryEvent = { kind: 'asked', at: stay.askedAt, key, id, mode };
+  // One that found out at its first look that it holds nothing any more held nothing: its process was stopped in between.
+  if (!isHeld(stay) || stay.sureAt === undefined) return [asked];
+  const until = Math.max(sureUntil(stay), stay.grantedAt + 0.001);
+  const granted: HistoryEvent = { kind: 'granted', at: stay.grantedAt, key, id, mode, fence: stay.fences?.[key] ?? 0, fences: 1, trustedUntil: until };
+  return [asked, granted, { kind: 'released', at: until, key, id }];
+}
