@@ -28,7 +28,7 @@ export const bare: Contender = {
         const [lockKey, queueKey, fenceKey] = keys.all(keys.groupOf(key), key);
         const granted = await redis.evalsha(acquire.sha1, 3, lockKey, queueKey, fenceKey, id, 'w', LEASE_MS, FENCES, 0, LONG_FROM_NOW, 1, '-', '-', 0, '-', LONGEST_LEASE_MS);
         await work();
-        const released = await redis.evalsha(release.sha1, 3, lockKey, queueKey, fenceKey, id, 0);
+        const released = await redis.evalsha(release.sha1, 3, lockKey, queueKey, fenceKey, id, 0, 0);
         // A script whose arguments have changed may do nothing at all, and fast: then there is nothing to compare with.
         if (released !== 1) throw new Error(`the bare scripts did not hold ${key}: ${String(granted)}, then ${String(released)}`);
       },

@@ -3,7 +3,7 @@
  * store has answered, or until a lease has passed and it has ended by itself.
  */
 import type { Clock } from './clock.js';
-import type { HolderRef, LockStore } from './lock-store.js';
+import type { LockStore, ReleaseRequest } from './lock-store.js';
 import { Alarm, type Schedule } from './schedule.js';
 
 const FIRST_RETRY_MS = 50;
@@ -19,9 +19,9 @@ export class BackgroundRelease {
     private readonly schedule: Schedule,
   ) {}
 
-  /** Releases `holder` without anybody waiting for it. `endsInMs`: after that long it has ended by itself. */
-  release(holder: HolderRef, endsInMs: number): void {
-    const done = this.repeat(holder, this.clock.now() + endsInMs);
+  /** Releases an id without anybody waiting for it. `endsInMs`: after that long it has ended by itself. */
+  release(request: ReleaseRequest, endsInMs: number): void {
+    const done = this.repeat(request, this.clock.now() + endsInMs);
     this.pending.add(done);
     void done.then(() => this.pending.delete(done));
   }
@@ -36,11 +36,10 @@ export class BackgroundRelease {
     this.closed = true;
   }
 
-  private async repeat(holder: HolderRef, until: number): Promise<void> {
-    const { key, id } = holder;
+  private async repeat({ key, id, abandoned }: ReleaseRequest, until: number): Promise<void> {
     for (let retryMs = FIRST_RETRY_MS; !this.closed; retryMs = Math.min(LONGEST_RETRY_MS, 2 * retryMs)) {
       try {
-        await this.store.release({ key, id });
+        await this.store.release({ key, id, abandoned });
         return;
       } catch {
         // Still unknown. The reason was told to the caller whose request this belongs to.

@@ -81,7 +81,7 @@ export class Entrance {
         this.clock.clearTimer(timer);
         resolve();
       };
-      for (const turn of turns) turn.end(ended);
+      for (const turn of turns) turn.end(ended, true);
     });
   }
 }

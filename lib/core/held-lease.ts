@@ -8,7 +8,7 @@
 import type { LockLostError } from './errors.js';
 import { lostError } from './hold-errors.js';
 import type { LockMode } from './lock-mode.js';
-import type { Grant, HolderRef } from './lock-store.js';
+import type { Grant, ReleaseRequest } from './lock-store.js';
 import { Appointment } from './schedule.js';
 
 export interface LeaseTerms {
@@ -22,7 +22,7 @@ export interface LossListener {
   leaseLost(error: LockLostError): void;
 }
 
-export class HeldLease extends Appointment implements HolderRef {
+export class HeldLease extends Appointment implements ReleaseRequest {
   state: 'held' | 'released' | 'lost' = 'held';
   mode: LockMode;
   /** Local instant after which the lease must not be trusted. */
@@ -39,6 +39,8 @@ export class HeldLease extends Appointment implements HolderRef {
   lossError: LockLostError | undefined;
   /** The store itself said that the lease is gone: nothing is left to release. */
   goneFromStore = false;
+  /** The work of its last turn never began. */
+  abandoned = false;
   /** Set by the watchdog: what to do when the appointment with it is due. */
   onDue: ((lease: HeldLease, now: number) => void) | undefined;
   private listeners: readonly LossListener[];

@@ -95,9 +95,10 @@ export class KeyQueue {
   }
 
   /** @see Turn.end */
-  endTurn(holding: Holding, isOverdue: boolean, done: (outcome: ReleaseOutcome) => void): void {
+  endTurn(holding: Holding, isOverdue: boolean, abandoned: boolean, done: (outcome: ReleaseOutcome) => void): void {
     const { lease } = holding;
     holding.users -= 1;
+    lease.abandoned = abandoned;
     if (isOverdue) holding.overdue -= 1;
     this.loseOverdue(holding);
     if (!lease.isTrusted(this.desk.clock.now())) this.desk.watchdog.lose(lease, 'its time was over');
@@ -107,16 +108,17 @@ export class KeyQueue {
       return done('lost');
     }
     if (holding.users > 0) return done('released');
-    // A read lease beside which a newer one was taken is nobody's next turn.
-    if (holding !== this.holding || this.callers.length === 0 || this.question) return this.giveBack(holding, done);
+    // A read lease beside which a newer one was taken is nobody's next turn; and whoever follows by a yield would wait for a minHoldMs that is not owed.
+    if (holding !== this.holding || this.callers.length === 0 || this.question || (abandoned && holding.spent)) return this.giveBack(holding, done);
     this.pump();
     done('released');
   }
 
   private giveBack({ lease }: Holding, done: (outcome: ReleaseOutcome) => void): void {
     this.letGo(lease);
+    const released = this.desk.store.release(lease);
     this.pump();
-    this.desk.store.release(lease).then(done, () => {
+    released.then(done, () => {
       this.desk.background.release(lease, lease.terms.leaseMs);
       done('unknown');
     });

@@ -23,8 +23,8 @@ export class LeaseTurn implements Turn {
     this.mode = holding.lease.mode;
   }
 
-  end(done: (outcome: ReleaseOutcome) => void): void {
-    this.queue.endTurn(this.holding, this.isOverdue, done);
+  end(done: (outcome: ReleaseOutcome) => void, abandoned = false): void {
+    this.queue.endTurn(this.holding, this.isOverdue, abandoned, done);
   }
 
   downgrade(): Promise<void> {

@@ -6,6 +6,7 @@
  *   P2  A grant's fence is greater than every fence the key was granted before, and it reserves `fences` numbers.
  *   P3  acquire is idempotent by holder id: the same request again gives the same grant or the same place.
  *   P4  release takes an id away wherever it is, holding or waiting, then grants whom it can; twice is harmless.
+ *       The lock stays taken for what is left of the hold's minHoldMs, unless the hold is abandoned: its work never began.
  *   P5  renew never creates and never revives: an id that is gone or has ended is `lost`.
  *   P6  An act of an old id never touches another id.
  *   P7  Writers are served in the order they came; after a writer all waiting readers enter together; a reader
@@ -40,6 +41,11 @@ export interface HolderRef {
   readonly key: string;
   /** New for every request: `process.sequence`. */
   readonly id: string;
+}
+
+export interface ReleaseRequest extends HolderRef {
+  /** Nobody worked under this grant, if it was one: it owes no minHoldMs. */
+  readonly abandoned?: boolean | undefined;
 }
 
 export interface AcquireRequest extends HolderRef {
@@ -159,7 +165,7 @@ export interface LockStore {
   /** P8, P10. Keeps places in the queue and fetches grants whose wake was lost; never rejects. */
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]>;
   /** P4, P6. `lost`: the id was not there any more. Rejects with LockStoreError when the outcome is unknown. */
-  release(holder: HolderRef): Promise<'released' | 'lost'>;
+  release(request: ReleaseRequest): Promise<'released' | 'lost'>;
   /** Turns a write hold into a read hold in one step and admits the queued readers. */
   downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'>;
   inspect(key: string): Promise<LockState>;

@@ -15,8 +15,9 @@ export interface Turn {
   /**
    * Ends this caller's time: hands the lease on, or gives it back to the store. Called once. A callback and not a promise,
    * here and in hold.ts: this is on the way of every call, and with async hooks in use a promise costs a microsecond.
+   * `abandoned`: its work never began.
    */
-  end(done: (outcome: ReleaseOutcome) => void): void;
+  end(done: (outcome: ReleaseOutcome) => void, abandoned?: boolean): void;
   /** Only reading goes on: turns the write lease into a read lease and lets waiting readers in. */
   downgrade(): Promise<void>;
   /** The hold went on for longer than it may: nobody else is put on its lease, and it is not renewed any more. */

@@ -228,7 +228,7 @@ export class Question extends Waiter {
 
   private giveBack(id = this.id): void {
     const { key, leaseMs, minHoldMs } = this.want;
-    this.desk.background.release({ key, id }, Math.max(leaseMs, minHoldMs) + this.desk.commandTimeoutMs);
+    this.desk.background.release({ key, id, abandoned: true }, Math.max(leaseMs, minHoldMs) + this.desk.commandTimeoutMs);
     if (this.replaces !== undefined) this.desk.background.release({ key, id: this.replaces }, leaseMs + this.desk.commandTimeoutMs);
   }
 }

@@ -10,6 +10,7 @@ import type {
   ListOptions,
   LockState,
   LockStore,
+  ReleaseRequest,
   RenewOutcome,
   RenewRequest,
   StoreCapabilities,
@@ -68,10 +69,10 @@ export class TestWire implements LockStore {
     return outcomes;
   }
 
-  async release(holder: HolderRef): Promise<'released' | 'lost'> {
-    this.shared.forget(holder.id);
+  async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+    this.shared.forget(request.id);
     this.shared.assertUp();
-    return this.shared.memory.release(holder);
+    return this.shared.memory.release(request);
   }
 
   async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {

@@ -110,6 +110,11 @@ export class Contender {
     return this.store.release({ key: this.key, id: this.id });
   }
 
+  /** Gives back what nobody worked under. */
+  abandon(): Promise<'released' | 'lost'> {
+    return this.store.release({ key: this.key, id: this.id, abandoned: true });
+  }
+
   downgrade(): Promise<'downgraded' | 'lost'> {
     return this.store.downgrade({ key: this.key, id: this.id });
   }

@@ -196,6 +196,36 @@ export function endsLeases(stage: Stage, promised: Promised): void {
     await again.isRefused({ owner: 'nightly' });
   });
 
+  promised(['minHold', 'P4'], 'a hold that is abandoned before its work began owes no minHoldMs', async () => {
+    const key = stage.newKey();
+    const [job, other] = [stage.contender(key), stage.contender(key)];
+    await job.acquires({ minHoldMs: 20_000 });
+    expect(await job.abandon()).toBe('released');
+    await other.acquires();
+    expect(await job.abandon()).toBe('lost');
+    expect((await other.inspect()).holders.map(({ id }) => id)).toEqual([other.id]);
+    await other.release();
+  });
+
+  promised(['minHold', 'P1'], 'a request that is refused leaves nothing behind of its minHoldMs', async () => {
+    const key = stage.newKey();
+    const rivals = Array.from({ length: 6 }, () => stage.contender(key));
+    // All at once: where votes are split, each rival takes some nodes and has to give them back.
+    const outcomes = await Promise.all(rivals.map((rival) => rival.ask({ queue: false, minHoldMs: 20_000 })));
+    for (const [at, { kind }] of outcomes.entries()) if (kind === 'granted') await rivals[at]!.abandon();
+    await stage.contender(key).getsIn().then(() => stage.stores()[0].forceRelease(key));
+  });
+
+  promised(['minHold', 'P6'], 'to abandon a hold late does not cut off what it owes of its minHoldMs', async () => {
+    const key = stage.newKey();
+    const [job, other] = [stage.contender(key), stage.contender(key)];
+    await job.acquires({ minHoldMs: 20_000 });
+    expect(await job.release()).toBe('released');
+    expect(await job.abandon()).toBe('lost');
+    await other.isRefused();
+    await other.store.forceRelease(key);
+  });
+
   promised(['minHold'], 'a release after minHoldMs frees the lock at once', async () => {
     const key = stage.newKey();
     const [job, other] = [stage.contender(key), stage.contender(key)];

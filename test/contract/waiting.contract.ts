@@ -63,6 +63,21 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     await last!.release();
   });
 
+  promised(['P8', 'minHold', 'queue'], 'a dead waiter with minHoldMs delays the next no longer than one without; a live one owes it from its first renewal on', async () => {
+    const key = stage.newKey();
+    const [holder, dead, live, last] = [1, 2, 3, 4].map(() => stage.contender(key));
+    await holder!.acquires();
+    for (const waiter of [dead, live]) await waiter!.queues({ minHoldMs: 20_000 });
+    await holder!.release();
+    // Longer than the lease that it asks for: the end is that of minHoldMs.
+    await live!.isLetIn(6_000);
+    await live!.renews(1_000);
+    expect(await live!.release()).toBe('released');
+    expect((await last!.inspect()).holders[0]?.remainingMs).toBeGreaterThan(15_000);
+    await last!.isRefused();
+    await last!.store.forceRelease(key);
+  });
+
   promised(['P10', 'queue'], 'a release wakes the next in line, who need not ask', async () => {
     const key = stage.newKey();
     const [holder, first, second] = await stage.line(key, 'write', 'write', 'write');

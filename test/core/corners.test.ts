@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Fleet } from '../support/locks.js';
+import { Fleet, gate } from '../support/locks.js';
 
 async function passed(fleet: Fleet, ms: number): Promise<void> {
   await fleet.clock.advance(ms);
@@ -78,6 +78,29 @@ describe('A place in the queue', () => {
   });
 });
 
+describe('A caller that gives up while its grant is on the way', () => {
+  it('leaves nothing of its minHoldMs behind', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { acquire } = wire;
+    const answer = gate();
+    wire.acquire = async (request) => {
+      const outcome = await acquire.call(wire, request);
+      await answer.promise;
+      return outcome;
+    };
+    const abort = new AbortController();
+    const refused = expect(locks.acquire('k', { minHoldMs: 20_000, signal: abort.signal })).rejects.toBe('never mind');
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(true);
+    abort.abort('never mind');
+    await refused;
+    answer.open();
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+});
+
 describe('A request for several locks', () => {
   it('that is aborted between two of them ends at once with the reason', async () => {
     const fleet = new Fleet();
@@ -92,6 +115,20 @@ describe('A request for several locks', () => {
     await other.release();
     await fleet.clock.settle();
     expect(await locks.isLocked('a')).toBe(false);
+  });
+
+  it('that got some of them but not all leaves nothing of their minHoldMs behind', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('b');
+    const refused = expect(locks.acquire(['a', 'b'], { minHoldMs: 20_000, waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    const next = locks.acquire('a', { waitMs: 400 });
+    await passed(fleet, 301);
+    await refused;
+    await (await fleet.clock.runUntil(next, 50)).release();
+    expect(await locks.tryAcquire(['a', 'b'], { minHoldMs: 20_000 })).toBeNull();
+    expect(await locks.isLocked('a')).toBe(false);
+    await other.release();
   });
 
   it('counts nobody in that it did not let in', async () => {

@@ -22,7 +22,8 @@ export type Act =
   | { readonly act: 'repeat'; readonly who: number }
   | { readonly act: 'renew'; readonly who: readonly number[]; readonly leaseMs: number }
   | { readonly act: 'heartbeat'; readonly who: readonly number[] }
-  | { readonly act: 'release' | 'downgrade'; readonly who: number }
+  | { readonly act: 'release'; readonly who: number; readonly abandoned: boolean }
+  | { readonly act: 'downgrade'; readonly who: number }
   /** From all holders of a key, or from the one with this request's fence. */
   | { readonly act: 'forceRelease'; readonly key: number; readonly who: number | undefined }
   | { readonly act: 'pass'; readonly ms: number };
@@ -51,7 +52,7 @@ const acquire: fc.Arbitrary<Act> = fc.record({
 
 const follow: readonly fc.WeightedArbitrary<Act>[] = [
   { weight: 8, arbitrary: acquire },
-  { weight: 7, arbitrary: fc.record({ act: fc.constant('release' as const), who: someone }, PLAIN) },
+  { weight: 7, arbitrary: fc.record({ act: fc.constant('release' as const), who: someone, abandoned: fc.constantFrom(false, false, true) }, PLAIN) },
   { weight: 2, arbitrary: fc.record({ act: fc.constant('repeat' as const), who: someone }, PLAIN) },
   { weight: 2, arbitrary: fc.record({ act: fc.constant('renew' as const), who: fc.array(someone, { minLength: 1, maxLength: 4 }), leaseMs: leases }, PLAIN) },
   { weight: 2, arbitrary: fc.record({ act: fc.constant('heartbeat' as const), who: fc.array(someone, { minLength: 1, maxLength: 4 }) }, PLAIN) },

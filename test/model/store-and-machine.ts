@@ -45,7 +45,7 @@ export class StoreAndMachine {
 
   /** Ends everything, in both the same way, and waits for the wakes that are still owed. */
   async end(): Promise<void> {
-    for (const [who] of this.requests.entries()) await this.perform({ act: 'release', who });
+    for (const [who] of this.requests.entries()) await this.perform({ act: 'release', who, abandoned: true });
     for (let key = 0; key < KEYS_OF_A_RUN; key++) await this.perform({ act: 'forceRelease', key, who: undefined });
     for (let key = 0; key < KEYS_OF_A_RUN; key++) expect((await this.target.stores[0].inspect(this.nameOf(key))).mode).toBeNull();
     const heard = (owed: Wake): boolean =>
@@ -84,10 +84,13 @@ export class StoreAndMachine {
         const batch = this.batch(act.who);
         return this.compareBatch(batch, (store) => store.heartbeat(batch));
       }
-      case 'release':
+      case 'release': {
+        const ref = { ...refOf(this.request(act.who)), abandoned: act.abandoned };
+        return this.compare(ref, (store) => store.release(ref));
+      }
       case 'downgrade': {
         const ref = refOf(this.request(act.who));
-        return this.compare(ref, (store) => store[act.act](ref));
+        return this.compare(ref, (store) => store.downgrade(ref));
       }
     }
   }

@@ -46,7 +46,7 @@ class FakeNode {
     return this.raises;
   }
 
-  async release(_: string, id: string): Promise<'released'> {
+  async release({ id }: { readonly id: string }): Promise<'released'> {
     this.acts.push(`release ${id}`);
     await this.answers(1);
     return 'released';

@@ -11,6 +11,7 @@ import type {
   ListOptions,
   LockState,
   LockStore,
+  ReleaseRequest,
   RenewOutcome,
   RenewRequest,
   StoreCapabilities,
@@ -87,10 +88,10 @@ export class RecordingStore implements LockStore {
     return outcomes;
   }
 
-  async release(holder: HolderRef): Promise<'released' | 'lost'> {
+  async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     this.recorder.storeCalls++;
-    this.tell(holder.id, { kind: 'released' });
-    return this.store.release(holder);
+    this.tell(request.id, { kind: 'released' });
+    return this.store.release(request);
   }
 
   async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {

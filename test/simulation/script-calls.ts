@@ -58,7 +58,7 @@ export class ScriptCalls {
       case 11:
       case 12: {
         const locks = this.someLocks(lock);
-        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), random.pick([0, this.nowUs + 1_000])])];
+        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), random.pick([0, this.nowUs + 1_000]), random.pick([0, 0, 1])])];
       }
       default: {
         const locks = this.someLocks(lock);

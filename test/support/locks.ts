@@ -1,7 +1,7 @@
 /** A LockService on the embedded store and on virtual time, and the faults a test wants to see it live through. */
 import { LockService } from '../../lib/lock.service.js';
 import type { LockDefaults } from '../../lib/core/lock-options.js';
-import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, RenewOutcome, RenewRequest, Wake } from '../../lib/core/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Wake } from '../../lib/core/lock-store.js';
 import { LockStoreError } from '../../lib/core/errors.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { FakeClock } from './fake-clock.js';
@@ -45,8 +45,8 @@ export class Wire implements LockStore {
     return this.send('acquire', () => this.store.acquire(request));
   }
 
-  release(holder: HolderRef): Promise<'released' | 'lost'> {
-    return this.send('release', () => this.store.release(holder));
+  release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+    return this.send('release', () => this.store.release(request));
   }
 
   downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {

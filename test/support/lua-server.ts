@@ -100,8 +100,8 @@ export class LuaLock {
     return { fence: fence as number, grantedAt: grantedAt as number };
   }
 
-  release(id: string, floor = 0): Promise<Reply> {
-    return this.lua.run(scripts.release, this.all, [id, floor]);
+  release(id: string, floor = 0, abandoned = 0): Promise<Reply> {
+    return this.lua.run(scripts.release, this.all, [id, floor, abandoned]);
   }
 
   renew(id: string, leaseMs = 30_000): Promise<Reply> {

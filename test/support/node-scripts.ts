@@ -55,8 +55,8 @@ export class NodeScripts {
     return this.run(raiseFence, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences]);
   }
 
-  release(key: string, id: string): Promise<unknown> {
-    return this.run(release, this.keys.all(this.keys.groupOf(key), key), [id, 0]);
+  release(key: string, id: string, abandoned = 0): Promise<unknown> {
+    return this.run(release, this.keys.all(this.keys.groupOf(key), key), [id, 0, abandoned]);
   }
 
   greet(floors: ReadonlyMap<number, number> = new Map()): Promise<Reply> {

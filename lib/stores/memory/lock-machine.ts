@@ -10,7 +10,7 @@
  *        │                               ▼            renew     never creates, never revives, never shortens
  *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
  */
-import type { AcquireRequest, HolderRef, LockState, RenewRequest } from '../../core/lock-store.js';
+import type { AcquireRequest, HolderRef, LockState, ReleaseRequest, RenewRequest } from '../../core/lock-store.js';
 import {
   describe,
   holderOf,
@@ -72,7 +72,8 @@ export class LockMachine {
     const holder = lock && holderOf(lock, request.id);
     if (lock === undefined || holder === undefined || holder.end < at.ms) return { kind: 'lost' };
     // Never earlier than before: the answer that told the old end may be trusted until then.
-    holder.end = Math.max(holder.end, at.ms + request.leaseMs);
+    // And not before minEnd: one that was let in from the queue says by its first renewal that it lives.
+    holder.end = Math.max(holder.end, at.ms + request.leaseMs, holder.minEnd);
     return { kind: 'renewed', end: holder.end, contended: isContended(lock) };
   }
 
@@ -86,12 +87,12 @@ export class LockMachine {
   }
 
   /** Release and cancel are one act: a cancel that races its grant finds the id on either side. */
-  release(ref: HolderRef, at: Instant): 'released' | 'lost' {
-    const lock = this.locks.get(ref.key);
+  release({ key, id, abandoned }: ReleaseRequest, at: Instant): 'released' | 'lost' {
+    const lock = this.locks.get(key);
     if (lock === undefined) return 'lost';
     prune(lock, at.ms);
-    const there = leave(lock, ref.id, at.ms);
-    this.settle(ref.key, at);
+    const there = leave(lock, id, at.ms, abandoned);
+    this.settle(key, at);
     return there ? 'released' : 'lost';
   }
 
@@ -164,7 +165,7 @@ export class LockMachine {
   }
 
   private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, sharedFence?: number): Granted {
-    const holder = this.enter(lock, request, request.leaseMs, at, sharedFence);
+    const holder = this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, sharedFence);
     return { kind: 'granted', grant: grantOf(lock, holder) };
   }
 
@@ -179,12 +180,12 @@ export class LockMachine {
     for (const holder of entered) this.wake({ kind: 'granted', id: holder.id, grant: grantOf(lock, holder) });
   }
 
-  private enter(lock: LockRecord, who: AcquireRequest | Waiter, leaseMs: number, at: Instant, sharedFence?: number): Holder {
+  private enter(lock: LockRecord, who: AcquireRequest | Waiter, lengthMs: number, at: Instant, sharedFence?: number): Holder {
     const { id, minHoldMs, owner, label } = who;
     const minEnd = at.ms + minHoldMs;
     const fences = sharedFence === undefined ? who.fences : 1;
     const fence = sharedFence ?? this.reserveFences(fences, at);
-    const holder = { id, fence, fences, end: Math.max(at.ms + leaseMs, minEnd), minEnd, released: false, owner, label };
+    const holder = { id, fence, fences, end: at.ms + lengthMs, minEnd, released: false, owner, label };
     lock.holders.set(id, holder);
     return holder;
   }

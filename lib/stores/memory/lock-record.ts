@@ -113,11 +113,11 @@ export function lastEnd(lock: LockRecord): number {
   return last;
 }
 
-/** Takes an id out of the lock; one that owes a part of its minHoldMs leaves the lock taken for the rest of it. */
-export function leave(lock: LockRecord, id: string, now: number): boolean {
+/** Takes an id out of the lock; one that owes a part of its minHoldMs leaves the lock taken for the rest of it, unless its work never began. */
+export function leave(lock: LockRecord, id: string, now: number, abandoned = false): boolean {
   const holder = holderOf(lock, id);
   if (holder === undefined) return lock.waiting.read.delete(id) || lock.waiting.write.delete(id);
-  if (holder.minEnd > now) {
+  if (holder.minEnd > now && !abandoned) {
     holder.released = true;
     holder.end = holder.minEnd;
   } else {

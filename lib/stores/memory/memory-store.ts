@@ -14,6 +14,7 @@ import type {
   ListOptions,
   LockState,
   LockStore,
+  ReleaseRequest,
   RenewOutcome,
   RenewRequest,
   StoreCapabilities,
@@ -91,8 +92,8 @@ export class MemoryStore implements LockStore {
     return outcomes;
   }
 
-  async release(holder: HolderRef): Promise<'released' | 'lost'> {
-    const outcome = this.machine.release(holder, this.instant());
+  async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+    const outcome = this.machine.release(request, this.instant());
     this.watchForEnds();
     return outcome;
   }

@@ -8,7 +8,7 @@
  */
 import type { Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant, HolderRef } from '../../core/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, ReleaseRequest } from '../../core/lock-store.js';
 import type { BundledCalls } from './bundled-calls.js';
 import { grantAt, numbersOf, toField, type ServerGrant } from './lock-reply.js';
 import { acquire } from './lua.generated.js';
@@ -32,7 +32,7 @@ export interface AcquiringParts {
   readonly maxLeaseMs: number;
   /** What may share a command, by slot group. */
   sourceOf(group: number): number;
-  release(holder: HolderRef): Promise<unknown>;
+  release(request: ReleaseRequest): Promise<unknown>;
 }
 
 export class Acquiring {
@@ -134,7 +134,7 @@ export class Acquiring {
       const { trustedUntil, contended } = renewed;
       return { kind: 'granted', grant: { ...grant, trustedUntil, contended } };
     }
-    await this.parts.release(request).catch(() => undefined); // whoever is told of the failure releases it again
+    await this.giveBack(request).catch(() => undefined); // whoever is told of the failure releases it again
     if (renewed?.kind === 'unknown') throw renewed.cause;
     const message = `Lock '${request.key}': the grant was gone before ${request.minReplicas} replicas had acknowledged it. It is safe to try again.`;
     throw new LockStoreError(message, { key: request.key });
@@ -142,8 +142,12 @@ export class Acquiring {
 
   /** A server that lost its memory granted a fence that has been used: give it back, and ask with the floor told. */
   private async askAnew(request: AcquireRequest, group: number): Promise<AcquireOutcome> {
-    await this.parts.release(request);
+    await this.giveBack(request);
     return this.ask(request, group, 0);
+  }
+
+  private giveBack({ key, id }: AcquireRequest): Promise<unknown> {
+    return this.parts.release({ key, id, abandoned: true });
   }
 
   /** The grant's message may have overtaken the answer that gave the place. */

@@ -150,7 +150,7 @@ async function runEveryScript(probed: Probed): Promise<void> {
   await run(heartbeat, all, [waiter, 0, options.maxLeaseMs]);
   await run(inspect, all.slice(0, 2), []);
   await run(downgrade, all, [holder, 0]);
-  await run(release, all, [holder, 0]);
+  await run(release, all, [holder, 0, 0]);
   await run(forceRelease, all, ['', 0]);
 }
 

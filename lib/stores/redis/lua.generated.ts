@@ -11,7 +11,7 @@ export interface LuaScript {
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'f89f96724b16622b486f5394c5b08147b7cdf82a',
+  sha1: '44bf10a81f41cc3250228fc1610acab6e008cc2b',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -102,7 +102,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
@@ -196,11 +196,11 @@ local function askAgainIn(lock, id)
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
   return first == id and lastEnd(lock) - lock.now + 1 or -1
 end
-local function leave(lock, id)
+local function leave(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return takeOut(lock, id) end
   lock.frees = true
-  if holder.minEnd > lock.now then
+  if holder.minEnd > lock.now and not abandoned then
     holder.id, holder.ending = '~' .. id, holder.minEnd
   else
     table.remove(lock.holders, position)
@@ -301,12 +301,13 @@ local function answer(lock, who, mode, leaseMs, queue)
   if keepPlace(lock, who.id) then return 2 end
   local kin = who.owner ~= '-' and ownedBy(lock, who.owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
-  if kin then return 1, enter(lock, who, leaseMs, kin.fence) end
+  local lengthMs = math.max(leaseMs, who.minHoldMs)
+  if kin then return 1, enter(lock, who, lengthMs, kin.fence) end
   if #lock.holders == 0 then
     lock.mode = mode
-    return 1, enter(lock, who, leaseMs)
+    return 1, enter(lock, who, lengthMs)
   end
-  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, who, leaseMs) end
+  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, who, lengthMs) end
   if queue == '0' then return 3 end
   joinQueue(lock, who, mode, leaseMs)
   return 2
@@ -368,7 +369,7 @@ return 1`,
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '0c47a8512b68889304dbd5787921613edf1e9747',
+  sha1: '295ab21ca5dccb4f13b3eeeacb0eb9a80d57726c',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['id', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -433,7 +434,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
@@ -637,7 +638,7 @@ return 1`,
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '75907c323c5df3d444745f05a64112595f4ebfaa',
+  sha1: 'b92bc813f69dacd6c8322f634c03cc1fd4198be7',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['fence', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -702,7 +703,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
@@ -928,7 +929,7 @@ return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId,
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'f2a87d26c02a4317f4d128317bede83544e564a7',
+  sha1: '86060de8fe260cb6a0e09d98cbf3c7dde1b33077',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -990,7 +991,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
@@ -1189,7 +1190,7 @@ return reply`,
 
 export const inspect = {
   name: 'inspect',
-  sha1: 'cc699a8d6fcad619831afd9145b31ce580a68d1d',
+  sha1: '4b0fba727ec7b107a6c15796e250079e9947e9c1',
   keys: ['lockKey', 'queueKey'],
   args: [],
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
@@ -1243,7 +1244,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
@@ -1275,7 +1276,7 @@ return reply`,
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: '15fd296e42771f602f8a500c52315026d1377eb9',
+  sha1: '1f6eb4b0c32f8d964898ad71b0335f7a1a626f9f',
   keys: ['lockKey', 'fenceKey'],
   args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
@@ -1338,7 +1339,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
@@ -1371,17 +1372,18 @@ return 1`,
 
 export const release = {
   name: 'release',
-  sha1: '268723878a3d7bc51d907534670895f85441758d',
+  sha1: '4496575268139a57fa685e60156efc778f9cdc90',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local count = #holders / 2
+local FIELDS = 3
+local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 for n = 1, count do
-  local lockKey, id = keys[3 * n - 2], holders[2 * n - 1]
+  local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
   local text = redis.call('GET', lockKey)
   if not text then
     replies[n] = 0
@@ -1448,7 +1450,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
@@ -1542,11 +1544,11 @@ local function askAgainIn(lock, id)
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
   return first == id and lastEnd(lock) - lock.now + 1 or -1
 end
-local function leave(lock, id)
+local function leave(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return takeOut(lock, id) end
   lock.frees = true
-  if holder.minEnd > lock.now then
+  if holder.minEnd > lock.now and not abandoned then
     holder.id, holder.ending = '~' .. id, holder.minEnd
   else
     table.remove(lock.holders, position)
@@ -1638,10 +1640,11 @@ local function closeLock(lock)
 end
 for _, n in ipairs(uncommon) do
   local lockKey, queueKey, fenceKey = keys[3 * n - 2], keys[3 * n - 1], keys[3 * n]
+  local id, floor, abandoned = unpack(holders, FIELDS * (n - 1) + 1, FIELDS * n)
   local text = redis.call('GET', lockKey)
   if text then
-    local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(holders[2 * n]), now, nowUs)
-    local there = leave(lock, holders[2 * n - 1])
+    local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
+    local there = leave(lock, id, abandoned == '1')
     settle(lock)
     closeLock(lock)
     replies[n] = there and 1 or 0
@@ -1654,7 +1657,7 @@ return count == 1 and replies[1] or replies`,
 
 export const renew = {
   name: 'renew',
-  sha1: '06218879529fae6727b883e9e8f50cbed0f7c4ad',
+  sha1: '69fc8523dd997e2465c2672455b1e595344cd8d2',
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
@@ -1710,7 +1713,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
@@ -1720,7 +1723,7 @@ local function renewAmong(text, id, newEnd)
   local lock = parseLock(text, {}, 0, now, nowUs)
   local holder = holderOf(lock, id)
   if not holder then return nil end
-  holder.ending = math.max(holder.ending, newEnd)
+  holder.ending = math.max(holder.ending, newEnd, holder.minEnd)
   return formatLock(lock), lastEnd(lock), holder.ending
 end
 local written = false
@@ -1785,7 +1788,7 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: '18d614ad44d60f23428a30209d653b061ce69854',
+  sha1: '51dc7d8a327a937c3ae05dbc2c5623e5ede4734b',
   keys: ['lockKey', 'fenceKey', 'epochKey'],
   args: ['id', 'mode', 'leaseMs', 'fences', 'proposal', 'notAfter', 'label', 'owner', 'minHoldMs', 'maxLeaseMs'],
   source: `local lockKey, fenceKey, epochKey = KEYS[1], KEYS[2], KEYS[3]
@@ -1849,7 +1852,7 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
@@ -1893,7 +1896,7 @@ if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
 if not kin and #lock.holders > 0 and not (lock.mode == 'r' and mode == 'r') then return { 0, now, lastEnd(lock) - now + 1 } end
 if not kin then lock.mode = mode end
 local who = { id = id, fences = fences, minHoldMs = minHoldMs, owner = owner, label = label }
-local holder = enter(lock, who, leaseMs, kin and kin.fence)
+local holder = enter(lock, who, math.max(leaseMs, minHoldMs), kin and kin.fence)
 redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS))
 return granted(holder, kin)`,
 } as const satisfies LuaScript;

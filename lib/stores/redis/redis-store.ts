@@ -12,6 +12,7 @@ import type {
   ListOptions,
   LockState,
   LockStore,
+  ReleaseRequest,
   RenewOutcome,
   RenewRequest,
   StoreCapabilities,
@@ -82,7 +83,7 @@ export class RedisStore implements LockStore {
     this.sourceOf = sourceOf;
     this.bundled = new BundledCalls(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, sourceOf, timeoutMs: commandTimeoutMs }));
-    this.acquiring = new Acquiring({ bundled: this.bundled, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release: (holder) => this.release(holder) });
+    this.acquiring = new Acquiring({ bundled: this.bundled, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release: (request) => this.release(request) });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
@@ -125,10 +126,10 @@ export class RedisStore implements LockStore {
     return this.heartbeats.heartbeat(waiters);
   }
 
-  release({ key, id }: HolderRef): Promise<'released' | 'lost'> {
+  release({ key, id, abandoned }: ReleaseRequest): Promise<'released' | 'lost'> {
     this.places.release(id);
     const group = this.keys.groupOf(key);
-    const call = { script: release, key, keys: this.keys.all(group, key), args: [id, this.trust.floors.of(group)] };
+    const call = { script: release, key, keys: this.keys.all(group, key), args: [id, this.trust.floors.of(group), abandoned ? 1 : 0] };
     return this.bundled.run(call, this.sourceOf(group), (reply) => (reply === 1 ? 'released' : 'lost'));
   }
 

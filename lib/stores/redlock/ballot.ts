@@ -53,6 +53,8 @@ export class Ballot implements VoteRequest {
   mode: LockMode;
   /** The first of the fences; 0 until a quorum has voted. */
   fence = 0;
+  /** Nobody has worked under it: wherever it is taken back, it owes no minHoldMs. */
+  abandoned = true;
   /** Nodes on which a forced release took it away. */
   readonly takenOn = new Set<RedlockNode>();
   /** Local instant at which it has ended by itself on every node. */
@@ -133,9 +135,10 @@ export class Ballot implements VoteRequest {
     await this.ask(node, request, this.fence, notAfter).catch(() => {}); // the next renewal tries again
   }
 
-  /** Over, and released on this node by whoever says so. */
-  finish(): void {
+  /** Over, and released on its nodes by whoever says so. */
+  finish(abandoned = false): void {
     this.state = 'over';
+    this.abandoned ||= abandoned;
   }
 
   /** Over, and taken back from wherever it may stand. */
@@ -145,7 +148,8 @@ export class Ballot implements VoteRequest {
   }
 
   withdraw(node: RedlockNode): void {
-    this.station.withdrawals.add({ node, key: this.key, id: this.id, until: this.endsAt });
+    const { key, id, abandoned, endsAt: until } = this;
+    this.station.withdrawals.add({ node, key, id, abandoned, until });
   }
 
   private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
@@ -218,6 +222,7 @@ export class Ballot implements VoteRequest {
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
+    this.abandoned = false;
     const { fence, fences, mode } = this;
     return { fence, fences, mode, trustedUntil, contended: false };
   }

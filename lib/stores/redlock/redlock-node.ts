@@ -9,6 +9,7 @@
  */
 import type { Clock } from '../../core/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/errors.js';
+import type { ReleaseRequest } from '../../core/lock-store.js';
 import { leastRule, probe } from '../redis/boot-probe.js';
 import { lockState, numbersOf, toField } from '../redis/lock-reply.js';
 import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../redis/lua.generated.js';
@@ -157,8 +158,8 @@ export class RedlockNode {
     }, timeoutMs);
   }
 
-  release(key: string, id: string): Promise<'released' | 'lost'> {
-    return this.run(release, key, this.allKeys(key), [id, 0], (reply) => (reply === 1 ? 'released' : 'lost'));
+  release({ key, id, abandoned }: ReleaseRequest): Promise<'released' | 'lost'> {
+    return this.run(release, key, this.allKeys(key), [id, 0, abandoned ? 1 : 0], (reply) => (reply === 1 ? 'released' : 'lost'));
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {

@@ -15,6 +15,7 @@ import type {
   ListOptions,
   LockState,
   LockStore,
+  ReleaseRequest,
   RenewOutcome,
   RenewRequest,
   StoreCapabilities,
@@ -133,16 +134,16 @@ export class RedlockStore implements LockStore {
     return waiters.map(() => ({ kind: 'gone' }));
   }
 
-  async release({ key, id }: HolderRef): Promise<'released' | 'lost'> {
+  async release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return 'lost';
     this.ballots.delete(id);
-    ballot.finish();
+    ballot.finish(abandoned);
     const stands = new Set(ballot.standsOn);
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), async (node) => {
       if (!stands.has(node)) return 'lost';
       try {
-        return await node.release(key, ballot.id);
+        return await node.release(ballot);
       } catch (error) {
         ballot.withdraw(node);
         throw error;

@@ -3,14 +3,12 @@
  * it answers or until the lease it may have given has ended by itself.
  */
 import type { Clock, Timer } from '../../core/clock.js';
+import type { ReleaseRequest } from '../../core/lock-store.js';
 import type { RedlockNode } from './redlock-node.js';
 
-/** A vote that may stand on a node. */
-export interface Withdrawal {
+/** A vote that may stand on a node; the id is that of the ballot. */
+export interface Withdrawal extends ReleaseRequest {
   readonly node: RedlockNode;
-  readonly key: string;
-  /** Of the ballot. */
-  readonly id: string;
   /** Local instant at which it has ended by itself. */
   readonly until: number;
 }
@@ -39,9 +37,9 @@ export class Withdrawals {
   }
 
   private async send(withdrawal: Withdrawal): Promise<void> {
-    const { node, key, id, until } = withdrawal;
+    const { node, until } = withdrawal;
     try {
-      await node.release(key, id);
+      await node.release(withdrawal);
     } catch {
       if (this.closed || this.clock.now() >= until) return;
       this.unanswered.add(withdrawal);

@@ -68,12 +68,13 @@ local function answer(lock, who, mode, leaseMs, queue)
   if keepPlace(lock, who.id) then return 2 end
   local kin = who.owner ~= '-' and ownedBy(lock, who.owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
-  if kin then return 1, enter(lock, who, leaseMs, kin.fence) end
+  local lengthMs = math.max(leaseMs, who.minHoldMs)
+  if kin then return 1, enter(lock, who, lengthMs, kin.fence) end
   if #lock.holders == 0 then
     lock.mode = mode
-    return 1, enter(lock, who, leaseMs)
+    return 1, enter(lock, who, lengthMs)
   end
-  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, who, leaseMs) end
+  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, who, lengthMs) end
   if queue == '0' then return 3 end
   joinQueue(lock, who, mode, leaseMs)
   return 2

@@ -1,6 +1,6 @@
 --- Takes ids away wherever they are, holding or waiting, and lets in whose turn it is; for one id or for many.
 --- KEYS[...] keys     for each id: its lock, the lock's waiters, the slot group's last fence
---- ARGV[...] holders  for each: the id of the holder or waiter, the highest fence the caller has seen in the slot group
+--- ARGV[...] holders  for each: the id of the holder or waiter, the highest fence the caller has seen in the slot group, 1 when its work never began (it owes no minHoldMs), else 0
 --- RETURNS 1 released
 --- RETURNS 0 lost
 --- RETURNS a list of these when there are several ids
@@ -10,12 +10,13 @@ local keys, holders = KEYS, ARGV
 
 --- @include shared/server-time
 
-local count = #holders / 2
+local FIELDS = 3
+local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 
 -- The commonest case, before the functions for all others are made.
 for n = 1, count do
-  local lockKey, id = keys[3 * n - 2], holders[2 * n - 1]
+  local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
   local text = redis.call('GET', lockKey)
   if not text then
     replies[n] = 0
@@ -38,10 +39,11 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 
 for _, n in ipairs(uncommon) do
   local lockKey, queueKey, fenceKey = keys[3 * n - 2], keys[3 * n - 1], keys[3 * n]
+  local id, floor, abandoned = unpack(holders, FIELDS * (n - 1) + 1, FIELDS * n)
   local text = redis.call('GET', lockKey)
   if text then
-    local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(holders[2 * n]), now, nowUs)
-    local there = leave(lock, holders[2 * n - 1])
+    local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
+    local there = leave(lock, id, abandoned == '1')
     settle(lock)
     closeLock(lock)
     replies[n] = there and 1 or 0

@@ -16,7 +16,8 @@ local function renewAmong(text, id, newEnd)
   local lock = parseLock(text, {}, 0, now, nowUs)
   local holder = holderOf(lock, id)
   if not holder then return nil end
-  holder.ending = math.max(holder.ending, newEnd)
+  -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
+  holder.ending = math.max(holder.ending, newEnd, holder.minEnd)
   return formatLock(lock), lastEnd(lock), holder.ending
 end
 

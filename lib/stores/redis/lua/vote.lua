@@ -57,6 +57,6 @@ if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
 if not kin and #lock.holders > 0 and not (lock.mode == 'r' and mode == 'r') then return { 0, now, lastEnd(lock) - now + 1 } end
 if not kin then lock.mode = mode end
 local who = { id = id, fences = fences, minHoldMs = minHoldMs, owner = owner, label = label }
-local holder = enter(lock, who, leaseMs, kin and kin.fence)
+local holder = enter(lock, who, math.max(leaseMs, minHoldMs), kin and kin.fence)
 redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS))
 return granted(holder, kin)

@@ -1,10 +1,10 @@
 -- Takes an id out of a lock, holding or waiting; whether it was there. A holder that owes a part of its minHoldMs leaves
--- the lock taken for the rest of it, to nobody.
-local function leave(lock, id)
+-- the lock taken for the rest of it, to nobody; one whose work never began owes nothing.
+local function leave(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return takeOut(lock, id) end
   lock.frees = true
-  if holder.minEnd > lock.now then
+  if holder.minEnd > lock.now and not abandoned then
     holder.id, holder.ending = '~' .. id, holder.minEnd
   else
     table.remove(lock.holders, position)

@@ -56,14 +56,15 @@ local function lastEnd(lock)
 end
 
 -- Adds a holder, in place of what it may have left of an earlier minHoldMs. `who` says id, fences, minHoldMs, owner and
--- label; a fence is given where an owner shares one.
+-- label; a fence is given where an owner shares one. The end may come before that of minHoldMs: who was let in from the
+-- queue has to say by a renewal that it lives.
 local function enter(lock, who, lengthMs, sharedFence)
   local _, left = holderOf(lock, '~' .. who.id)
   if left then table.remove(lock.holders, left) end
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + math.max(lengthMs, who.minHoldMs), minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
     owner = who.owner, label = who.label,
   }
   lock.holders[#lock.holders + 1] = holder
