@@ -5,7 +5,7 @@ import { send } from './request.js';
 import type { Stop } from './stop.js';
 
 const NIGHTS = 2;
-const LONGEST_WAIT_MS = 10_000;
+const LONGEST_WAIT_MS = 12_000;
 
 export async function visitNightlyDraw(urls: readonly string[]): Promise<Stop> {
   const draws = await untilDrawn(urls);
@@ -14,7 +14,7 @@ export async function visitNightlyDraw(urls: readonly string[]): Promise<Stop> {
   return {
     kept: nights >= NIGHTS && draws.length === nights,
     lines: [
-      `Nightly draw: the clock strikes every two seconds on every instance; one of them draws`,
+      `Nightly draw: the clock strikes every three seconds on every instance; one of them draws`,
       `  ${nights} nights, ${draws.length} draws, made by ${instances} of ${urls.length} instances`,
     ],
   };
