@@ -7,7 +7,8 @@ import type { LockStore, ReleaseRequest } from './lock-store.js';
 import { Alarm, type Schedule } from './schedule.js';
 
 const FIRST_RETRY_MS = 50;
-const LONGEST_RETRY_MS = 1_000;
+/** Others wait for what is taken back. */
+const LONGEST_RETRY_MS = 250;
 
 export class BackgroundRelease {
   private readonly pending = new Set<Promise<void>>();

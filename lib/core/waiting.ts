@@ -37,7 +37,8 @@ export interface Desk {
 }
 
 const FIRST_RETRY_MS = 20;
-const LONGEST_RETRY_MS = 500;
+/** What is waited for is often a connection, which is tried anew as often: a caller is served soon after it is there. */
+const LONGEST_RETRY_MS = 200;
 /**
  * A store that has not answered for the whole wait, or for the longer of these, is silent: that the lock is busy is more
  * than we know then. Within the shorter one silence cannot be told from a slow answer.

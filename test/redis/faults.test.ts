@@ -95,6 +95,12 @@ describe('a network that fails', () => {
     expect(await resumes()).toBeLessThan(2_000);
   });
 
+  it('a connection that has gone silent is given up after half of commandTimeoutMs, so that service resumes within 2 s', async () => {
+    const patient = await openRedisStore(proxy.url, 'q', { commandTimeoutMs: 2_000 });
+    proxy.freezePresent();
+    expect(await resumes(patient)).toBeLessThan(1_900);
+  });
+
   it('when a reply is lost, the same request again is the same grant, and a release of it frees the lock', async () => {
     const ask = request();
     proxy.dropReplies(true);

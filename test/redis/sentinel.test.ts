@@ -59,6 +59,21 @@ describe('a failover', () => {
     });
   }, 60_000);
 
+  it('is followed though the Sentinel that is asked first is frozen', async () => {
+    const several = await startSentinel({ sentinels: 3, quorum: 2 });
+    // The group itself asks its first one.
+    const last = several.sentinels.at(-1)!;
+    const sentinels = [...several.options.sentinels!].reverse();
+    const store = await openRedisStore({ ...several.options, sentinels }, 'p', { commandTimeoutMs: 500 });
+    const master = await several.master();
+    await last.pause();
+    await master.kill();
+    await several.masterAfter(master);
+    const ask = request();
+    await eventually(async () => expect((await store.acquire({ ...ask, notAfter: performance.now() + 500 })).kind).toBe('granted'), 5_000);
+    await several.stop();
+  }, 60_000);
+
   it('away from a frozen master is followed: what it says later is not believed', async () => {
     const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 500 });
     await store.acquire(request());

@@ -17,7 +17,7 @@ interface Counted {
 
 /** Of a single Redis, or of a Redlock. */
 type InsideStore =
-  | { readonly places: { ids(): readonly string[] }; readonly runner: { readonly pending: readonly unknown[] } }
+  | { readonly places: { ids(): readonly string[] }; readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } }
   | { readonly ballots: Counted; readonly asking: Counted; readonly withdrawals: { readonly unanswered: Counted } };
 
 export class Remains {
@@ -73,6 +73,6 @@ export class Remains {
 }
 
 function inStore(store: InsideStore): Record<string, number> {
-  if ('places' in store) return { places: store.places.ids().length, requests: store.runner.pending.length };
+  if ('places' in store) return { places: store.places.ids().length, requests: store.runner.awaited.out.length };
   return { ballots: store.ballots.size, questions: store.asking.size, withdrawals: store.withdrawals.unanswered.size };
 }

@@ -4,7 +4,7 @@
  *   whole ── cut() ──> cut      connections are reset, new ones refused, until heal()
  *   whole ── freeze() ─> frozen  bytes wait in both directions, new connections hang, until thaw()
  *
- * freezeSubscribers() does it to present connections that have subscribed, and leaves all others and new ones alone.
+ * freezePresent() does it to present connections alone, freezeSubscribers() to those that have subscribed.
  */
 import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net';
 
@@ -78,6 +78,12 @@ export class FlakyProxy {
       client.pause();
       server.pause();
     }
+  }
+
+  /** Half-open connections: those there are look alive, and nothing arrives on them any more; new ones are well. */
+  freezePresent(): void {
+    this.freeze();
+    this.frozen = false;
   }
 
   /** Half-open subscribers: their connections look alive, and nothing arrives on them any more. */

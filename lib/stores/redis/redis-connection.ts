@@ -21,14 +21,21 @@ export type RedisClient = Redis | Cluster;
 
 const CONNECTION_NAME = 'nestjs-holdfast';
 const FIRST_RECONNECT_MS = 40;
-const LONGEST_RECONNECT_MS = 500;
+const LONGEST_RECONNECT_MS = 150;
 const NEXT_ROUND_MS = 10;
+const SHORTEST_PATIENCE_MS = 1_000;
+/** For a connection to be made, and for the first answer on it. */
+const CONNECTS_WITHIN_MS = 1_000;
+/** A Sentinel has nothing else to do than to answer, and there are others. */
+const SENTINEL_ANSWERS_WITHIN_MS = 500;
 /** Answers to what was sent together arrive within this time. */
 const ENOUGH_MS = 50;
 
 export class RedisConnections {
   readonly isCluster: boolean;
   readonly commands: RedisClient;
+  /** A connection that was asked and says nothing at all for so long is to be given up. */
+  readonly patienceMs: number;
   /** The node, for messages to people. */
   readonly node: string;
   /** What the commands' connection last complained of. */
@@ -40,7 +47,8 @@ export class RedisConnections {
     private readonly target: RedisTarget,
     private readonly timeoutMs: number,
   ) {
-    const client = this.connect();
+    this.patienceMs = Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, timeoutMs / 2));
+    const client = this.connect(this.patienceMs);
     this.isCluster = isCluster(client);
     this.node = describe(client);
     this.commands = client;
@@ -51,7 +59,8 @@ export class RedisConnections {
 
   get replicated(): RedisClient {
     if (this.replicas === undefined) {
-      this.replicas = this.connect();
+      // To wait for replicas is to be silent.
+      this.replicas = this.connect(this.timeoutMs);
       this.replicas.on('error', () => {});
       if (!isCluster(this.replicas)) this.dropStuckHandshakes(this.replicas);
     }
@@ -92,13 +101,13 @@ export class RedisConnections {
     }
   }
 
-  private connect(): RedisClient {
+  private connect(patienceMs: number): RedisClient {
     const { target } = this;
     if (typeof target === 'string') return new Redis(target, this.forced());
     if (isClient(target)) {
-      return isCluster(target) ? target.duplicate([], this.forcedForCluster(target.options)) : target.duplicate(this.forced(target.options));
+      return isCluster(target) ? target.duplicate([], this.forcedForCluster(patienceMs, target.options)) : target.duplicate(this.forced(target.options));
     }
-    if (isClusterTarget(target)) return new Cluster([...target.cluster], this.forcedForCluster(target.options));
+    if (isClusterTarget(target)) return new Cluster([...target.cluster], this.forcedForCluster(patienceMs, target.options));
     return new Redis({ ...target, ...this.forced(target) });
   }
 
@@ -121,7 +130,9 @@ export class RedisConnections {
       enableReadyCheck: false,
       commandTimeout: undefined,
       disconnectTimeout: 50,
-      connectTimeout: Math.min(given.connectTimeout ?? Infinity, Math.max(500, Math.min(this.timeoutMs, 1500))),
+      connectTimeout: Math.min(given.connectTimeout ?? Infinity, Math.max(500, Math.min(this.timeoutMs, CONNECTS_WITHIN_MS))),
+      // One that is frozen would be waited for without end, while others know the new master.
+      sentinelCommandTimeout: Math.min(given.sentinelCommandTimeout ?? Infinity, SENTINEL_ANSWERS_WITHIN_MS),
       // Leases are waiting: after a connection that worked the next one is tried almost at once.
       retryStrategy: (tries: number) => (tries === 1 && !this.closed ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : this.reconnectDelay()),
       // ioredis calls it when it has come to the end of its list, which with one Sentinel is every other time.
@@ -131,7 +142,7 @@ export class RedisConnections {
     };
   }
 
-  private forcedForCluster(given: ClusterOptions = {}): ClusterOptions {
+  private forcedForCluster(patienceMs: number, given: ClusterOptions = {}): ClusterOptions {
     const { retryStrategy, sentinelRetryStrategy, enableOfflineQueue, readOnly, ...forNodes } = this.forced(given.redisOptions);
     return {
       ...given,
@@ -147,19 +158,20 @@ export class RedisConnections {
       // An idle process asks nothing: a redirection or a lost node is what tells of a change.
       slotsRefreshInterval: 0,
       clusterRetryStrategy: () => this.reconnectDelay(),
-      redisOptions: { ...given.redisOptions, ...forNodes, socketTimeout: this.timeoutMs },
+      redisOptions: { ...given.redisOptions, ...forNodes, socketTimeout: patienceMs },
     };
   }
 
   private reconnectDelay(): number | null {
-    return this.closed ? null : LONGEST_RECONNECT_MS * (0.2 + 0.3 * Math.random());
+    return this.closed ? null : LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random());
   }
 
   /** A frozen server accepts connections and says nothing: try anew until one of them gets its answer. */
   private dropStuckHandshakes(client: Redis): void {
     client.on('connect', () => {
       const { stream } = client;
-      const timer = setTimeout(() => client.status !== 'ready' && stream.destroy(), this.timeoutMs).unref();
+      const patienceMs = Math.min(this.timeoutMs, CONNECTS_WITHIN_MS);
+      const timer = setTimeout(() => client.status !== 'ready' && stream.destroy(), patienceMs).unref();
       stream.once('close', () => clearTimeout(timer));
     });
   }
