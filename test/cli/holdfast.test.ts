@@ -5,7 +5,7 @@ import { systemClock } from '../../lib/core/clock.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { startCluster } from '../support/redis-cluster.js';
 import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
-import { closeStores, openRedisStore } from '../support/redis-store.js';
+import { closeStores, openRedisStore, PATIENT } from '../support/redis-store.js';
 import { admitAll, closeRedlocks, openRedlock } from '../support/redlock-store.js';
 import { finished, holdfast, programPath } from './program.js';
 
@@ -21,7 +21,7 @@ afterAll(() => redis?.stop());
 
 beforeEach(async () => {
   await redis.command('FLUSHALL');
-  store = await openRedisStore(redis.url, 'web-1:12:abcdefgh');
+  store = await openRedisStore(redis.url, 'web-1:12:abcdefgh', PATIENT);
   heart = setInterval(() => void store.heartbeat([...waiters]), 500);
 });
 
@@ -38,7 +38,7 @@ let heart: NodeJS.Timeout;
 
 function request(key: string, given: Partial<AcquireRequest> = {}): AcquireRequest {
   const base = { mode: 'write', leaseMs: 60_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, label: 'OrderService.pay' } as const;
-  return { ...base, key, id: `web-1:12:abcdefgh.${(sequence += 1)}`, notAfter: systemClock.now() + 5_000, ...given };
+  return { ...base, key, id: `web-1:12:abcdefgh.${(sequence += 1)}`, notAfter: systemClock.now() + 30_000, ...given };
 }
 
 async function hold(key: string, given: Partial<AcquireRequest> = {}): Promise<number> {

@@ -1,7 +1,7 @@
 /** The Redis store keeps the contract on a Cluster of three masters. */
 import { afterAll, beforeAll } from '@jest/globals';
 import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
-import { openRedisStore } from '../support/redis-store.js';
+import { openRedisStore, PATIENT } from '../support/redis-store.js';
 import { lockStoreContract } from './lock-store.contract.js';
 
 let cluster: RedisCluster;
@@ -12,7 +12,7 @@ afterAll(() => cluster.stop());
 
 lockStoreContract({
   name: 'RedisStore on a Cluster',
-  open: (process) => openRedisStore({ cluster: cluster.startupNodes }, process),
+  open: (process) => openRedisStore({ cluster: cluster.startupNodes }, process, PATIENT),
   leftovers: async () => {
     const found = await Promise.all(cluster.masters.map((node) => node.command('KEYS', '{lock:*}:[lq]:*') as Promise<string[]>));
     return found.flat().length;

@@ -4,7 +4,7 @@ import type { Wake } from '../../lib/core/lock-store.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { closeStores, openRedisStore } from '../support/redis-store.js';
+import { closeStores, openRedisStore, PATIENT } from '../support/redis-store.js';
 
 let server: RedisServer;
 beforeAll(async () => {
@@ -65,7 +65,7 @@ async function takeTurns(stores: readonly RedisStore[], waiters: number): Promis
 
 describe('the cost of a lock', () => {
   it('is two commands for each critical section, with 1, 10, 100 and 1,000 waiters', async () => {
-    const stores = await Promise.all([0, 1, 2, 3].map((n) => openRedisStore(server.url, `p${n}`)));
+    const stores = await Promise.all([0, 1, 2, 3].map((n) => openRedisStore(server.url, `p${n}`, PATIENT)));
     for (const waiters of [1, 10, 100, 1_000]) {
       await server.command('CONFIG', 'RESETSTAT');
       const heartbeats = await takeTurns(stores, waiters);
@@ -74,7 +74,7 @@ describe('the cost of a lock', () => {
   }, 90_000);
 
   it('is at most 220 bytes for a lock that is held, with a name of its own and a label', async () => {
-    const store = await openRedisStore(server.url, '4f9c1c52aa01');
+    const store = await openRedisStore(server.url, '4f9c1c52aa01', PATIENT);
     const key = 'order:0000000042';
     await store.acquire({ ...usual, key, id: '4f9c1c52aa01.123456', label: 'OrderService.payByInvoice', notAfter: performance.now() + 60_000 });
     const [lockKey] = (await server.command('KEYS', '{lock:*}:l:*')) as string[];
@@ -83,7 +83,7 @@ describe('the cost of a lock', () => {
   });
 
   it('is no key but a fence for each of 256 slot groups, however many keys were locked', async () => {
-    const store = await openRedisStore(server.url, 'many');
+    const store = await openRedisStore(server.url, 'many', PATIENT);
     for (let round = 0; round < 10; round++) {
       await Promise.all(
         Array.from({ length: 500 }, async (_, i) => {
