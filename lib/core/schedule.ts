@@ -23,6 +23,8 @@ export class Alarm extends Appointment {
 
 export class Schedule {
   private readonly heap: Appointment[] = [];
+  /** The time of each place in the heap: comparing them here spares a look into objects that may lie anywhere in memory. */
+  private readonly times: number[] = [];
   private timer: Timer | undefined;
   private timerAt = Infinity;
 
@@ -43,6 +45,7 @@ export class Schedule {
     if (item.place < 0) {
       item.place = this.heap.length;
       this.heap.push(item);
+      this.times.push(at);
     }
     this.settle(item);
     if (this.heap[0] === item) this.arm();
@@ -51,9 +54,9 @@ export class Schedule {
   cancel(item: Appointment): void {
     if (item.place < 0) return;
     const last = this.heap.pop()!;
+    this.times.pop();
     if (last !== item) {
       last.place = item.place;
-      this.heap[last.place] = last;
       this.settle(last);
     }
     item.place = -1;
@@ -100,27 +103,29 @@ export class Schedule {
     this.timerAt = Infinity;
   }
 
-  /** Restores the heap's order around an item whose time changed. */
+  /** Puts an item whose time changed where the heap's order wants it. */
   private settle(item: Appointment): void {
-    const { heap } = this;
+    const { heap, times } = this;
+    const { at } = item;
     let place = item.place;
-    for (let parent = (place - 1) >> 1; place > 0 && heap[parent]!.at > item.at; parent = (place - 1) >> 1) {
-      this.put(heap[parent]!, place);
+    for (let parent = (place - 1) >> 1; place > 0 && times[parent]! > at; parent = (place - 1) >> 1) {
+      this.put(heap[parent]!, times[parent]!, place);
       place = parent;
     }
     for (;;) {
       let child = 2 * place + 1;
       if (child >= heap.length) break;
-      if (child + 1 < heap.length && heap[child + 1]!.at < heap[child]!.at) child += 1;
-      if (heap[child]!.at >= item.at) break;
-      this.put(heap[child]!, place);
+      if (child + 1 < heap.length && times[child + 1]! < times[child]!) child += 1;
+      if (times[child]! >= at) break;
+      this.put(heap[child]!, times[child]!, place);
       place = child;
     }
-    this.put(item, place);
+    this.put(item, at, place);
   }
 
-  private put(item: Appointment, place: number): void {
+  private put(item: Appointment, at: number, place: number): void {
     this.heap[place] = item;
+    this.times[place] = at;
     item.place = place;
   }
 }

@@ -10,18 +10,20 @@ beforeAll(async () => {
 afterAll(() => lua.stop());
 
 describe('renew.lua', () => {
-  it('returns the ms until the new end, and 1 while others wait', async () => {
+  it('returns the time alone when all is as was asked for, and the ms until the new end and 1 while others wait', async () => {
     const lock = lua.lock('n1');
     await lock.acquire('p.1', { leaseMs: 1_000 });
-    expect(await lock.renew('p.1', 9_000)).toEqual([expect.any(Number), 9_000, 0]);
+    const reply = (await lock.renew('p.1', 9_000)) as [number];
+    expect(reply).toEqual([expect.any(Number)]);
+    expect(await lua.client.get(lock.lockKey)).toContain(`w00 ${reply[0] + 9_000} p.1 `);
     await lock.acquire('p.2');
-    expect(await lock.renew('p.1', 10_000)).toEqual([expect.any(Number), 10_000, 1]);
+    expect(await lock.renew('p.1', 10_000)).toEqual([expect.any(Number), 1, 10_000, 1]);
     expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(10_000);
   });
 
   it('returns -1 for an id that never held, waits, has released or has ended', async () => {
     const lock = lua.lock('n2');
-    const lost = [expect.any(Number), -1, 0];
+    const lost = [expect.any(Number), 1, -1, 0];
     expect(await lock.renew('p.1')).toEqual(lost);
     await lock.acquire('p.1');
     await lock.acquire('p.2');
@@ -38,7 +40,7 @@ describe('renew.lua', () => {
   it('never brings the end of a lease forward', async () => {
     const lock = lua.lock('n3');
     const { grantedAt } = await lock.takes('p.1', { leaseMs: 20_000 });
-    const [now, left] = (await lock.renew('p.1', 500)) as number[];
+    const [now, , left] = (await lock.renew('p.1', 500)) as number[];
     expect(now! + left!).toBe(grantedAt + 20_000);
   });
 
@@ -46,7 +48,7 @@ describe('renew.lua', () => {
     const lock = lua.lock('n4');
     await lock.acquire('p.1', { mode: 'r', leaseMs: 5_000 });
     await lock.acquire('p.2', { mode: 'r', leaseMs: 5_000, minHoldMs: 3_000 });
-    expect(await lock.renew('p.2', 20_000)).toEqual([expect.any(Number), 20_000, 0]);
+    expect(await lock.renew('p.2', 20_000)).toEqual([expect.any(Number), 1, 20_000, 0]);
     const [, , , , , first, , , , , second] = (await lock.inspect()) as number[];
     expect(first).toBeLessThanOrEqual(5_000);
     expect(second).toBeGreaterThan(19_000);
@@ -61,20 +63,21 @@ describe('renew.lua', () => {
     await lua.client.config('SET', 'maxmemory', 1);
     try {
       // As it is shipped, without the line that would allow it.
-      const reply = await lua.client.eval(renew.source, 2, ...keys, 'p.0', 9_000, 'p.1', 9_000);
-      expect(reply).toEqual([expect.any(Number), 9_000, 0, 9_000, 0]);
+      const reply = await lua.client.eval(renew.source, 2, ...keys, 9_000, 'p.0 p.1');
+      expect(reply).toEqual([expect.any(Number)]);
     } finally {
       await lua.client.config('SET', 'maxmemory', 0);
     }
   });
 
-  it('answers a batch in its order, and touches no key but those of the locks', async () => {
+  it('gives each run of a batch its own length, and touches no key but those of the locks', async () => {
     // Locks of one slot group, as a batch in a Cluster has them.
     const keys = [0, 1, 2].map((i) => `{lock:7}:l:n${i}`);
     for (const i of [0, 2]) {
       await lua.run(acquire, [keys[i]!, `{lock:7}:q:n${i}`, '{lock:7}:f'], [`p.${i}`, 'w', 1_000, 1, 0, 0, 1, '-', '-', 0, '-', 60_000]);
     }
-    const args = ['p.0', 5_000, 'p.1', 6_000, 'p.2', 7_000];
-    expect(await lua.run(renew, keys, args)).toEqual([expect.any(Number), 5_000, 0, -1, 0, 7_000, 0]);
+    expect(await lua.run(renew, keys, [5_000, 'p.0 p.1', 7_000, 'p.2'])).toEqual([expect.any(Number), 2, -1, 0]);
+    expect(await lua.client.pttl(keys[0]!)).toBeLessThanOrEqual(6_000);
+    expect(await lua.client.pttl(keys[2]!)).toBeGreaterThan(6_500);
   });
 });

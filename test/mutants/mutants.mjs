@@ -21,8 +21,8 @@ const list = [
   ['forgotten leases are renewed', core('watchdog'), "if (lease.state !== 'held' || !this.leases.get(lease.id)) return;", '', 'S4: an answer for a lease that was given back', 'test/core'],
   // Scripts
   ['blind release', lua('release'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: deletes what somebody else holds', 'single:network'],
-  ['reviving renew', lua('renew'), 'if oldEnd < now or ', 'if ', 'S4: an ended lease lives again', 'test/lua/renew'],
-  ['shortening renew', lua('renew'), 'newEnd = math.max(oldEnd, newEnd)', 'newEnd = newEnd + 0', 'S1: what was promised before may still be trusted', 'test/lua/renew'],
+  ['reviving renew', lua('renew'), 'oldEnd >= nowText and ', '', 'S4: an ended lease lives again', 'test/lua/renew'],
+  ['shortening renew', lua('renew'), ' and oldEnd <= newEnd', '', 'S1: what was promised before may still be trusted', 'test/lua/renew'],
   ['no prune', lua('shared/lock-record'), 'if ending >= now then', 'if true then', 'L3: the dead hold for ever', 'single:processes'],
   ['early prune', lua('shared/lock-record'), 'if ending >= now then', 'if ending >= now + 60 then', 'S1: let in before the end', 'single:processes'],
   ['plain counter', lua('shared/next-fence'), 'math.max(nowUs, floor + 1, last and last + 1 or 0)', 'last and last + 1 or 1', 'S2: restart without data', 'single:amnesia'],

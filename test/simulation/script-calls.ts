@@ -23,10 +23,10 @@ export class ScriptCalls {
     const id = this.anId();
     switch (random.whole(0, 18)) {
       case 0:
-        return [scripts.renew, [lockKey], [id, random.pick([100, 30_000])]];
+        return [scripts.renew, [lockKey], [random.pick([100, 30_000]), id]];
       case 1: {
         const locks = [this.lock(), this.lock(), this.lock()];
-        return [scripts.renew, locks.map(([key]) => key), locks.flatMap(() => [this.anId(), 2_000])];
+        return [scripts.renew, locks.map(([key]) => key), [2_000, `${this.anId()} ${this.anId()}`, 100, this.anId()]];
       }
       case 2: {
         const locks = [this.lock(), this.lock()];

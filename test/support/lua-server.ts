@@ -105,7 +105,7 @@ export class LuaLock {
   }
 
   renew(id: string, leaseMs = 30_000): Promise<Reply> {
-    return this.lua.run(scripts.renew, [this.lockKey], [id, leaseMs]);
+    return this.lua.run(scripts.renew, [this.lockKey], [leaseMs, id]);
   }
 
   heartbeat(id: string, floor = 0): Promise<Reply> {

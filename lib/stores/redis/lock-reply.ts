@@ -3,7 +3,7 @@
  */
 import type { LockMode } from '../../core/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../../core/lock-store.js';
-import type { ScriptReply } from './script-runner.js';
+import type { ScriptArgument, ScriptReply } from './script-runner.js';
 
 /** A grant on the server's clock. */
 export interface ServerGrant {
@@ -36,6 +36,31 @@ export function numbersOf(reply: ScriptReply): readonly number[] {
 export function grantAt(reply: readonly number[], at: number): ServerGrant {
   const [fence = 0, fences = 1, write, end = 0, contended] = reply.slice(at, at + 5);
   return { fence, fences, mode: write === 1 ? 'write' : 'read', end, contended: contended === 1 };
+}
+
+/** What renew.lua is told of the leases: those of one length that follow each other share it, which nearly all do. */
+export function renewArgs(requests: readonly { readonly id: string; readonly leaseMs: number }[]): ScriptArgument[] {
+  const args: ScriptArgument[] = [];
+  for (const { id, leaseMs } of requests) {
+    const length = Math.floor(leaseMs);
+    if (args.at(-2) === length) args[args.length - 1] += ` ${id}`;
+    else args.push(length, id);
+  }
+  return args;
+}
+
+/** Of each lease what became of it: what was asked for, but where the reply says otherwise. A lost one has -1 ms left. */
+export function renewOutcomes<T>(
+  reply: readonly number[],
+  requests: readonly { readonly leaseMs: number }[],
+  outcomeOf: (leftMs: number, contended: boolean) => T,
+): T[] {
+  const outcomes = requests.map(({ leaseMs }) => outcomeOf(Math.floor(leaseMs), false));
+  for (let at = 1; at < reply.length; at += 3) {
+    const [position = 0, leftMs = -1, contended] = reply.slice(at, at + 3);
+    outcomes[position - 1] = outcomeOf(leftMs, contended === 1);
+  }
+  return outcomes;
 }
 
 const PLAIN = /^(?!-$)[!-$&-~]+$/;

@@ -1657,7 +1657,7 @@ return count == 1 and replies[1] or replies`,
 
 export const renew = {
   name: 'renew',
-  sha1: '69fc8523dd997e2465c2672455b1e595344cd8d2',
+  sha1: '74ef2898215ffca5dfd1453cc70379d22bc0504f',
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
@@ -1668,6 +1668,29 @@ local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local written = false
+local function write(lockKey, text, keepMs)
+  if not written then redis.call('PEXPIRE', lockKey, keepMs) end
+  redis.call('SET', lockKey, text, 'PX', keepMs)
+  written = true
+end
+local reply, uncommon, position = { now }, {}, 0
+local nowText = string.format('%.0f', now)
+for run = 1, #requests, 2 do
+  local leaseMs = requests[run]
+  local newEnd, keepMs = string.format('%.0f', now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
+  for id in string.gmatch(requests[run + 1], '%S+') do
+    position = position + 1
+    local text = redis.call('GET', lockKeys[position]) or ''
+    local head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)')
+    if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
+      write(lockKeys[position], head .. newEnd .. ' ' .. id .. rest, keepMs)
+    else
+      uncommon[#uncommon + 1] = { position, text, id, now + leaseMs }
+    end
+  end
+end
+if #uncommon == 0 then return reply end
 local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
   local holders = {}
@@ -1719,38 +1742,21 @@ local function enter(lock, who, lengthMs, sharedFence)
   lock.holders[#lock.holders + 1] = holder
   return holder
 end
-local function renewAmong(text, id, newEnd)
+local function renew(lockKey, text, id, newEnd)
   local lock = parseLock(text, {}, 0, now, nowUs)
   local holder = holderOf(lock, id)
   if not holder then return nil end
   holder.ending = math.max(holder.ending, newEnd, holder.minEnd)
-  return formatLock(lock), lastEnd(lock), holder.ending
+  local leftMs = lastEnd(lock) - now
+  local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+  write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
+  return holder.ending, lock.queued
 end
-local written = false
-local function renew(lockKey, id, newEnd)
-  local text = redis.call('GET', lockKey)
-  if not text then return nil end
-  local renewed, last
-  if string.sub(text, 3, 4) == '0 ' then
-    local oldEnd = tonumber(string.sub(text, 5, 17))
-    if oldEnd < now or string.sub(text, 19, 19 + #id) ~= id .. ' ' then return nil end
-    newEnd = math.max(oldEnd, newEnd)
-    renewed, last = string.sub(text, 1, 4) .. string.format('%.0f', newEnd) .. string.sub(text, 18), newEnd
-  else
-    renewed, last, newEnd = renewAmong(text, id, newEnd)
-    if not renewed then return nil end
-  end
-  local queued = string.sub(text, 2, 2) == '1'
-  local keepMs = (queued and math.max(last - now, WAITER_LEASE_MS) or last - now) + LOCK_GRACE_MS
-  if not written then redis.call('PEXPIRE', lockKey, string.format('%.0f', keepMs)) end
-  redis.call('SET', lockKey, renewed, 'PX', string.format('%.0f', keepMs))
-  written = true
-  return newEnd, queued
-end
-local reply = { now }
-for n, lockKey in ipairs(lockKeys) do
-  local ending, queued = renew(lockKey, requests[2 * n - 1], now + requests[2 * n])
-  reply[2 * n], reply[2 * n + 1] = ending and ending - now or -1, queued and 1 or 0
+for _, one in ipairs(uncommon) do
+  local at, text, id, newEnd = unpack(one)
+  local ending, queued = renew(lockKeys[at], text, id, newEnd)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = at, ending and ending - now or -1, queued and 1 or 0
 end
 return reply`,
 } as const satisfies LuaScript;

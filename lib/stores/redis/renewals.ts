@@ -4,7 +4,7 @@
  */
 import type { RenewOutcome, RenewRequest } from '../../core/lock-store.js';
 import { batchesOf } from './batches.js';
-import { numbersOf } from './lock-reply.js';
+import { numbersOf, renewArgs, renewOutcomes } from './lock-reply.js';
 import { renew } from './lua.generated.js';
 import type { RedisKeys } from './redis-keys.js';
 import type { ScriptCall, ScriptRunner } from './script-runner.js';
@@ -61,13 +61,12 @@ export class Renewals {
       return runner.run(call, (reply, sentAt, receivedAt) => {
         const numbers = numbersOf(reply);
         trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
-        return requests.map((_, n) => outcomeAt(numbers, n, sentAt));
+        return outcomesOf(numbers, requests, sentAt);
       });
     }
     return runner.runAcknowledged(call, minReplicas, (reply, acknowledged, sentAt) => {
       if (acknowledged < minReplicas) throw new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
-      const numbers = numbersOf(reply);
-      return requests.map((_, n) => outcomeAt(numbers, n, sentAt));
+      return outcomesOf(numbersOf(reply), requests, sentAt);
     });
   }
 
@@ -78,15 +77,15 @@ export class Renewals {
       script: renew,
       key: requests.length === 1 ? requests[0]?.key : undefined,
       keys: requests.map(({ key }) => keys.lock(keys.groupOf(key), key)),
-      args: requests.flatMap(({ id, leaseMs }) => [id, Math.floor(leaseMs)]),
+      args: renewArgs(requests),
       // Another try has to fit into what is left of the lease.
       timeoutMs: Math.min(timeoutMs, shortestMs / 3),
     };
   }
 }
 
-function outcomeAt(reply: readonly number[], n: number, sentAt: number): RenewOutcome {
-  const [leftMs = -1, contended] = reply.slice(2 * n + 1, 2 * n + 3);
-  if (leftMs < 0) return { kind: 'lost' };
-  return { kind: 'renewed', trustedUntil: sentAt + leftMs - marginOf(leftMs), contended: contended === 1 };
+function outcomesOf(reply: readonly number[], requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
+  return renewOutcomes(reply, requests, (leftMs, contended) =>
+    leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: sentAt + leftMs - marginOf(leftMs), contended },
+  );
 }

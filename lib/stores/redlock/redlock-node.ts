@@ -11,7 +11,7 @@ import type { Clock } from '../../core/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/errors.js';
 import type { ReleaseRequest } from '../../core/lock-store.js';
 import { leastRule, probe } from '../redis/boot-probe.js';
-import { lockState, numbersOf, toField } from '../redis/lock-reply.js';
+import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../redis/lock-reply.js';
 import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../redis/lua.generated.js';
 import { RedisConnections, type RedisTarget } from '../redis/redis-connection.js';
 import type { RedisKeys } from '../redis/redis-keys.js';
@@ -149,12 +149,10 @@ export class RedlockNode {
   /** For each lease the local instant until which it can be trusted here; undefined where it is lost. */
   renew(parts: readonly RenewPart[], timeoutMs: number): Promise<readonly (number | undefined)[]> {
     const lockKeys = parts.map(({ key }) => this.keys.lock(this.keys.groupOf(key), key));
-    const args = parts.flatMap(({ id, leaseMs }) => [id, leaseMs]);
-    return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, args, (reply, sentAt, receivedAt) => {
-      const [now = 0, ...told] = numbersOf(reply);
-      if (told.length !== 2 * parts.length) throw new Error(`${told.length} numbers about ${parts.length} leases`);
-      this.serverClock.observe(0, sentAt, now, receivedAt);
-      return parts.map((_, n) => (told[2 * n]! < 0 ? undefined : trusted(sentAt, told[2 * n]!)));
+    return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, renewArgs(parts), (reply, sentAt, receivedAt) => {
+      const numbers = numbersOf(reply);
+      this.serverClock.observe(0, sentAt, numbers[0] ?? 0, receivedAt);
+      return renewOutcomes(numbers, parts, (leftMs) => (leftMs < 0 ? undefined : trusted(sentAt, leftMs)));
     }, timeoutMs);
   }
 
