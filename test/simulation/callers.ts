@@ -13,7 +13,8 @@ import type { Member, World } from './world.js';
 /** A call for a lock that has not been answered. */
 export interface Call {
   readonly member: Member;
-  readonly what: string;
+  /** For people. */
+  readonly what: () => string;
   readonly keys: readonly string[];
   readonly since: number;
   /** Of its process, at that time. */
@@ -70,7 +71,7 @@ export class Callers {
     };
     const call: Call = {
       member, keys, waitMs: options.waitMs!, since: this.world.time.now, pausedMs: member.process.pausedMs, waiting: true,
-      what: `${member.process.name} ${options.mode} [${keys.join()}] ${JSON.stringify(options)}`,
+      what: () => `${member.process.name} ${options.mode} [${keys.join()}] ${JSON.stringify(options)}`,
     };
     this.open.add(call);
     try {
@@ -133,7 +134,7 @@ export class Callers {
     const paused = member.process.pausedMs;
     await lease.release();
     const tookMs = world.time.now - asked - (member.process.pausedMs - paused);
-    if (tookMs > plan.commandTimeoutMs * SLOW + LATE_MS) world.violations.push(`a release took ${tookMs.toFixed(0)} ms: ${call.what}`);
+    if (tookMs > plan.commandTimeoutMs * SLOW + LATE_MS) world.violations.push(`a release took ${tookMs.toFixed(0)} ms: ${call.what()}`);
   }
 
   /** Calls inside a hold: side by side, awaited or left to themselves. */
@@ -154,7 +155,7 @@ export class Callers {
     const tookMs = world.time.now - call.since - (process.pausedMs - call.pausedMs);
     // Who does not want to wait still waits for the store's answer; who takes several gives back what he has.
     const answerMs = call.waitMs === 0 || call.keys.length > 1 ? 2 * world.plan.commandTimeoutMs : 0;
-    if (tookMs > call.waitMs * SLOW + answerMs + LATE_MS) world.violations.push(`a call was answered only after ${tookMs.toFixed(0)} ms: ${call.what}`);
+    if (tookMs > call.waitMs * SLOW + answerMs + LATE_MS) world.violations.push(`a call was answered only after ${tookMs.toFixed(0)} ms: ${call.what()}`);
   }
 
   private judge(call: Call, error: unknown, nested: boolean): void {
@@ -162,7 +163,7 @@ export class Callers {
     const { plan } = world;
     if (call.waiting) this.answered(call);
     if (!isLockError(error)) {
-      if (error !== ABORTED) world.violations.push(`a call ended with ${String((error as Error)?.stack ?? error)}: ${call.what}`);
+      if (error !== ABORTED) world.violations.push(`a call ended with ${String((error as Error)?.stack ?? error)}: ${call.what()}`);
       return;
     }
     const expected = ['LOCK_TIMEOUT', ...(nested ? ['LOCK_USAGE', 'LOCK_LOST'] : []), ...(call.member.closing ? ['LOCK_CLOSED', 'LOCK_LOST'] : [])];
@@ -172,7 +173,7 @@ export class Callers {
     if (plan.fancy > 0) expected.push('LOCK_LOST', 'LOCK_USAGE');
     // Nodes of a Redlock agree within a time of their own, and a short lease may be over by then.
     if (plan.topology === 'redlock') expected.push('LOCK_STORE');
-    if (!expected.includes(error.code)) world.violations.push(`a call failed with ${error.code}: ${error.message} (${call.what})`);
+    if (!expected.includes(error.code)) world.violations.push(`a call failed with ${error.code}: ${error.message} (${call.what()})`);
   }
 
   private abortedIn({ process }: Member, ms: number): AbortSignal {

@@ -41,7 +41,7 @@ export class LifeSigns {
   async everyLockCanBeHad(): Promise<void> {
     const { world } = this;
     const { plan, time } = world;
-    if (world.found.length > 0) return;
+    if (world.broken) return;
     const withinMs = Math.max(...plan.leasesMs, 400) + (plan.topology === 'redlock' ? plan.maxLeaseMs : 0) + SERVED_MS;
     const members = world.members.filter(({ process, closing }) => process.alive && !closing);
     let left = members.length * plan.keys.length;
@@ -63,10 +63,10 @@ export class LifeSigns {
     const { now } = world.time;
     // Nodes of a Redlock that forgot stay out for the longest lease, and with too many of them nobody is served.
     const recoveryMs = RECOVERY_MS + (world.plan.topology === 'redlock' ? world.plan.maxLeaseMs : 0);
-    const healthy = nemesis.calm && now - nemesis.endedAt > recoveryMs;
+    if (!nemesis.calm || now - nemesis.endedAt <= recoveryMs) return this.idleSince.clear();
     const waited = new Set([...this.callers.open].filter(({ waiting, member }) => waiting && member.process.alive).flatMap(({ keys }) => (keys.length === 1 ? keys : [])));
     for (const key of world.plan.keys) {
-      const idle = healthy && waited.has(key) && !this.isUsed(key);
+      const idle = waited.has(key) && !this.isUsed(key);
       if (!idle) this.idleSince.delete(key);
       else if (!this.idleSince.has(key)) this.idleSince.set(key, now);
       else if (now - this.idleSince.get(key)! > IDLE_MS) {

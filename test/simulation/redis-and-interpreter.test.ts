@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import type { LuaScript } from '../../lib/stores/redis/lua.generated.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { LuaInterpreter, ServerError } from './lua-interpreter.js';
+import { LuaInterpreter } from './lua-interpreter.js';
+import { ServerError } from './lua-values.js';
 import { Random } from './random.js';
 import { RedisData, type Undo } from './redis-data.js';
 import { ScriptCalls } from './script-calls.js';
@@ -23,6 +24,35 @@ local function asked(via, name, ...)
 end
 local redis = { call = function(...) return asked(server.call, ...) end, pcall = function(...) return asked(server.pcall, ...) end }
 `.replaceAll('\n', ' ');
+
+/** Deletes all keys but those that are named. */
+const KEEP = `local kept = {}
+for _, key in ipairs(ARGV) do kept[key] = true end
+for _, key in ipairs(redis.call('KEYS', '{*')) do if not kept[key] then redis.call('DEL', key) end end`;
+
+/** Every key with what it holds and when it expires, and what was said. From then on no key expires by itself. */
+const LOOK = `local found = {}
+for _, key in ipairs(redis.call('KEYS', '{*')) do
+  local hash = redis.call('TYPE', key).ok == 'hash'
+  found[#found + 1] = { key, hash and redis.call('HGETALL', key) or redis.call('GET', key), redis.call('PEXPIRETIME', key) }
+  redis.call('PERSIST', key)
+end
+local said = redis.call('LRANGE', 'said', 0, -1)
+redis.call('DEL', 'said')
+return { found, said }`;
+
+type Dumped = [key: string, value: unknown];
+
+/** What a real server did. */
+interface There {
+  readonly reply: unknown;
+  readonly said: string[];
+  readonly keys: Dumped[];
+  readonly expiry: ReadonlyMap<string, number>;
+  /** Its time in ms before and after. */
+  readonly before: number;
+  readonly after: number;
+}
 
 /** Answers that all must have been given in some run. */
 const CODES = [
@@ -75,30 +105,44 @@ class Pair {
       this.data.refuses = full ? 'oom' : 'nothing';
       await real.config('SET', 'maxmemory', full ? '1' : '0');
     }
-    await this.expire();
+    this.data.collect(this.nowMs);
     const [script, keys, args] = this.calls.at(this.nowUs);
     await this.compare(script, keys, args.map(String));
   }
 
   private async compare(script: LuaScript, keys: readonly string[], args: readonly string[]): Promise<void> {
     const { nowUs } = this;
+    const kept = this.keysHere().map(([key]) => key);
     const mine = this.runHere(script, keys, args);
-    const before = await this.realTime();
     const at = `${Math.floor(nowUs / 1e6)} ${nowUs % 1e6}`;
-    const theirs = await real.eval(FROZEN + script.source, keys.length, ...keys, ...args, at).catch((error: Error) => error.message.split(' ')[0]);
-    const after = await this.realTime();
+    const there = await this.runThere(script, keys, [...args, at], kept);
     answered.add(`${script.name} ${codeOf(mine.reply)}`);
     this.log.push(`${at} ${this.data.refuses} ${script.name} ${keys.join(' ')} | ${args.join(' ')} -> ${JSON.stringify(mine.reply)}`);
     const where = this.log.slice(-12).join('\n');
-    expect({ reply: mine.reply, where }).toEqual({ reply: theirs, where });
-    if (this.data.refuses === 'nothing') expect({ said: this.said, where }).toEqual({ said: await real.lrange('said', 0, -1), where });
-    expect({ keys: this.keysHere(), where }).toEqual({ keys: await this.keysThere(), where });
+    const said = this.data.refuses === 'nothing' ? there.said : this.said;
+    expect({ reply: mine.reply, said: this.said, keys: this.keysHere(), where }).toEqual({ reply: there.reply, said, keys: there.keys, where });
     for (const [key, old] of mine.wrote) {
       const set = this.data.peek(key, this.nowMs)?.expiresAt !== old?.expiresAt;
-      if (set) await this.compareExpiry(key, before, after);
+      if (set) this.compareExpiry(key, there);
     }
     this.said = [];
-    await real.del('said');
+  }
+
+  /** On the real server, after what has expired by the simulated clock is gone there as well; else nothing ever expires. */
+  private async runThere(script: LuaScript, keys: readonly string[], args: readonly string[], kept: readonly string[]): Promise<There> {
+    const answers = await real.pipeline().eval(KEEP, 0, ...kept).time().eval(FROZEN + script.source, keys.length, ...keys, ...args).time().eval(LOOK, 0).exec();
+    const [cleared, before, ran, after, looked] = answers ?? [];
+    const failed = cleared?.[0] ?? looked?.[0];
+    if (failed != null) throw failed;
+    const [found, said] = looked?.[1] as [[key: string, value: string | string[], expiresAt: number][], string[]];
+    return {
+      reply: ran?.[0]?.message.split(' ')[0] ?? ran?.[1],
+      said,
+      keys: sorted(found.map(([key, value]): Dumped => [key, Array.isArray(value) ? fieldsOf(value) : value])),
+      expiry: new Map(found.map(([key, , expiresAt]) => [key, expiresAt])),
+      before: millisecondsOf(before?.[1]),
+      after: millisecondsOf(after?.[1]),
+    };
   }
 
   private runHere(script: LuaScript, keys: readonly string[], args: readonly string[]): { reply: unknown; wrote: Undo } {
@@ -113,45 +157,40 @@ class Pair {
     }
   }
 
-  /** What has expired by the simulated clock is gone there as well; else nothing ever expires there. */
-  private async expire(): Promise<void> {
-    this.data.collect(this.nowMs);
-    const there = new Set(this.keysHere().map(([key]) => key));
-    for (const key of await real.keys('{*')) if (!there.has(key)) await real.del(key);
-  }
-
-  private async compareExpiry(key: string, before: number, after: number): Promise<void> {
+  private compareExpiry(key: string, { expiry, before, after }: There): void {
     const entry = this.data.peek(key, this.nowMs);
     if (entry === undefined) return;
-    const there = Number(await real.call('PEXPIRETIME', key));
-    await real.persist(key);
+    const there = expiry.get(key);
     if (entry.expiresAt === Infinity) return expect(there).toBe(-1);
     const leftMs = entry.expiresAt - this.nowMs;
     expect(there).toBeGreaterThanOrEqual(before + leftMs);
     expect(there).toBeLessThanOrEqual(after + leftMs);
   }
 
-  private keysHere(): [string, unknown][] {
-    const dumped = this.data.keys(this.nowMs).map((key): [string, unknown] => {
+  private keysHere(): Dumped[] {
+    const dumped = this.data.keys(this.nowMs).map((key): Dumped => {
       const value = this.data.peek(key, this.nowMs)?.value;
       return [key, value instanceof Map ? Object.fromEntries(value) : value];
     });
-    return dumped.sort(([one], [other]) => (one < other ? -1 : 1));
-  }
-
-  private async keysThere(): Promise<[string, unknown][]> {
-    const keys = (await real.keys('{*')).sort();
-    return Promise.all(keys.map(async (key): Promise<[string, unknown]> => [key, (await real.type(key)) === 'hash' ? await real.hgetall(key) : await real.get(key)]));
-  }
-
-  private async realTime(): Promise<number> {
-    const [seconds, micros] = await real.time();
-    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+    return sorted(dumped);
   }
 
   private get nowMs(): number {
     return Math.floor(this.nowUs / 1000);
   }
+}
+
+function sorted(dumped: Dumped[]): Dumped[] {
+  return dumped.sort(([one], [other]) => (one < other ? -1 : 1));
+}
+
+function fieldsOf(flat: readonly string[]): Record<string, string> {
+  return Object.fromEntries(flat.flatMap((name, at): [string, string][] => (at % 2 === 0 ? [[name, flat[at + 1] ?? '']] : [])));
+}
+
+function millisecondsOf(time: unknown): number {
+  const [seconds, micros] = time as [string, string];
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
 }
 
 function codeOf(reply: unknown): unknown {

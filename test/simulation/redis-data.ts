@@ -2,7 +2,8 @@
  * The memory of a simulated Redis: strings and hashes with their expiry, and the commands that the scripts and the boot
  * probe use. What a command does, and when it is refused, is what the real server does (`redis-and-interpreter.test.ts`).
  */
-import { ServerError, type LuaReply } from './lua-interpreter.js';
+import type { LuaReply } from './lua-interpreter.js';
+import { ServerError } from './lua-values.js';
 
 type Value = string | Map<string, string>;
 

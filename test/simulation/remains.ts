@@ -25,7 +25,7 @@ export class Remains {
 
   async check(): Promise<void> {
     const { world } = this;
-    if (world.found.length > 0) return;
+    if (world.broken) return;
     const { plan, time } = world;
     await time.run(Math.max(...plan.leasesMs) + plan.maxLeaseMs + AFTERMATH_MS);
     for (const member of this.living) this.inProcess(member);

@@ -7,7 +7,8 @@
  */
 import { EventEmitter } from 'node:events';
 import type { Redis, RedisOptions } from 'ioredis';
-import { ServerError, type LuaReply } from './lua-interpreter.js';
+import type { LuaReply } from './lua-interpreter.js';
+import { ServerError } from './lua-values.js';
 import { SimSocket, type Way } from './sim-socket.js';
 
 interface Pending {

@@ -7,7 +7,7 @@
  */
 import type { Clock, Timer } from '../../lib/core/clock.js';
 import type { Random } from './random.js';
-import type { VirtualTime } from './virtual-time.js';
+import type { Happening, VirtualTime } from './virtual-time.js';
 
 interface Late {
   readonly run: () => void;
@@ -17,7 +17,7 @@ interface Late {
 export class SimProcess {
   state: 'running' | 'paused' | 'dead' = 'running';
   /** Timers that are set and have not fired. */
-  readonly timers = new Set<object>();
+  readonly timers = new Set<Happening>();
   readonly clock: Clock;
   /** Since when it runs, or is paused. */
   changedAt = 0;
@@ -42,7 +42,10 @@ export class SimProcess {
       wallNow: () => 1_790_000_000_000 + this.wallStepMs + time.now * (1 + drift),
       uptimeMs: () => this.bootedMs + this.startAt + time.now * (1 + drift),
       setTimer: (callback, delayMs) => this.setTimer(callback, delayMs),
-      clearTimer: (timer) => void this.timers.delete(timer),
+      clearTimer: (timer) => {
+        this.timers.delete(timer as Happening);
+        (timer as Happening).cancel();
+      },
       nextTurn: (callback) => void time.after(0, () => this.deliver(callback)),
     };
   }
@@ -83,6 +86,7 @@ export class SimProcess {
   crash(): void {
     this.state = 'dead';
     this.late.length = 0;
+    for (const timer of this.timers) timer.cancel();
     this.timers.clear();
   }
 
@@ -91,16 +95,13 @@ export class SimProcess {
   }
 
   private setTimer(callback: () => void, delayMs: number): Timer {
-    const timer = {};
-    this.timers.add(timer);
     // As Node does, a timer fires a little late and never early.
     const inMs = Math.max(0, delayMs) / (1 + this.drift) + this.random.between(0.001, 1);
     const fire = (): void => {
       if (this.timers.delete(timer)) callback();
     };
-    this.time.after(inMs, () => {
-      if (this.timers.has(timer)) this.deliver(fire, true);
-    });
+    const timer = this.time.after(inMs, () => this.deliver(fire, true));
+    this.timers.add(timer);
     return timer;
   }
 }

@@ -6,7 +6,8 @@
  *      └───▶ frozen ──▶ up        connections stand, nothing is answered until it goes on
  */
 import { createHash } from 'node:crypto';
-import { LuaInterpreter, ServerError, type LuaReply } from './lua-interpreter.js';
+import { LuaInterpreter, type LuaReply } from './lua-interpreter.js';
+import { ServerError } from './lua-values.js';
 import { RedisData, type CommandContext, type Undo } from './redis-data.js';
 import type { SimSocket } from './sim-socket.js';
 import type { VirtualTime } from './virtual-time.js';
@@ -42,7 +43,7 @@ export class SimServer {
   ) {}
 
   get runId(): string {
-    return createHash('sha1').update(`${this.name} ${this.runs}`).digest('hex');
+    return sha1Of(`${this.name} ${this.runs}`);
   }
 
   nowUs(): number {

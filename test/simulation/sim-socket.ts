@@ -2,7 +2,8 @@
  * The way between one process and one server, and the connections on it. On one connection everything arrives in order;
  * what was on its way when a connection ended may still reach the server long after, beside what came over the next one.
  */
-import { ServerError, type LuaReply } from './lua-interpreter.js';
+import type { LuaReply } from './lua-interpreter.js';
+import { ServerError } from './lua-values.js';
 import type { Random } from './random.js';
 import type { SimProcess } from './sim-process.js';
 import type { SimServer } from './sim-server.js';

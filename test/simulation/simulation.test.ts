@@ -32,16 +32,14 @@ describe('the simulation', () => {
     expect(Number(least)).toBeGreaterThanOrEqual(STORE_CALLS);
   }, 1_200_000);
 
-  it('is the same run again with the same seed', async () => {
-    const account = async (seed: number, topology: string): Promise<string> => {
-      const printed = await simulateAll('--seed', String(seed), '--topology', topology, '--profile', 'storm', '--account');
-      return printed.slice(0, printed.lastIndexOf(', in '));
-    };
-    for (const topology of ['single', 'redlock']) {
-      const once = await account(7, topology);
-      expect(once.split('\n').length).toBeGreaterThan(STORE_CALLS);
-      expect(await account(7, topology)).toBe(once);
-      expect(await account(9, topology)).not.toBe(once);
-    }
+  it.each([
+    ['single', 'server'],
+    ['redlock', 'storm'],
+  ])('is the same run again with the same seed, alone or behind another (%s, %s)', async (topology, profile) => {
+    const run = (...seeds: string[]): Promise<string> => simulateAll(...seeds, '--topology', topology, '--profile', profile, '--account', '--workers', '1');
+    const [alone, behind] = await Promise.all([run('--seed', '23'), run('--from', '22', '--seeds', '2')]);
+    const account = alone.slice(0, alone.lastIndexOf('1 seeds, '));
+    expect(account.split('\n').length).toBeGreaterThan(STORE_CALLS);
+    expect(behind.indexOf(account)).toBeGreaterThan(account.length / 4);
   }, 120_000);
 });

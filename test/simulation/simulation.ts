@@ -79,13 +79,13 @@ async function runToItsEnd(world: World): Promise<void> {
   const signs = new LifeSigns(world, callers, nemesis);
   signs.begin();
   nemesis.begin();
-  await time.runUntil(() => world.storeCalls >= plan.storeCalls || world.found.length > 0, LONGEST_MS);
+  await time.runUntil(() => world.storeCalls >= plan.storeCalls || world.broken, LONGEST_MS);
   working = false;
   world.note('all faults end');
   nemesis.heal();
-  if (world.found.length > 0) return;
+  if (world.broken) return;
   const answered = await time.runUntil(() => !callers.busy && world.members.every(({ opened, process }) => opened || !process.alive), time.now + ANSWERED_WITHIN_MS);
-  if (!answered) for (const { what, member } of callers.open) if (member.process.alive) world.violations.push(`never answered: ${what}`);
+  if (!answered) for (const { what, member } of callers.open) if (member.process.alive) world.violations.push(`never answered: ${what()}`);
   await signs.everyLockCanBeHad();
   signs.end();
   await new Remains(world).check();

@@ -112,6 +112,11 @@ export class World implements Recorder {
     for (const { locks } of this.members) (locks as unknown as { context: { storage: { disable(): void } } }).context.storage.disable();
   }
 
+  /** Something was found wrong. */
+  get broken(): boolean {
+    return this.violations.length + this.witness.violations.length + this.records.violations.length > 0;
+  }
+
   /** All that was found wrong so far. */
   get found(): string[] {
     return [...this.violations, ...this.witness.violations, ...this.records.violations];

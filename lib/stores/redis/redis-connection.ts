@@ -7,6 +7,7 @@
  *     subscribe() a fresh connection for messages   never reconnects: whoever asked for it asks again
  */
 import { Cluster, Redis, type ClusterNode, type ClusterOptions, type RedisOptions } from 'ioredis';
+import type { Clock } from '../../core/clock.js';
 import { LockUsageError } from '../../core/errors.js';
 
 /** What a user may give as `redis`. */
@@ -46,6 +47,7 @@ export class RedisConnections {
   constructor(
     private readonly target: RedisTarget,
     private readonly timeoutMs: number,
+    private readonly clock: Clock,
   ) {
     this.patienceMs = Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, timeoutMs / 2));
     const client = this.connect(this.patienceMs);
@@ -138,7 +140,7 @@ export class RedisConnections {
       // ioredis calls it when it has come to the end of its list, which with one Sentinel is every other time.
       sentinelRetryStrategy: (round: number) => (round === 1 && !this.closed ? NEXT_ROUND_MS : this.reconnectDelay()),
       // A master that became a replica: ask again who is the master.
-      reconnectOnError: firstOf(/^(READONLY|MASTERDOWN)\b/),
+      reconnectOnError: firstOf(/^(READONLY|MASTERDOWN)\b/, this.clock),
     };
   }
 
@@ -171,8 +173,8 @@ export class RedisConnections {
     client.on('connect', () => {
       const { stream } = client;
       const patienceMs = Math.min(this.timeoutMs, CONNECTS_WITHIN_MS);
-      const timer = setTimeout(() => client.status !== 'ready' && stream.destroy(), patienceMs).unref();
-      stream.once('close', () => clearTimeout(timer));
+      const timer = this.clock.setTimer(() => client.status !== 'ready' && stream.destroy(), patienceMs);
+      stream.once('close', () => this.clock.clearTimer(timer));
     });
   }
 }
@@ -181,12 +183,12 @@ export class RedisConnections {
  * True for the first such error in a while: one is enough to leave a server, and ioredis hangs a listener on the socket for
  * each, until Node complains of a leak.
  */
-function firstOf(pattern: RegExp): (error: Error) => boolean {
-  let lately = false;
+function firstOf(pattern: RegExp, clock: Clock): (error: Error) => boolean {
+  let enoughUntil = -Infinity;
   return ({ message }) => {
-    if (lately || !pattern.test(message)) return false;
-    lately = true;
-    setTimeout(() => (lately = false), ENOUGH_MS).unref();
+    const now = clock.now();
+    if (now < enoughUntil || !pattern.test(message)) return false;
+    enoughUntil = now + ENOUGH_MS;
     return true;
   };
 }

@@ -73,7 +73,7 @@ export class RedisStore implements LockStore {
     if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
     this.capabilities = { queue: true, replicas: true, maxLeaseMs };
     const keys = (this.keys = new RedisKeys(prefix));
-    const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs));
+    const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
     const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs));
     const { node, isCluster } = connections;
     // In a Cluster a slot group has a master of its own; else one server answers for all.

@@ -69,7 +69,7 @@ export class RedlockNode {
       maxLeaseMs: around.maxLeaseMs,
       clock: this.serverClock,
     });
-    this.connections = new RedisConnections(target, commandTimeoutMs);
+    this.connections = new RedisConnections(target, commandTimeoutMs, clock);
     if (this.connections.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
     this.name = this.connections.node;
     this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs);
