@@ -28,8 +28,11 @@ const { version } = server;
 await server.stop();
 for (const question of questions.filter(({ name }) => wanted.length === 0 || wanted.includes(name))) {
   const about = circumstances(version);
+  console.log(`\n${question.name}: begins at a load of ${about.load} per core`);
+  const began = performance.now();
   const finding: Finding = { question: question.name, ...about, answers: await question.answer() };
   print(finding);
+  console.log(`  took ${Math.round((performance.now() - began) / 1000)} s`);
   await save(finding);
 }
 console.log(`\nWritten: ${await writeDocs(names)}`);

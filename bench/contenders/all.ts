@@ -5,7 +5,7 @@ import { asyncMutex } from './local-mutex.js';
 import { bare } from './bare.js';
 import type { Contender } from './contender.js';
 import { floor } from './floor.js';
-import { holdfast } from './holdfast.js';
+import { holdfast, holdfastOnCluster } from './holdfast.js';
 import { murlock, nodeRedisson, redisKit, redisSemaphore, redlock4, redlock5, redlockUniversal } from './peers.js';
 import { pollingReadWrite } from './polling-read-write.js';
 import { blockingPopLock, publishLock } from './push-lock.js';
@@ -15,6 +15,7 @@ const contenders: Readonly<Record<string, (setting?: number) => Contender>> = {
   bare: () => bare,
   /** With a number: its `handOn`. */
   holdfast: (handOn) => (handOn === undefined ? holdfast() : holdfast(`Holdfast, handOn ${handOn}`, { handOn })),
+  holdfastOnCluster,
   asyncMutex: () => asyncMutex,
   publishLock: () => publishLock,
   blockingPopLock: () => blockingPopLock,

@@ -14,14 +14,20 @@ export function openStore(connection: RedisTarget, process = `bench-${randomUUID
   return new RedisStore({ connection, prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, clock: systemClock, report });
 }
 
-export function holdfast(name = 'Holdfast', defaults: LockDefaults = {}): Contender {
+const single = (port: number): RedisTarget => ({ port, host: '127.0.0.1' });
+/** Over any of its nodes, which names the others. */
+const cluster = (port: number): RedisTarget => ({ cluster: [{ port, host: '127.0.0.1' }] });
+
+export const holdfastOnCluster = (): Contender => holdfast('Holdfast on a Cluster', {}, cluster);
+
+export function holdfast(name = 'Holdfast', defaults: LockDefaults = {}, connection = single): Contender {
   return {
     name,
     sends: ['evalsha', 'eval'],
     sendsBesides: 0,
     async open(port) {
       const process = `bench-${randomUUID().slice(0, 8)}`;
-      const locks = new LockService({ waitMs: 600_000, ...defaults, store: openStore({ port, host: '127.0.0.1' }, process), process });
+      const locks = new LockService({ waitMs: 600_000, ...defaults, store: openStore(connection(port), process), process });
       await locks.open();
       let onLoss: { unsubscribe(): void } | undefined;
       return {

@@ -2,7 +2,8 @@
  * A Redis server of the benchmark's own, and what it says about the work it was given.
  */
 import { Redis } from 'ioredis';
-import { startRedis } from '../../test/support/redis-server.js';
+import { startCluster } from '../../test/support/redis-cluster.js';
+import { startRedis, type RedisServer } from '../../test/support/redis-server.js';
 
 /** What one piece of work cost the server. */
 export interface ServerCost {
@@ -25,7 +26,16 @@ export interface BenchServer {
 }
 
 export async function startServer(): Promise<BenchServer> {
-  const server = await startRedis();
+  return watched(await startRedis());
+}
+
+/** The masters of a Cluster of the benchmark's own. */
+export async function startMasters(): Promise<readonly BenchServer[]> {
+  const { masters } = await startCluster({ masters: 3 });
+  return Promise.all(masters.map(watched));
+}
+
+async function watched(server: RedisServer): Promise<BenchServer> {
   const probe = new Redis({ port: server.port, host: '127.0.0.1', maxRetriesPerRequest: 1 });
   const info = async (section: string): Promise<Map<string, string>> => fields(await probe.info(section));
   const reading = async (): Promise<ServerCost> => ({ calls: calls(await probe.info('commandstats')), cpuMs: cpuMs(await info('cpu')) });

@@ -8,7 +8,7 @@ import { digits, type Answer, type Question } from '../harness/answer.js';
 import { sideBySide } from '../harness/measuring.js';
 import { startServer } from '../harness/redis.js';
 
-const ROUNDS = 15;
+const ROUNDS = 11;
 const DURATION_MS = 250;
 
 export const uncontended: Question = {

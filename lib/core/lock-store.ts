@@ -33,6 +33,8 @@ export interface StoreCapabilities {
   readonly replicas: boolean;
   /** Longest lease this store grants, in ms. */
   readonly maxLeaseMs: number;
+  /** Where not all locks can share a command: those with the same number can, so that their renewals should come together. */
+  readonly groupOf?: ((key: string) => number) | undefined;
 }
 
 /** Names one grant or one place in the queue, exactly. */

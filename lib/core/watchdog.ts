@@ -10,6 +10,7 @@ import type { LockStoreError } from './errors.js';
 import type { HeldLease } from './held-lease.js';
 import { IdTable } from './id-table.js';
 import type { HeartbeatOutcome, HolderRef, LockStore, RenewOutcome } from './lock-store.js';
+import { RenewalTimes } from './renewal-times.js';
 import { Appointment, Schedule } from './schedule.js';
 
 /** Renewing 250 leases keeps a Redis busy for less than a millisecond. */
@@ -21,8 +22,8 @@ const EARLY = 1 / 24;
 /** A wall clock or a machine's sleep that is off by less than this is not worth a thought. */
 const JUMP_MS = 1_000;
 
-/** Looking at the clocks more often than this costs more than it tells. */
-const LOOK_MS = 10;
+/** How long the machine has been up is read from a file: not more often than this, unless the wall clock shows a jump. */
+const LOOK_MS = 250;
 
 /** Somebody who waits in the store's queue. */
 export abstract class Waiter extends Appointment implements HolderRef {
@@ -42,6 +43,7 @@ export class Watchdog {
   private readonly dueLeases: HeldLease[] = [];
   private readonly dueWaiters: Waiter[] = [];
   private readonly leases = new IdTable<HeldLease>();
+  private readonly times: RenewalTimes;
   private sending = false;
   private lookedAt = -Infinity;
   private asleepMs: number;
@@ -54,6 +56,7 @@ export class Watchdog {
   ) {
     this.asleepMs = clock.uptimeMs() - clock.now();
     this.wallOffsetMs = clock.wallNow() - clock.now();
+    this.times = new RenewalTimes(store.capabilities.groupOf);
     this.schedule = new Schedule(clock, (now) => this.noticeJumps(now));
   }
 
@@ -64,7 +67,7 @@ export class Watchdog {
     const now = this.clock.now();
     // Leases that were taken together come due apart, and stay so.
     const spread = 0.7 + 0.3 * Math.random();
-    this.schedule.set(lease, this.renewalDue(lease, now + ((lease.trustedUntil - now) / 3) * spread));
+    this.schedule.set(lease, this.renewalDue(lease, this.times.next(lease.key, now, ((lease.trustedUntil - now) / 3) * spread)));
   }
 
   /** Stops guarding. Called before the release is sent: answers of renewals under way are ignored from here on. */
@@ -113,7 +116,9 @@ export class Watchdog {
 
   /** The monotonic clock stands still while the machine sleeps; leases do not. */
   noticeJumps(now = this.clock.now()): void {
-    if (now - this.lookedAt < LOOK_MS) return;
+    const wallOffsetMs = this.clock.wallNow() - now;
+    const wallJumped = Math.abs(wallOffsetMs - this.wallOffsetMs) > JUMP_MS;
+    if (!wallJumped && now - this.lookedAt < LOOK_MS) return;
     this.lookedAt = now;
     const asleepMs = this.clock.uptimeMs() - now;
     const sleptMs = asleepMs - this.asleepMs;
@@ -122,8 +127,7 @@ export class Watchdog {
       for (const lease of this.leases.values()) lease.trustedUntil -= sleptMs;
       for (const lease of this.leases.values()) this.onLeaseDue(lease, now);
     }
-    const wallOffsetMs = this.clock.wallNow() - now;
-    if (Math.abs(wallOffsetMs - this.wallOffsetMs) > JUMP_MS) {
+    if (wallJumped) {
       this.wallOffsetMs = wallOffsetMs;
       this.renewAll();
     }
@@ -158,7 +162,7 @@ export class Watchdog {
   }
 
   private joinEarly(): void {
-    if (this.dueLeases.length === 0) return;
+    if (this.dueLeases.length === 0 || this.times.areGrouped) return;
     const now = this.clock.now();
     for (let next = this.schedule.peek(); next && this.dueLeases.length < LARGEST_BATCH; next = this.schedule.peek()) {
       const lease = this.leases.get((next as Partial<HeldLease>).id ?? '');
@@ -203,7 +207,7 @@ export class Watchdog {
     }
     if (outcome.kind === 'renewed') {
       lease.renewed(outcome.trustedUntil, outcome.contended, now, leaseMs);
-      return this.schedule.set(lease, this.renewalDue(lease, now + (lease.trustedUntil - now) / 3));
+      return this.schedule.set(lease, this.renewalDue(lease, this.times.next(lease.key, now, (lease.trustedUntil - now) / 3)));
     }
     this.renewFailed(lease, outcome.cause);
     const retryMs = Math.min(500, lease.terms.leaseMs / 20) * (0.5 + Math.random());

@@ -14,6 +14,29 @@ describe('The watchdog', () => {
     for (const lease of leases) lease.assertHeld();
   });
 
+  it('renews locks that can share a command together, though they were taken one after another', async () => {
+    const fleet = new Fleet();
+    const groupOf = (key: string): number => Number(key) % 50;
+    const { locks, wire } = fleet.process({ leaseMs: 3_000 }, groupOf);
+    let groups = 0;
+    const renew = wire.renew.bind(wire);
+    wire.renew = (requests) => {
+      groups += new Set(requests.map(({ key }) => groupOf(key))).size;
+      return renew(requests);
+    };
+    const leases = [];
+    for (let n = 0; n < 500; n++) {
+      leases.push(await locks.acquire(String(n)));
+      await fleet.clock.advance(5);
+    }
+    await fleet.clock.advance(3_000);
+    groups = 0;
+    await fleet.clock.advance(10_000);
+    // Every group about once a second.
+    expect(groups / 10).toBeLessThanOrEqual(60);
+    for (const lease of leases) lease.assertHeld();
+  });
+
   it('sends at most 250 ids at once, and a batch that gets no answer holds up no other', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process({ leaseMs: 3_000 });

@@ -1,7 +1,7 @@
 /** A LockService on the embedded store and on virtual time, and the faults a test wants to see it live through. */
 import { LockService } from '../../lib/lock.service.js';
 import type { LockDefaults } from '../../lib/core/lock-options.js';
-import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, Wake } from '../../lib/core/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/lock-store.js';
 import { LockStoreError } from '../../lib/core/errors.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { FakeClock } from './fake-clock.js';
@@ -21,8 +21,9 @@ export class Wire implements LockStore {
   constructor(
     private readonly store: LockStore,
     private readonly wakes: Set<(wake: Wake) => void>,
+    groupOf?: StoreCapabilities['groupOf'],
   ) {
-    this.capabilities = store.capabilities;
+    this.capabilities = { ...store.capabilities, groupOf };
   }
 
   get commands(): number {
@@ -89,8 +90,8 @@ export class Fleet {
     this.store.onWake((wake) => this.wakes.forEach((listener) => listener(wake)));
   }
 
-  process(defaults: LockDefaults = {}): { locks: LockService; wire: Wire } {
-    const wire = new Wire(this.store, this.wakes);
+  process(defaults: LockDefaults = {}, groupOf?: StoreCapabilities['groupOf']): { locks: LockService; wire: Wire } {
+    const wire = new Wire(this.store, this.wakes, groupOf);
     const locks = new LockService({ ...defaults, store: wire, process: `p${(this.processes += 1)}`, clock: this.clock });
     return { locks, wire };
   }

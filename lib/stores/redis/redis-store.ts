@@ -71,11 +71,11 @@ export class RedisStore implements LockStore {
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock } = options;
     if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
-    this.capabilities = { queue: true, replicas: true, maxLeaseMs };
     const keys = (this.keys = new RedisKeys(prefix));
     const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
     const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs));
     const { node, isCluster } = connections;
+    this.capabilities = { queue: true, replicas: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
     // In a Cluster a slot group has a master of its own; else one server answers for all.
     const sourceOf = (group: number): number => (isCluster ? group : 0);
     const trust = (this.trust = new Trust(sourceOf));

@@ -1,0 +1,25 @@
+/**
+ * When leases are renewed next. Where only locks of one group can share a command (a Cluster), the leases of a group drift
+ * together: one whose time is near joins the time at which others are due.
+ */
+export class RenewalTimes {
+  /** When leases of a group are due next; one entry for each group at the most. */
+  private readonly known = new Map<number, number>();
+
+  constructor(private readonly groupOf: ((key: string) => number) | undefined) {}
+
+  /** A lease that is not due with its group would need a command of its own. */
+  get areGrouped(): boolean {
+    return this.groupOf !== undefined;
+  }
+
+  /** The instant in `inMs`, or the one before it at which its group is due, but no sooner than half of that. */
+  next(key: string, now: number, inMs: number): number {
+    if (!this.groupOf) return now + inMs;
+    const group = this.groupOf(key);
+    const known = this.known.get(group) ?? Infinity;
+    const at = known >= now + inMs / 2 && known <= now + inMs ? known : now + inMs;
+    this.known.set(group, at);
+    return at;
+  }
+}
