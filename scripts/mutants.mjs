@@ -2,7 +2,8 @@
 //
 //   npm run mutants -- [--only <part of a name>] [--from <part of a name>] [--seeds 60]
 //
-// First where the list says, then the simulations, then the tests of core, the model and the stores. Fails when one survives.
+// First where the list says, which is where it costs least; then the simulations, then the tests of core, the model and the
+// stores. Fails when one survives, when its text is not there any more, or when a place fails without any mutant.
 import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -55,7 +56,8 @@ async function look(where) {
   const simulated = /^(single|redlock):(.*)$/.exec(where);
   if (simulated === null) {
     const { failed, printed } = await run([...JEST, where, NOT_HERE]);
-    return failed ? (/●\s+(.*?)\s*$/m.exec(printed)?.[1] ?? `${where}: ${printed.trim().split('\n').at(-1)}`) : undefined;
+    const file = /^FAIL (\S+)/m.exec(printed)?.[1] ?? where;
+    return failed ? `${file}: ${/●\s+(.*?)\s*$/m.exec(printed)?.[1] ?? printed.trim().split('\n').at(-1)}` : undefined;
   }
   const [, topology, profile] = simulated;
   const { failed, printed } = await run(['scripts/simulate.mjs', '--workers', '2', '--seeds', values.seeds, '--failures', '1', '--topology', topology, ...(profile === '' ? [] : ['--profile', profile])]);
@@ -64,36 +66,40 @@ async function look(where) {
   return seed === undefined ? `simulations: ${printed.trim().split('\n').at(-1)}` : `seed ${seed} (${how}): ${what}`;
 }
 
-async function kill({ name, file, text, instead, where }) {
+/** Plants it for one look, and takes it away again. */
+async function lookWith({ file, text, instead }, place) {
   const path = join(copy, file);
-  const original = readFileSync(path, 'utf8');
-  if (original.split(text).length !== 2) return { name, stale: true };
-  writeFileSync(path, original.replace(text, () => instead));
   const generated = join(copy, 'lib/stores/redis/lua.generated.ts');
-  const scripts = readFileSync(generated, 'utf8');
+  const [original, scripts] = [readFileSync(path, 'utf8'), readFileSync(generated, 'utf8')];
+  writeFileSync(path, original.replace(text, () => instead));
   try {
-    if (file.endsWith('.lua')) {
-      const { failed, printed } = await run(['scripts/build-lua.mjs']);
-      if (failed) return { name, by: `the build of the scripts: ${printed.trim().split('\n').at(-1)}` };
-    }
-    for (const place of [where, ...EVERYWHERE.filter((other) => other !== where)]) {
-      const by = await look(place);
-      if (by !== undefined) return { name, by };
-    }
-    return { name, by: undefined };
+    const { failed, printed } = file.endsWith('.lua') ? await run(['scripts/build-lua.mjs']) : { failed: false };
+    return failed ? `the build of the scripts: ${printed.trim().split('\n').at(-1)}` : await look(place);
   } finally {
     writeFileSync(path, original);
     writeFileSync(generated, scripts);
   }
 }
 
+const clean = new Set();
+
 /** What fails without any mutant proves nothing. */
-async function failsAlready() {
-  for (const place of EVERYWHERE) {
-    const by = await look(place);
-    if (by !== undefined) return `${place}: ${by}`;
+async function checkClean(place) {
+  if (clean.has(place)) return;
+  const by = await look(place);
+  if (by !== undefined) throw new Error(`the tree fails as it is, at ${place}: ${by}`);
+  clean.add(place);
+}
+
+async function kill(mutant) {
+  const { file, text, where } = mutant;
+  if (readFileSync(join(copy, file), 'utf8').split(text).length !== 2) return { stale: true };
+  for (const place of [where, ...EVERYWHERE.filter((other) => other !== where)]) {
+    await checkClean(place);
+    const by = await lookWith(mutant, place);
+    if (by !== undefined) return { by };
   }
-  return undefined;
+  return { by: undefined };
 }
 
 const first = values.from === undefined ? 0 : mutants.findIndex(({ name }) => name.includes(values.from));
@@ -101,10 +107,9 @@ const chosen = mutants.slice(first).filter(({ name }) => values.only === undefin
 const left = { survived: [], stale: [] };
 copyTree();
 try {
-  const already = await failsAlready();
-  if (already !== undefined) throw new Error(`the tree fails as it is, at ${already}`);
   for (const mutant of chosen) {
-    const { name, by, stale } = await kill(mutant);
+    const { name } = mutant;
+    const { by, stale } = await kill(mutant);
     if (stale) left.stale.push(name);
     else if (by === undefined) left.survived.push(name);
     console.log(`${name.padEnd(32)} | ${stale ? `STALE: its text is not in ${mutant.file} exactly once` : (by ?? `SURVIVED: ${mutant.breaks}`).slice(0, 160)}`);
