@@ -8,7 +8,7 @@ export interface Holding {
   readonly leases: number;
   readonly leaseMs: number;
   readonly holdMs: number;
-  /** Samples the event loop every millisecond, which costs more CPU than the renewals do. */
+  /** Samples the event loop every millisecond, which costs CPU that is not the lock's. */
   readonly watchDelay?: boolean;
 }
 
