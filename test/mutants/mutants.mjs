@@ -69,7 +69,7 @@ const list = [
   ['unawaited work inherits', core('hold-context'), 'if (hold.isOpen && (key', 'if ((key', 'P2: work after the end of its hold', 'test/core/holds'],
   ['upgrade inside a hold', core('hold-part'), 'if (!covers(this.turn.mode, options.mode)) throw upgradeError(key);', '', 'P2: reads and asks to write', 'single:calm'],
   ['maxHoldMs is renewed over', core('watchdog'), 'Math.max(1, Math.min(leaseMs, Math.floor(lease.renewUntil - this.clock.now())))', 'leaseMs', 'a hung handler holds for ever', 'test/core'],
-  ['late renewals', core('watchdog'), 'now + ((lease.trustedUntil - now) / 3) * spread', 'now + ((lease.trustedUntil - now) / 0.9) * spread', 'S3: leases are lost for nothing', 'single:calm'],
+  ['late renewals', core('watchdog'), '((lease.trustedUntil - now) / 3) * spread', '((lease.trustedUntil - now) / 0.9) * spread', 'S3: leases are lost for nothing', 'single:calm'],
   ['key queue leaks', core('key-queue'), 'if (!this.holding) return this.onIdle();', 'if (!this.holding) return;', 'L6: an entry for every key', 'single:calm'],
   ['shutdown releases', core('shutdown-gate'), 'if (this.holds > 0) await', 'if (this.holds < 0) await', 'C2: running holds get no grace', 'test/core/shutdown'],
   // Redlock
