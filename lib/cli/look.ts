@@ -43,10 +43,19 @@ async function reached(look: Look): Promise<void> {
       await look.inspect('nestjs-holdfast:cli');
       return;
     } catch (error) {
-      if (!(error instanceof LockStoreError) || !error.retryable || systemClock.now() > deadline) throw error;
+      if (!(error instanceof LockStoreError) || !error.retryable) throw error;
+      if (systemClock.now() > deadline) throw unreachable(error);
       await delay(systemClock, PAUSE_MS);
     }
   }
+}
+
+/** Nothing was asked for yet of which the outcome could be in doubt. */
+function unreachable(error: LockStoreError): LockStoreError {
+  const [failure] = error.nodes;
+  if (failure === undefined) return error;
+  const message = `Locks: ${failure.node} cannot be reached: ${failure.reason}. Check the address and that the server runs.`;
+  return new LockStoreError(message, { cause: error, nodes: error.nodes });
 }
 
 function connectionOf({ urls, cluster }: Target): RedisTarget {

@@ -39,6 +39,8 @@ export interface Desk {
 const FIRST_RETRY_MS = 20;
 /** What is waited for is often a connection, which is tried anew as often: a caller is served soon after it is there. */
 const LONGEST_RETRY_MS = 200;
+/** A grant that we heard of so late would be lost if its first renewal took its time. */
+const NEARLY_OVER_MS = 500;
 /**
  * A store that has not answered for the whole wait, or for the longer of these, is silent: that the lock is busy is more
  * than we know then. Within the shorter one silence cannot be told from a slow answer.
@@ -182,9 +184,11 @@ export class Question extends Waiter {
   }
 
   private grant(grant: Grant): void {
-    if (grant.trustedUntil <= this.desk.clock.now()) return this.ask();
+    const leftMs = grant.trustedUntil - this.desk.clock.now();
+    if (leftMs <= 0) return this.ask();
     // A grant made to a waiter is short at first. The watchdog would lengthen it; a fixed lease has to be by us.
-    if (!this.want.renew && this.refused) void this.lengthen(grant);
+    const short = !this.want.renew && this.refused;
+    if (short || leftMs < Math.min(NEARLY_OVER_MS, this.want.leaseMs / 2)) void this.lengthen(grant);
     else this.answer({ kind: 'granted', id: this.id, grant });
   }
 

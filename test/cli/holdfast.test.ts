@@ -196,7 +196,7 @@ describe('the exit code', () => {
   });
 
   it('is 3 when the store cannot be reached or refuses the password', async () => {
-    expect(await holdfast(['list', '--redis', 'redis://127.0.0.1:1'])).toMatchObject({ code: 3, err: expect.stringContaining('ECONNREFUSED') });
+    expect(await holdfast(['list', '--redis', 'redis://127.0.0.1:1'])).toMatchObject({ code: 3, err: expect.stringMatching(/127\.0\.0\.1:1 cannot be reached: .*ECONNREFUSED/) });
     const guarded = await startRedis({ args: ['--requirepass', 'secret'] });
     try {
       const url = guarded.url.replace('redis://', 'redis://:wrong@');

@@ -25,6 +25,19 @@ describe('A process that waits', () => {
     await lease.release();
   });
 
+  it('that hears of its grant when it is nearly over gets a whole lease before it begins', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    wire.lostWakes.add('granted').add('ask');
+    const waiting = locks.acquire('k', { leaseMs: 800 });
+    await fleet.clock.advance(10);
+    await holder.release(); // from here on its heartbeat is 690 ms away
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(lease.remainingMs).toBeGreaterThan(700);
+    await lease.release();
+  });
+
   it('is served in the order of arrival', async () => {
     const fleet = new Fleet();
     const held = gate();

@@ -92,7 +92,7 @@ describe('a server that may evict locks', () => {
 describe('the access rule of the docs', () => {
   const rule = leastRule('lock').split(' ');
   const login = async (rules: readonly string[]): Promise<string> => {
-    await server.command('ACL', 'SETUSER', 'locker', 'reset', 'on', '>secret', ...rules);
+    await server.command('ACL', 'SETUSER', 'locker', 'reset', 'resetchannels', 'on', '>secret', ...rules);
     return `redis://locker:secret@127.0.0.1:${server.port}`;
   };
 

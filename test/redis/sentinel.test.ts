@@ -114,6 +114,19 @@ describe('minReplicas', () => {
     expect(await waiting).toBe('refused');
   }, 60_000);
 
+  it('is asked of the replicas for many grants at once', async () => {
+    const store = await openRedisStore(group.options, 'p');
+    const master = await group.master();
+    await store.acquire(request({ minReplicas: 1 }));
+    await master.command('CONFIG', 'RESETSTAT');
+    const asks = Array.from({ length: 50 }, () => request({ minReplicas: 1 }));
+    const outcomes = await Promise.all(asks.map((ask) => store.acquire(ask)));
+    expect(outcomes.every(({ kind }) => kind === 'granted')).toBe(true);
+    const [, waits] = /cmdstat_wait:calls=(\d+)/.exec(String(await master.command('INFO', 'commandstats')))!;
+    expect(Number(waits)).toBeLessThanOrEqual(3);
+    expect(await store.renew(asks)).toEqual(asks.map(() => expect.objectContaining({ kind: 'renewed' })));
+  }, 60_000);
+
   it('makes of a pushed grant a question, so that it is confirmed before it counts', async () => {
     const store = await openRedisStore(group.options, 'p');
     const wakes: unknown[] = [];

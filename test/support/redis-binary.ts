@@ -1,6 +1,7 @@
 /**
  * Finds a Redis server to run: on PATH, in the cache, or in Debian's packages, which are unpacked into the cache without
- * touching the system. Workers that look at the same time wait for the one that unpacks.
+ * touching the system. Workers that look at the same time wait for the one that unpacks. To run the tests on another
+ * version, put the folder with its redis-server or valkey-server first on PATH.
  */
 import { execFile } from 'node:child_process';
 import { access, constants, mkdir, mkdtemp, readFile, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
@@ -22,11 +23,22 @@ const ON_SLIM_IMAGES = ['libssl3', 'libsystemd0', 'libstdc++6', 'libgcc-s1', 'li
 const UNPACKING_TAKES_AT_MOST_MS = 120_000;
 
 let found: Promise<RedisBinary | undefined> | undefined;
+let foundMajor: Promise<number> | undefined;
 
 /** Looks once per process; undefined where nothing but a container is left. */
 export function findRedisBinary(): Promise<RedisBinary | undefined> {
   found ??= onPath().then(async (binary) => binary ?? (await inCache(cacheFolder())) ?? (await unpackDebianPackages(cacheFolder())));
   return found;
+}
+
+/** 6 lacks some commands and arguments. A container has the version of its image, which is not as old. */
+export function majorVersion(): Promise<number> {
+  foundMajor ??= findRedisBinary().then(async (binary) => {
+    if (binary === undefined) return Infinity;
+    const { stdout } = await run(binary.path, ['--version'], { env: binary.env });
+    return Number(/v=(\d+)/.exec(stdout)?.[1] ?? Infinity);
+  });
+  return foundMajor;
 }
 
 export function cacheFolder(): string {

@@ -94,7 +94,7 @@ export async function startCluster({ masters: masterCount = 3, replicasEach = 0,
   const cluster = new RedisCluster(masters, replicas);
   try {
     await Promise.all(nodes.map((node, i) => node.command('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)));
-    await Promise.all(masters.map((node, i) => node.command('CLUSTER', 'ADDSLOTSRANGE', slotsFrom(i, masterCount), slotsFrom(i + 1, masterCount) - 1)));
+    await Promise.all(masters.map((node, i) => node.command('CLUSTER', 'ADDSLOTS', ...slotsOf(i, masterCount))));
     await Promise.all(nodes.map((node) => meet(node, nodes)));
     await until('the nodes know each other', nodes, (node) => knowsAll(node, nodes.length));
     await Promise.all(replicas.map(async (node, i) => node.command('CLUSTER', 'REPLICATE', await idOf(masters[i % masterCount]!))));
@@ -117,8 +117,9 @@ async function meet(node: RedisServer, nodes: readonly RedisServer[]): Promise<v
   for (const other of nodes) if (other !== node) await node.command('CLUSTER', 'MEET', '127.0.0.1', other.port);
 }
 
-function slotsFrom(master: number, masterCount: number): number {
-  return Math.round((master * SLOTS) / masterCount);
+function slotsOf(master: number, masterCount: number): number[] {
+  const [from, to] = [master, master + 1].map((n) => Math.round((n * SLOTS) / masterCount)) as [number, number];
+  return Array.from({ length: to - from }, (_, n) => from + n);
 }
 
 async function idOf(node: RedisServer): Promise<string> {

@@ -84,7 +84,7 @@ export class SentinelGroup {
 export async function startSentinel({ replicas = 1, sentinels = 1, quorum = 1, downAfterMs = DOWN_AFTER_MS, args = [] }: SentinelShape = {}): Promise<SentinelGroup> {
   const common = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1', ...args];
   const master = await startRedis({ args: common });
-  const following = [...common, '--replicaof', `127.0.0.1 ${master.port}`];
+  const following = [...common, '--replicaof', '127.0.0.1', String(master.port)];
   const servers = [master, ...(await Promise.all(Array.from({ length: replicas }, () => startRedis({ args: following }))))];
   const watchers = await Promise.all(Array.from({ length: sentinels }, () => startWatcher(master.port, quorum, downAfterMs)));
   const group = new SentinelGroup(servers, watchers);

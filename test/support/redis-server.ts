@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, type RedisOptions } from 'ioredis';
 import { freePort } from './free-port.js';
+import { majorVersion } from './redis-binary.js';
 import { startProcess, type ServerProcess } from './server-process.js';
 
 export interface StartOptions {
@@ -136,7 +137,9 @@ export class RedisServer {
 export async function startRedis({ args = [], port, env }: StartOptions = {}): Promise<RedisServer> {
   for (let attempt = 1; ; attempt++) {
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-redis-'));
-    const ours = ['--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no', '--enable-debug-command', 'yes'];
+    // Before version 7 it is always allowed.
+    const debug = (await majorVersion()) >= 7 ? ['--enable-debug-command', 'yes'] : [];
+    const ours = ['--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no', ...debug];
     const server = new RedisServer(port ?? (await freePort()), folder, [...ours, ...args], undefined, env);
     try {
       await server.start();

@@ -12,6 +12,8 @@ export interface Line {
   readonly client: RedisClient;
   /** Given up after so long a silence. */
   readonly patienceMs: number;
+  /** Given up after this, when somebody could not wait any longer. */
+  readonly hasteMs: number;
   /** Since when it owes an answer while nothing at all has come from it; also one that nobody waits for any more. */
   owesSince: number | undefined;
   /** How many answers are waited for. */
@@ -88,7 +90,7 @@ export class AwaitedAnswers {
     this.timer = undefined;
     this.timerAt = Infinity;
     const now = this.clock.now();
-    const silent = new Set(this.out.map(({ line }) => line).filter((line) => now >= silentAt(line)));
+    const silent = new Set(this.out.filter((awaited) => isSilent(awaited, now)).map(({ line }) => line));
     let next = Infinity;
     for (const awaited of [...this.out]) {
       if (awaited.deadline > now && !silent.has(awaited.line)) next = Math.min(next, nextLook(awaited));
@@ -109,6 +111,11 @@ export class AwaitedAnswers {
 
 function nextLook({ deadline, line }: Awaited): number {
   return Math.min(deadline, silentAt(line));
+}
+
+function isSilent({ deadline, line }: Awaited, now: number): boolean {
+  const { owesSince = now, hasteMs } = line;
+  return now >= silentAt(line) || (now >= deadline && now - owesSince >= hasteMs);
 }
 
 function silentAt({ owesSince = Infinity, patienceMs }: Line): number {

@@ -49,7 +49,7 @@ export class RedisConnections {
     private readonly timeoutMs: number,
     private readonly clock: Clock,
   ) {
-    this.patienceMs = Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, timeoutMs / 2));
+    this.patienceMs = Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs));
     const client = this.connect(this.patienceMs);
     this.isCluster = isCluster(client);
     this.node = describe(client);
@@ -139,8 +139,8 @@ export class RedisConnections {
       retryStrategy: (tries: number) => (tries === 1 && !this.closed ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : this.reconnectDelay()),
       // ioredis calls it when it has come to the end of its list, which with one Sentinel is every other time.
       sentinelRetryStrategy: (round: number) => (round === 1 && !this.closed ? NEXT_ROUND_MS : this.reconnectDelay()),
-      // A master that became a replica: ask again who is the master.
-      reconnectOnError: firstOf(/^(READONLY|MASTERDOWN)\b/, this.clock),
+      // A master that became a replica: ask again who is the master. Redis 6 says it inside of an error of the script.
+      reconnectOnError: firstOf(/^(READONLY|MASTERDOWN)\b|: -READONLY\b/, this.clock),
     };
   }
 

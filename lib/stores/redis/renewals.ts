@@ -1,9 +1,10 @@
 /**
  * Renewals, in as few commands as the topology allows: one for all outside a Cluster, one for each slot group in it, one
- * for each lock while its slot moves. Those that replicas must acknowledge go together over a connection of their own.
+ * for each lock while its slot moves. Those that replicas must acknowledge are gathered for a connection of their own.
  */
 import type { RenewOutcome, RenewRequest } from '../../core/lock-store.js';
 import { batchesOf } from './batches.js';
+import { GatheredRenewals } from './gathered-renewals.js';
 import { numbersOf, renewArgs, renewOutcomes } from './lock-reply.js';
 import { renew } from './lua.generated.js';
 import type { RedisKeys } from './redis-keys.js';
@@ -26,21 +27,27 @@ export interface RenewalsParts {
 }
 
 export class Renewals {
+  private readonly acknowledged = new GatheredRenewals((requests) => this.sendAcknowledged(requests), BATCH);
+
   constructor(private readonly parts: RenewalsParts) {}
 
   /** Answers in the order of the requests; never rejects. */
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { keys, sourceOf } = this.parts;
     const outcomes: RenewOutcome[] = new Array(requests.length);
-    const togetherOf = ({ key, minReplicas }: RenewRequest) => `${sourceOf(keys.groupOf(key))} ${minReplicas}`;
-    await Promise.all(batchesOf(requests, togetherOf, BATCH).map((batch) => this.one(requests, batch, outcomes)));
+    await Promise.all(batchesOf(requests, (request) => this.togetherOf(request), BATCH).map((batch) => this.one(requests, batch, outcomes)));
     return outcomes;
+  }
+
+  private togetherOf({ key, minReplicas }: RenewRequest): string {
+    const { keys, sourceOf } = this.parts;
+    return `${sourceOf(keys.groupOf(key))} ${minReplicas}`;
   }
 
   private async one(all: readonly RenewRequest[], batch: readonly number[], outcomes: RenewOutcome[]): Promise<void> {
     const requests = batch.map((position) => all[position] as RenewRequest);
     try {
-      const told = await this.send(requests);
+      const [first] = requests as [RenewRequest];
+      const told = await (first.minReplicas > 0 ? this.acknowledged.renew(this.togetherOf(first), requests) : this.send(requests));
       batch.forEach((position, n) => (outcomes[position] = told[n] as RenewOutcome));
     } catch (error) {
       if (batch.length > 1 && isTryAgain(error)) {
@@ -55,16 +62,17 @@ export class Renewals {
   /** Sends requests that may share a command and agree on minReplicas. */
   private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { runner, keys, trust } = this.parts;
-    const { key = '', minReplicas = 0 } = requests[0] ?? {};
-    const call = this.callFor(requests);
-    if (minReplicas === 0) {
-      return runner.run(call, (reply, sentAt, receivedAt) => {
-        const numbers = numbersOf(reply);
-        trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
-        return outcomesOf(numbers, requests, sentAt);
-      });
-    }
-    return runner.runAcknowledged(call, minReplicas, (reply, acknowledged, sentAt) => {
+    const { key = '' } = requests[0] ?? {};
+    return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
+      const numbers = numbersOf(reply);
+      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
+      return outcomesOf(numbers, requests, sentAt);
+    });
+  }
+
+  private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const { minReplicas = 0 } = requests[0] ?? {};
+    return this.parts.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       if (acknowledged < minReplicas) throw new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
       return outcomesOf(numbersOf(reply), requests, sentAt);
     });

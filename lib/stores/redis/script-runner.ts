@@ -25,6 +25,9 @@ export interface ScriptCall {
 /** Makes the outcome from the reply; told between which local instants it was asked for and received. */
 export type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T | Promise<T>;
 
+/** What is late for some short deadline may only be slow; a connection that said nothing for so long is not. */
+const LEAST_SILENCE_MS = 1_000;
+
 /** Something to send, and what to do with its fate. */
 interface Errand {
   readonly line: Line;
@@ -51,9 +54,8 @@ export class ScriptRunner {
     private readonly timeoutMs: number,
   ) {
     this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client));
-    const { commands: client, patienceMs, isCluster } = connections;
     // A Cluster has a connection for each node, and they watch for silence themselves.
-    this.line = { client, patienceMs: isCluster ? Infinity : patienceMs, owesSince: undefined, out: 0 };
+    this.line = this.lineOf(connections.commands, connections.isCluster ? Infinity : connections.patienceMs);
   }
 
   /** Rejects with LockStoreError. */
@@ -81,10 +83,12 @@ export class ScriptRunner {
   /** Runs a script that writes, and then waits for replicas: the reply of both. */
   runAcknowledged<T>(call: ScriptCall, replicas: number, decode: (reply: ScriptReply, acknowledged: number, sentAt: number) => T): Promise<T> {
     const { script, keys, args, key, timeoutMs = this.timeoutMs } = call;
-    const line = (this.replicated ??= { client: this.connections.replicated, patienceMs: this.timeoutMs, owesSince: undefined, out: 0 });
+    const line = (this.replicated ??= this.lineOf(this.connections.replicated, this.timeoutMs));
     const { client } = line;
+    const until = this.clock.now() + timeoutMs;
     const send = async () => {
       await this.whenReady(client);
+      if (this.clock.now() >= until) throw new Error('not connected in time'); // nobody waits for it any more
       // One pipeline, so that on a Cluster both go to the node of the slot.
       const replies = await client
         .pipeline()
@@ -112,6 +116,10 @@ export class ScriptRunner {
   close(): void {
     this.closed = true;
     this.awaited.close(new Error('the store was closed'));
+  }
+
+  private lineOf(client: RedisClient, patienceMs: number): Line {
+    return { client, patienceMs, hasteMs: Math.min(this.timeoutMs, LEAST_SILENCE_MS), owesSince: undefined, out: 0 };
   }
 
   private perform<R, T>(

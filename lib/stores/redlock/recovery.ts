@@ -9,7 +9,8 @@
  * The fences come from a quorum of the *other* nodes, whole ones: each earlier grant stands on at least one of those. They are
  * read after the quarantine, when no grant for which the node had voted can still be on its way. When so many nodes lost
  * their memory that no such quorum is left (or all are new), fences start from what all that can be asked remember, from what
- * the processes have seen, and from their clocks. A node that is silent is believed to remember: replace it if it is dead.
+ * the processes have seen, and from their clocks. Nodes that were out together count as forgetful for each other, also when one
+ * of them is admitted first. A node that is silent is believed to remember: replace it if it is dead.
  */
 import type { Clock, Timer } from '../../core/clock.js';
 import { SLOT_GROUPS } from '../redis/redis-keys.js';
@@ -36,6 +37,8 @@ export class Recovery {
   private readonly timers = new Map<RedlockNode, Timer>();
   /** Which incarnations were reported, so that each is told once. */
   private readonly reported = new Map<RedlockNode, string>();
+  /** For each node that is out, those that were out at some time since it was. */
+  private readonly outTogether = new Map<RedlockNode, Set<RedlockNode>>();
   private closed = false;
 
   constructor(private readonly around: RecoverySurroundings) {}
@@ -68,6 +71,7 @@ export class Recovery {
   /** Returns when to look again. */
   private async lookAt(node: RedlockNode, memory: Memory): Promise<number | undefined> {
     if (memory.whole) {
+      this.outTogether.delete(node);
       if (this.reported.delete(node)) this.around.report(`Locks: ${node.name} votes again.`);
       return undefined;
     }
@@ -90,9 +94,11 @@ export class Recovery {
       ask: (other) => other.memory.survey(),
       decide: (replies: ReadonlyMap<RedlockNode, Reply<Survey>>) => (replies.size === others.length ? new Map(replies) : undefined),
     });
-    const surveys = answersOf(replies).map(([, survey]) => survey);
+    const answers = answersOf(replies);
+    const surveys = answers.map(([, survey]) => survey);
     const whole = surveys.filter((survey) => survey.whole).length;
-    const forgetful = 1 + surveys.length - whole;
+    const out = answers.filter(([, survey]) => !survey.whole).map(([other]) => other);
+    const forgetful = new Set([node, ...out, ...(this.outTogether.get(node) ?? [])]).size;
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
     if (whole < quorum) {
       report(
@@ -107,6 +113,8 @@ export class Recovery {
     const incarnation = `${runId} ${since}`;
     if (this.reported.get(node) === incarnation) return;
     this.reported.set(node, incarnation);
+    for (const others of this.outTogether.values()) others.add(node);
+    this.outTogether.set(node, new Set(this.outTogether.keys()));
     const until = leftMs > 0 ? `for ${leftMs} ms, until all leases that it may have forgotten have ended` : 'until it was told the last fences';
     this.around.report(`Locks: ${node.name} is new, was restarted or flushed: it grants nothing ${until}. The other nodes go on if they are a quorum.`);
   }

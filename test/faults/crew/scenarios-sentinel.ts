@@ -95,7 +95,7 @@ export const sentinelScenarios: readonly Scenario[] = [
       await replica.resume();
       const promoted = await groupOf(stage).masterAfter(master);
       // The old master comes back as the replica that acknowledges from now on.
-      await master.start(['--replicaof', `127.0.0.1 ${promoted.port}`]);
+      await master.start(['--replicaof', '127.0.0.1', String(promoted.port)]);
       while (((await promoted.command('ROLE')) as unknown[][])[2]?.length !== 1) await sleep(20);
     },
   },

@@ -73,7 +73,7 @@ const server: readonly Scenario[] = [
     name: 'busy with a script of somebody else',
     topology: 'single',
     losses: 'during',
-    serverArgs: ['--busy-reply-threshold', '100'],
+    serverArgs: ['--lua-time-limit', '100'],
     fault: async (stage) => {
       const endless = serverOf(stage).client();
       const rescue = serverOf(stage).client();
@@ -93,7 +93,7 @@ const server: readonly Scenario[] = [
     fault: async (stage) => {
       const filler = serverOf(stage).client();
       const used = Number(/used_memory:(\d+)/.exec(await filler.info('memory'))?.[1]);
-      await filler.config('SET', 'maxmemory-policy', 'noeviction', 'maxmemory', String(used + 400_000));
+      await filler.config('SET', 'maxmemory', String(used + 400_000));
       for (let n = 0; n < 5_000; n++) {
         if ((await filler.set(`filler:${n}`, 'x'.repeat(1_000)).catch(() => 'full')) === 'full') break;
       }
@@ -126,13 +126,17 @@ const server: readonly Scenario[] = [
       await redis.start(['--key-load-delay', '4000']);
     },
   },
-  {
-    name: 'connections of subscribers killed every 300 ms',
-    topology: 'single',
-    losses: 'none',
-    idleInside: true,
-    fault: (stage) => repeat(2_400, 300, () => serverOf(stage).command('CLIENT', 'KILL', 'TYPE', 'pubsub')),
-  },
+  // Held and wanted all the time: no waiter may sleep on a free lock for longer than a heartbeat.
+  ...[2_400, 10_000].map(
+    (forMs): Scenario => ({
+      name: `connections of subscribers killed every 300 ms for ${forMs / 1_000} s`,
+      topology: 'single',
+      losses: 'none',
+      idleInside: true,
+      long: forMs > 5_000,
+      fault: (stage) => repeat(forMs, 300, () => serverOf(stage).command('CLIENT', 'KILL', 'TYPE', 'pubsub')),
+    }),
+  ),
   {
     name: 'all connections killed every 500 ms',
     topology: 'single',
