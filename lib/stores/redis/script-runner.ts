@@ -4,6 +4,7 @@
 import type { Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/errors.js';
 import { AwaitedAnswers, type Line } from './awaited-answers.js';
+import { redirectOf } from './cluster-redirect.js';
 import type { LuaScript } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
 import { isNoScript, storeFailure, type Attempt } from './store-failure.js';
@@ -86,17 +87,24 @@ export class ScriptRunner {
     const line = (this.replicated ??= this.lineOf(this.connections.replicated, this.timeoutMs));
     const { client } = line;
     const until = this.clock.now() + timeoutMs;
+    // One pipeline, so that on a Cluster both go to the node of the slot.
+    const together = async (on: RedisClient, asking: boolean) => {
+      const pipeline = asking ? on.pipeline().asking() : on.pipeline();
+      pipeline.eval(script.source, keys.length, ...keys, ...args).call('WAIT', replicas, Math.max(1, Math.floor(0.8 * timeoutMs)));
+      const replies = ((await pipeline.exec()) ?? []).slice(asking ? 1 : 0);
+      for (const [error] of replies) if (error !== null) throw error;
+      return replies.map(([, reply]) => reply);
+    };
     const send = async () => {
       await this.whenReady(client);
       if (this.clock.now() >= until) throw new Error('not connected in time'); // nobody waits for it any more
-      // One pipeline, so that on a Cluster both go to the node of the slot.
-      const replies = await client
-        .pipeline()
-        .eval(script.source, keys.length, ...keys, ...args)
-        .call('WAIT', replicas, Math.max(1, Math.floor(0.8 * timeoutMs)))
-        .exec();
-      for (const [error] of replies ?? []) if (error !== null) throw error;
-      return (replies ?? []).map(([, reply]) => reply);
+      try {
+        return await together(client, false);
+      } catch (error) {
+        const redirect = redirectOf(client, error);
+        if (redirect === undefined) throw error;
+        return together(redirect.node, redirect.asking);
+      }
     };
     const both = ([reply, acknowledged]: [ScriptReply, number], sentAt: number) => decode(reply, acknowledged, sentAt);
     return new Promise<T>((resolve, reject) => this.perform({ line, what: script.name, key, timeoutMs, send }, both, resolve, reject));
