@@ -10,7 +10,7 @@ const PATIENCE_MS = 800;
 export class Caller<T> extends Appointment {
   private told = false;
   private settled = false;
-  private giveUp: ((reason: Error | undefined) => void) | undefined;
+  private giveUp: ((reason: unknown) => void) | undefined;
 
   constructor(
     readonly options: ResolvedOptions,
@@ -19,13 +19,13 @@ export class Caller<T> extends Appointment {
     private readonly onWaiting: () => void,
     private readonly schedule: Schedule,
     private readonly now: number,
-    private readonly settle: { resolve(value: T): void; reject(reason: Error): void },
+    private readonly settle: { resolve(value: T): void; reject(reason: unknown): void },
   ) {
     super();
   }
 
-  /** From now on `giveUp` is called when the time to wait is over, or with the signal's reason. */
-  startWaiting(giveUp: (reason: Error | undefined) => void): void {
+  /** From now on `giveUp` is called when the time to wait is over, or with the signal's reason, which may be null. */
+  startWaiting(giveUp: (reason: unknown) => void): void {
     this.giveUp = giveUp;
     const { waitMs, signal } = this.options;
     if (waitMs !== Infinity) this.schedule.set(this, this.now + (waitMs || PATIENCE_MS));
@@ -39,7 +39,7 @@ export class Caller<T> extends Appointment {
 
   /** The signal aborted. */
   handleEvent(): void {
-    this.giveUp?.(this.options.signal?.reason as Error);
+    this.giveUp?.(this.options.signal?.reason);
   }
 
   /** Reports once that this caller could not be served at once. */
@@ -54,7 +54,7 @@ export class Caller<T> extends Appointment {
     this.settle.resolve(value);
   }
 
-  reject(reason: Error): void {
+  reject(reason: unknown): void {
     this.stopWaiting();
     this.settle.reject(reason);
   }

@@ -9,8 +9,8 @@ import type { ResolvedOptions } from './lock-options.js';
 import type { ShutdownGate } from './shutdown-gate.js';
 import type { Turn } from './turn.js';
 
-/** The caller has waited long enough: what a silent store has not taken back in this time is taken back without it. */
-const GIVE_BACK_MS = 500;
+/** The caller has waited long enough: what a silent store has not done in this time is done without it. */
+const PATIENCE_MS = 500;
 
 export class Entrance {
   constructor(
@@ -58,11 +58,14 @@ export class Entrance {
         const [turn] = await this.enter([key], { ...options, waitMs, signal: stop.signal });
         turns.push(turn!);
         turn!.lease.onLoss(lost);
+        turn!.keep();
       }
+      stop.signal.throwIfAborted();
+      await this.each(turns, (turn, done) => turn.begin(done));
       stop.signal.throwIfAborted();
       return turns;
     } catch (error) {
-      await this.giveBack(turns);
+      await this.each(turns, (turn, done) => turn.end(done, true));
       throw error;
     } finally {
       options.signal?.removeEventListener('abort', aborted);
@@ -70,18 +73,18 @@ export class Entrance {
     }
   }
 
-  private giveBack(turns: readonly Turn[]): Promise<void> {
+  private each(turns: readonly Turn[], act: (turn: Turn, done: () => void) => void): Promise<void> {
     if (turns.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = this.clock.setTimer(resolve, GIVE_BACK_MS);
+      const timer = this.clock.setTimer(resolve, PATIENCE_MS);
       let left = turns.length;
-      const ended = (): void => {
+      const done = (): void => {
         left -= 1;
         if (left > 0) return;
         this.clock.clearTimer(timer);
         resolve();
       };
-      for (const turn of turns) turn.end(ended, true);
+      for (const turn of turns) act(turn, done);
     });
   }
 }

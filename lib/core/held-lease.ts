@@ -48,7 +48,7 @@ export class HeldLease extends Appointment implements ReleaseRequest {
   constructor(
     readonly key: string,
     readonly id: string,
-    readonly terms: LeaseTerms,
+    public terms: LeaseTerms,
     grant: Grant,
     /** When we learned of the grant. */
     readonly grantedAt: number,

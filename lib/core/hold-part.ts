@@ -83,6 +83,8 @@ export class HoldPart {
         this.leave(options.mode);
         done(lease.state === 'lost' ? 'lost' : 'released');
       },
+      keep: () => {},
+      begin: (done) => done(),
       downgrade: async () => {},
       expire: () => {},
       count: (change) => {

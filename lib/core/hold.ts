@@ -6,6 +6,7 @@
  */
 import type { Clock } from './clock.js';
 import { LockUsageError, type LockLostError } from './errors.js';
+import { FencesByKey } from './fences-by-key.js';
 import type { LossListener } from './held-lease.js';
 import type { HoldContext } from './hold-context.js';
 import { lostError, renewalError } from './hold-errors.js';
@@ -82,7 +83,7 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   }
 
   get fences(): ReadonlyMap<string, number> {
-    return new Map(this.parts.map(({ key, turn }) => [key, turn.fence]));
+    return new FencesByKey(this.parts.map(({ key, turn }) => [key, turn.fence]));
   }
 
   get holdCount(): number {
@@ -188,6 +189,7 @@ export class Hold implements Lease, SurroundingHold, LossListener {
     let worst: ReleaseOutcome = 'released';
     for (const part of this.parts) {
       part.end((outcome) => {
+        part.turn.lease.offLoss(this);
         if (outcome === 'lost' || worst === 'released') worst = outcome;
         left -= 1;
         if (left === 0) this.finish(worst);
@@ -218,7 +220,6 @@ export class Hold implements Lease, SurroundingHold, LossListener {
 
   private finish(outcome: ReleaseOutcome): void {
     if (this.overdue) this.schedule.cancel(this.overdue);
-    for (const { turn } of this.parts) turn.lease.offLoss(this);
     this.outcome = this.loss ? 'lost' : outcome;
     this.host.ended(this, this.outcome);
     for (const done of this.whenEnded) done(this.outcome);

@@ -31,7 +31,7 @@ export class KeyQueue {
 
   constructor(
     private readonly key: string,
-    private readonly desk: Desk,
+    readonly desk: Desk,
     private readonly handOn: number,
     private readonly onIdle: () => void,
   ) {}
@@ -100,14 +100,17 @@ export class KeyQueue {
     holding.users -= 1;
     lease.abandoned = abandoned;
     if (isOverdue) holding.overdue -= 1;
-    this.loseOverdue(holding);
     if (!lease.isTrusted(this.desk.clock.now())) this.desk.watchdog.lose(lease, 'its time was over');
     if (lease.state === 'lost') {
       // By the clock it is lost; what the store may still keep of it is taken back, so that others need not wait for its end.
       if (holding.users === 0 && !lease.goneFromStore) this.desk.background.release(lease, lease.terms.leaseMs);
       return done('lost');
     }
-    if (holding.users > 0) return done('released');
+    if (holding.users > 0) {
+      done('released');
+      // Afterwards: whoever leaves lost nothing.
+      return this.loseOverdue(holding);
+    }
     // A read lease beside which a newer one was taken is nobody's next turn; and whoever follows by a yield would wait for a minHoldMs that is not owed.
     if (holding !== this.holding || this.callers.length === 0 || this.question || (abandoned && holding.spent)) return this.giveBack(holding, done);
     this.pump();
@@ -222,9 +225,9 @@ export class KeyQueue {
     return answer.kind === 'upgrade' ? ownerUpgradeError(this.key, options.owner) : busyError(this.key, options.waitMs, false);
   }
 
-  private giveUp(caller: Caller<Turn>, reason: Error | undefined): void {
+  private giveUp(caller: Caller<Turn>, reason?: unknown): void {
     if (!this.remove(caller)) return;
-    caller.reject(reason ?? this.question?.storeFailure(caller.options.waitMs) ?? this.busy(caller));
+    caller.reject(reason === undefined ? (this.question?.storeFailure(caller.options.waitMs) ?? this.busy(caller)) : reason);
     // The place in the queue stays with the others of this process, unless it is of no use to the next of them.
     const [next] = this.callers;
     if (this.asker === caller && !(next && asksAlike(next.options, caller.options))) this.dropQuestion();

@@ -27,6 +27,25 @@ export class LeaseTurn implements Turn {
     this.queue.endTurn(this.holding, this.isOverdue, abandoned, done);
   }
 
+  keep(): void {
+    const { lease, holding, queue } = this;
+    const { leaseMs, renew, maxHoldMs, minReplicas } = this.options;
+    if (renew && maxHoldMs === Infinity) return;
+    // A fixed lease is nobody else's; one that is shared by readers is renewed already.
+    if (holding.users === 1) lease.terms = { leaseMs: Math.min(leaseMs, maxHoldMs), renew: true, minReplicas };
+    lease.renewUntil = Infinity;
+    queue.desk.watchdog.watch(lease);
+  }
+
+  begin(done: () => void): void {
+    const { lease, holding, options, queue } = this;
+    const { watchdog, clock } = queue.desk;
+    lease.terms = options;
+    if (holding.users === 1) lease.renewUntil = clock.now() + options.maxHoldMs;
+    if (options.renew) done();
+    else void watchdog.renewNow(lease).then(done);
+  }
+
   downgrade(): Promise<void> {
     return this.queue.downgrade(this.holding);
   }

@@ -20,6 +20,7 @@ export interface Lease extends AsyncDisposable {
    * resource refuse smaller ones. @throws LockUsageError on a lease of several keys: see {@link fences}
    */
   readonly fence: number;
+  /** The fence of each key. */
   readonly fences: ReadonlyMap<string, number>;
   /** How many calls are inside this hold: 1, plus the nested ones. */
   readonly holdCount: number;

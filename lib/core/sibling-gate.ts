@@ -28,7 +28,7 @@ export class SiblingGate {
     this.waiting.add(caller);
     caller.startWaiting((reason) => {
       this.waiting.delete(caller);
-      caller.reject(reason ?? busy());
+      caller.reject(reason === undefined ? busy() : reason);
       this.admitNext();
     });
     this.admitNext();

@@ -18,6 +18,10 @@ export interface Turn {
    * `abandoned`: its work never began.
    */
   end(done: (outcome: ReleaseOutcome) => void, abandoned?: boolean): void;
+  /** It is one of several locks that the caller wants: until {@link begin} it is kept, whatever the caller's terms. */
+  keep(): void;
+  /** All of them are there: `maxHoldMs` and the time of a fixed lease count from here. */
+  begin(done: () => void): void;
   /** Only reading goes on: turns the write lease into a read lease and lets waiting readers in. */
   downgrade(): Promise<void>;
   /** The hold went on for longer than it may: nobody else is put on its lease, and it is not renewed any more. */

@@ -185,7 +185,10 @@ export class Question extends Waiter {
 
   private grant(grant: Grant): void {
     const leftMs = grant.trustedUntil - this.desk.clock.now();
-    if (leftMs <= 0) return this.ask();
+    if (leftMs <= 0) {
+      this.lastError = slowness(this.key, this.want.leaseMs);
+      return this.ask();
+    }
     // A grant made to a waiter is short at first. The watchdog would lengthen it; a fixed lease has to be by us.
     const short = !this.want.renew && this.refused;
     if (short || leftMs < Math.min(NEARLY_OVER_MS, this.want.leaseMs / 2)) void this.lengthen(grant);
@@ -241,6 +244,11 @@ export class Question extends Waiter {
 function silence(key: string, waitMs: number): LockStoreError {
   const waited = waitMs === 0 ? 'in time' : `within ${waitMs} ms`;
   return new LockStoreError(`Lock '${key}': the store did not answer ${waited}. Nothing is held; it is safe to try again.`, { key });
+}
+
+function slowness(key: string, leaseMs: number): LockStoreError {
+  const message = `Lock '${key}': it was granted, but its ${leaseMs} ms were over before the answer was here. It is safe to try again, with a longer lease if this happens often.`;
+  return new LockStoreError(message, { key });
 }
 
 function asStoreError(error: unknown, key: string): LockStoreError {

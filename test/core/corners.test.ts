@@ -41,7 +41,7 @@ describe('A read lease', () => {
     await passed(fleet, 1_000);
     expect(hung.signal.aborted).toBe(true);
     other.assertHeld();
-    await other.release();
+    expect(await other.release()).toBe('released');
     const writer = await fleet.clock.runUntil(fleet.process().locks.acquire('k', { waitMs: 2_000 }));
     await writer.release();
     expect(await hung.release()).toBe('lost');

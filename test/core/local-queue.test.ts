@@ -141,6 +141,13 @@ describe('The callers of one process', () => {
     abort.abort('never mind');
     await waiter;
     await expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('never mind');
+    for (const key of ['k', ['j', 'k']]) {
+      const silent = new AbortController();
+      const quiet = expect(locks.acquire(key, { signal: silent.signal, waitMs: Infinity })).rejects.toBeNull();
+      await fleet.clock.settle();
+      silent.abort(null);
+      await quiet;
+    }
     held.open();
     await fleet.clock.runUntil(holder);
   });

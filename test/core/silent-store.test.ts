@@ -37,6 +37,20 @@ describe('A store that does not answer', () => {
     await holder.release();
   });
 
+  it('in the time of so short a lease is told as such, not as a busy lock', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { acquire } = wire;
+    wire.acquire = async (request) => {
+      const outcome = await acquire.call(wire, request);
+      await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 120));
+      return outcome;
+    };
+    const callers = Array.from({ length: 50 }, () => locks.acquire('k', { leaseMs: 100, waitMs: 1_000 }));
+    const refused = callers.map((caller) => expect(caller).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('longer lease') }));
+    await fleet.clock.runUntil(Promise.all(refused));
+  });
+
   it('does not hide that a lock is busy', async () => {
     const fleet = new Fleet();
     const lease = await fleet.process().locks.acquire('k');

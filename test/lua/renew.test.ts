@@ -55,6 +55,27 @@ describe('renew.lua', () => {
     expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(20_000);
   });
 
+  it('brings an end from before the clock was set back to the latest that can be, of a crashed holder beside and of its own', async () => {
+    const lock = lua.lock('n5');
+    const setBack = async (): Promise<unknown> => {
+      const record = (await lua.client.get(lock.lockKey)) as string;
+      return lua.client.set(lock.lockKey, record.replace(/\d{13}(?= p\.)/g, (end) => String(Number(end) + 3_600_000)));
+    };
+    await lock.acquire('p.1', { mode: 'r', leaseMs: 5_000 });
+    await setBack();
+    expect(await lock.renew('p.1', 5_000)).toEqual([expect.any(Number), 1, 60_000, 0]);
+    await lock.acquire('p.2', { mode: 'r', leaseMs: 5_000 });
+    await setBack();
+    const before = await lua.now();
+    await lock.renew('p.2', 5_000);
+    const [, , , , , crashed] = (await lock.inspect()) as number[];
+    expect(crashed).toBeLessThanOrEqual(60_000);
+    await lua.past(before + 50);
+    await lock.renew('p.2', 5_000);
+    const [, , , , , later] = (await lock.inspect()) as number[];
+    expect(later).toBeLessThanOrEqual(60_000 - 50);
+  });
+
   it('works on a server whose memory is full, also for a batch', async () => {
     const keys = [0, 1].map((i) => `{lock:8}:l:full${i}`);
     for (const i of [0, 1]) {
@@ -63,7 +84,7 @@ describe('renew.lua', () => {
     await lua.client.config('SET', 'maxmemory', 1);
     try {
       // As it is shipped, without the line that would allow it.
-      const reply = await lua.client.eval(renew.source, 2, ...keys, 9_000, 'p.0 p.1');
+      const reply = await lua.client.eval(renew.source, 2, ...keys, 60_000, 9_000, 'p.0 p.1');
       expect(reply).toEqual([expect.any(Number)]);
     } finally {
       await lua.client.config('SET', 'maxmemory', 0);
@@ -76,7 +97,7 @@ describe('renew.lua', () => {
     for (const i of [0, 2]) {
       await lua.run(acquire, [keys[i]!, `{lock:7}:q:n${i}`, '{lock:7}:f'], [`p.${i}`, 'w', 1_000, 1, 0, 0, 1, '-', '-', 0, '-', 60_000]);
     }
-    expect(await lua.run(renew, keys, [5_000, 'p.0 p.1', 7_000, 'p.2'])).toEqual([expect.any(Number), 2, -1, 0]);
+    expect(await lua.run(renew, keys, [60_000, 5_000, 'p.0 p.1', 7_000, 'p.2'])).toEqual([expect.any(Number), 2, -1, 0]);
     expect(await lua.client.pttl(keys[0]!)).toBeLessThanOrEqual(6_000);
     expect(await lua.client.pttl(keys[2]!)).toBeGreaterThan(6_500);
   });

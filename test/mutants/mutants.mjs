@@ -57,7 +57,7 @@ const list = [
   ['heartbeat asks no one', core('waiting'), "if (outcome.kind === 'granted') return this.grant(outcome.grant);", "if (outcome.kind === 'granted') return;", 'L4: a lost message is lost', 'single:deaf'],
   ['lost place while asking', core('waiting'), 'if (this.askAgain) this.ask();', '', 'L4: sleeps until its time is over', 'test/core/waiting'],
   ['no background release', core('background-release'), 'const done = this.repeat(request, this.clock.now() + endsInMs);', 'const done = Promise.resolve(request && endsInMs).then(() => {});', 'S5: an unknown outcome keeps the lock', 'test/core'],
-  ['given up with minHoldMs', core('entrance'), 'turn.end(ended, true)', 'turn.end(ended)', 'one of several locks stays taken for nobody', 'test/core'],
+  ['given up with minHoldMs', core('entrance'), 'turn.end(done, true)', 'turn.end(done)', 'one of several locks stays taken for nobody', 'test/core'],
   ['cancelled questions stay', core('waiting'), "    this.settle('cancelled');\n    this.giveBack();", "    this.settle('cancelled');", 'L5: who gave up is served', 'single:calm'],
   ['answers after a cancel', core('waiting'), "else if (outcome instanceof LockStoreError || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack(id);", '', 'L5: a release that overtook', 'test/core'],
   ['the same fence twice', core('holding'), ': this.nextFence++', ': this.nextFence', 'P1: each hand-over has its own fence', 'single:calm'],

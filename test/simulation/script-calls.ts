@@ -23,17 +23,17 @@ export class ScriptCalls {
     const id = this.anId();
     switch (random.whole(0, 18)) {
       case 0:
-        return [scripts.renew, [lockKey], [random.pick([100, 30_000]), id]];
+        return [scripts.renew, [lockKey], [60_000, random.pick([100, 30_000]), id]];
       case 1: {
         const locks = [this.lock(), this.lock(), this.lock()];
-        return [scripts.renew, locks.map(([key]) => key), [2_000, `${this.anId()} ${this.anId()}`, 100, this.anId()]];
+        return [scripts.renew, locks.map(([key]) => key), [60_000, 2_000, `${this.anId()} ${this.anId()}`, 100, this.anId()]];
       }
       case 2: {
         const locks = [this.lock(), this.lock()];
         return [scripts.heartbeat, locks.flat(), locks.flatMap(() => [this.anId(), 0, random.pick([1_000, 60_000])])];
       }
       case 3:
-        return [scripts.downgrade, lock, [id, 0]];
+        return [scripts.downgrade, lock, [random.chance(0.3) ? this.holderOf(lockKey) : id, 0]];
       case 4:
         return [scripts.forceRelease, lock, [random.pick(['', this.nowUs, this.fenceOf(lockKey)]), 0]];
       case 5:
@@ -42,7 +42,7 @@ export class ScriptCalls {
       case 16:
       case 17:
         return [scripts.vote, [lockKey, fenceKey, '{sim}:e'], [
-          this.newId(), this.mode(), 3_000, random.pick([1, 16]), this.nowUs, random.pick([0, 0, 0, 1]), 'Class.method', this.random.pick(['-', 'saga:1']), random.pick([0, 0, 900]), random.pick([1, 1, 5_000]),
+          this.newId(), this.mode(), 3_000, random.pick([1, 16]), this.nowUs, random.pick([0, 0, 0, 1]), 'Class.method', random.pick(['-', 'saga:1', 'saga:1']), random.pick([0, 0, 900]), random.pick([1, 1, 5_000]),
         ]];
       case 7:
         return [scripts.raiseFence, [lockKey, fenceKey], [id, this.nowUs + random.pick([-10, 10]), 1]];
@@ -91,7 +91,7 @@ export class ScriptCalls {
   }
 
   private owner(): string {
-    return this.random.pick(['-', '-', '-', 'saga:1']);
+    return this.random.pick(['-', '-', 'saga:1']);
   }
 
   private newId(): string {
@@ -103,9 +103,18 @@ export class ScriptCalls {
     return `p${this.random.whole(1, 3)}.${Math.max(1, this.ids - this.random.whole(0, 9))}`;
   }
 
+  private holderOf(lockKey: string): string {
+    return this.fieldOf(lockKey, 2);
+  }
+
   private fenceOf(lockKey: string): string {
+    return this.fieldOf(lockKey, 3);
+  }
+
+  /** Of its first holder. */
+  private fieldOf(lockKey: string, at: number): string {
     const value = this.data.peek(lockKey, Math.floor(this.nowUs / 1000))?.value;
-    return typeof value === 'string' ? (value.split(' ')[3] ?? '') : '';
+    return typeof value === 'string' ? (value.split(' ')[at] ?? '') : '';
   }
 
   private epochSince(): string {

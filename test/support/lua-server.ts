@@ -106,7 +106,7 @@ export class LuaLock {
   }
 
   renew(id: string, leaseMs = 30_000): Promise<Reply> {
-    return this.lua.run(scripts.renew, [this.lockKey], [leaseMs, id]);
+    return this.lua.run(scripts.renew, [this.lockKey], [LONGEST_MS, leaseMs, id]);
   }
 
   heartbeat(id: string, floor = 0): Promise<Reply> {

@@ -151,7 +151,7 @@ async function runEveryScript(probed: Probed): Promise<void> {
   const ask = (id: string, mode: 'w' | 'r') => run(acquire, all, [id, mode, 1000, 1, 0, 0, 1, '-', '-', 0, '-', options.maxLeaseMs]);
   await ask(holder, 'w');
   await ask(waiter, 'r');
-  await run(renew, [keys.lock(group, key)], [1000, holder]);
+  await run(renew, [keys.lock(group, key)], [options.maxLeaseMs, 1000, holder]);
   await run(heartbeat, all, [waiter, 0, options.maxLeaseMs]);
   await run(inspect, all.slice(0, 2), []);
   await run(downgrade, all, [holder, 0]);

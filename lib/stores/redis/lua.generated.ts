@@ -1657,7 +1657,7 @@ return count == 1 and replies[1] or replies`,
 
 export const renew = {
   name: 'renew',
-  sha1: '74ef2898215ffca5dfd1453cc70379d22bc0504f',
+  sha1: '53c0f6e5eab41c43daa0241d3957004ffc718f01',
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
@@ -1676,7 +1676,7 @@ local function write(lockKey, text, keepMs)
 end
 local reply, uncommon, position = { now }, {}, 0
 local nowText = string.format('%.0f', now)
-for run = 1, #requests, 2 do
+for run = 2, #requests, 2 do
   local leaseMs = requests[run]
   local newEnd, keepMs = string.format('%.0f', now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
   for id in string.gmatch(requests[run + 1], '%S+') do
@@ -1742,8 +1742,9 @@ local function enter(lock, who, lengthMs, sharedFence)
   lock.holders[#lock.holders + 1] = holder
   return holder
 end
+local longestMs = tonumber(requests[1])
 local function renew(lockKey, text, id, newEnd)
-  local lock = parseLock(text, {}, 0, now, nowUs)
+  local lock = parseLock(text, {}, 0, now, nowUs, longestMs)
   local holder = holderOf(lock, id)
   if not holder then return nil end
   holder.ending = math.max(holder.ending, newEnd, holder.minEnd)

@@ -82,7 +82,7 @@ export class RedisStore implements LockStore {
     const { places } = this;
     this.sourceOf = sourceOf;
     this.bundled = new BundledCalls(runner);
-    const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, sourceOf, timeoutMs: commandTimeoutMs }));
+    const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     this.acquiring = new Acquiring({ bundled: this.bundled, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release: (request) => this.release(request) });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {

@@ -22,6 +22,7 @@ export interface RenewalsParts {
   readonly trust: Trust;
   readonly timeoutMs: number;
   readonly node: string;
+  readonly maxLeaseMs: number;
   /** What may share a command. */
   sourceOf(group: number): number;
 }
@@ -79,13 +80,13 @@ export class Renewals {
   }
 
   private callFor(requests: readonly RenewRequest[]): ScriptCall {
-    const { keys, timeoutMs } = this.parts;
+    const { keys, timeoutMs, maxLeaseMs } = this.parts;
     const shortestMs = Math.min(...requests.map(({ leaseMs }) => leaseMs));
     return {
       script: renew,
       key: requests.length === 1 ? requests[0]?.key : undefined,
       keys: requests.map(({ key }) => keys.lock(keys.groupOf(key), key)),
-      args: renewArgs(requests),
+      args: [maxLeaseMs, ...renewArgs(requests)],
       // Another try has to fit into what is left of the lease.
       timeoutMs: Math.min(timeoutMs, shortestMs / 3),
     };

@@ -149,7 +149,8 @@ export class RedlockNode {
   /** For each lease the local instant until which it can be trusted here; undefined where it is lost. */
   renew(parts: readonly RenewPart[], timeoutMs: number): Promise<readonly (number | undefined)[]> {
     const lockKeys = parts.map(({ key }) => this.keys.lock(this.keys.groupOf(key), key));
-    return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, renewArgs(parts), (reply, sentAt, receivedAt) => {
+    const args = [this.around.maxLeaseMs, ...renewArgs(parts)];
+    return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, args, (reply, sentAt, receivedAt) => {
       const numbers = numbersOf(reply);
       this.serverClock.observe(0, sentAt, numbers[0] ?? 0, receivedAt);
       return renewOutcomes(numbers, parts, (leftMs) => (leftMs < 0 ? undefined : trusted(sentAt, leftMs)));

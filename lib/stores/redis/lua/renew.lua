@@ -1,8 +1,9 @@
 --- Prolongs the leases of many holders, each of its own lock; never creates, never revives, never shortens.
 --- KEYS[...] lockKeys  the locks
---- ARGV[...] requests  for each run of locks that get the same length: that length in ms, the holders' ids with spaces between
+--- ARGV[...] requests  the longest lease that can be, in ms; then for each run of locks that get the same length: that length in ms, the holders' ids with spaces between
 --- RETURNS [1] now
 --- RETURNS [...] news  for each lock that was not just renewed to that length while nobody waits, three numbers: which lock it is, ms until the lease ends or -1 for lost, 1 when others wait, else 0
+--- INVARIANT an end further away than any lease can be, from before the server's clock was set back, is brought to the latest that can be
 --- INVARIANT only the locks' own keys are touched, so that each can be sent alone while a slot migrates
 local lockKeys, requests = KEYS, ARGV
 
@@ -23,7 +24,7 @@ local reply, uncommon, position = { now }, {}, 0
 -- The commonest case, before the functions for all others are made: one holder, and nobody waits. Ends have thirteen digits
 -- and are compared as text; one formatted end serves a whole run.
 local nowText = string.format('%.0f', now)
-for run = 1, #requests, 2 do
+for run = 2, #requests, 2 do
   local leaseMs = requests[run]
   local newEnd, keepMs = string.format('%.0f', now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
   for id in string.gmatch(requests[run + 1], '%S+') do
@@ -41,9 +42,11 @@ if #uncommon == 0 then return reply end
 
 --- @include shared/lock-record
 
+local longestMs = tonumber(requests[1])
+
 -- Returns the end of the lease, and whether others wait; nothing when it is lost.
 local function renew(lockKey, text, id, newEnd)
-  local lock = parseLock(text, {}, 0, now, nowUs)
+  local lock = parseLock(text, {}, 0, now, nowUs, longestMs)
   local holder = holderOf(lock, id)
   if not holder then return nil end
   -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
