@@ -19,7 +19,8 @@
  *   P11 A refusal is a value. An error is thrown (or told as `unknown`) only when the outcome is not known or the
  *       store cannot serve; it is always a LockStoreError.
  *   P12 An idle lock leaves nothing behind but memory for fences that does not grow with the number of keys.
- *   P13 Requests that name the owner of the present hold share its mode and its fence and pass the queue.
+ *   P13 Requests that name the owner of the present hold share its mode and its fence and pass the queue; those that had
+ *       queued before their owner was granted do so when they ask again, or at their next heartbeat.
  *   P14 An acquire does not act after `notAfter`.
  */
 import type { LockStoreError } from './errors.js';

@@ -166,6 +166,47 @@ export function grantsLocks(stage: Stage, promised: Promised): void {
     await waiter.release();
   });
 
+  promised(['P13', 'owner', 'queue'], 'requests of an owner that queued before it was granted join it as soon as they are heard of', async () => {
+    const key = stage.newKey();
+    const [holder, stranger, reader, first, second, third] = [1, 2, 3, 4, 5, 6].map(() => stage.contender(key));
+    await holder!.acquires();
+    await first!.queues({ owner: 'saga:7' });
+    await stranger!.queues();
+    await second!.queues({ owner: 'saga:7', leaseMs: 20_000 });
+    await third!.queues({ owner: 'saga:7', mode: 'write', fences: 5 });
+    await holder!.release();
+    const { fence } = await first!.isLetIn();
+    await reader!.queues({ owner: 'saga:8', mode: 'read' });
+    expect(await second!.isLetIn()).toMatchObject({ fence, fences: 1, mode: 'write', contended: true });
+    expect((await second!.renews(20_000)).trustedUntil).toBeGreaterThan(clock.now() + 15_000);
+    expect(await third!.acquires({ owner: 'saga:7', mode: 'write', fences: 5 })).toMatchObject({ fence, fences: 1, mode: 'write' });
+    await stage.expectHolders(key, first, second, third);
+    for (const request of [first, second, third]) expect(await request!.release()).toBe('released');
+    // Then the reader, whose phase is next, and the writer.
+    await reader!.isLetIn();
+    await reader!.release();
+    await stranger!.isLetIn();
+    await stranger!.release();
+  });
+
+  promised(['P13', 'owner', 'queue'], 'a request to write that queued before its owner was granted reading waits for its turn', async () => {
+    const key = stage.newKey();
+    const [holder, reading, reader, writing] = [1, 2, 3, 4].map(() => stage.contender(key));
+    await holder!.acquires();
+    await reading!.queues({ owner: 'saga:7', mode: 'read' });
+    await writing!.queues({ owner: 'saga:7' });
+    await holder!.release();
+    await reading!.isLetIn();
+    expect((await writing!.heartbeat()).kind).toBe('waiting');
+    await writing!.queues({ owner: 'saga:7' });
+    await reader!.queues({ mode: 'read' });
+    await reading!.release();
+    expect((await writing!.isLetIn()).mode).toBe('write');
+    await writing!.release();
+    await reader!.isLetIn();
+    await reader!.release();
+  });
+
   promised(['P13', 'owner'], 'an owner who reads is not upgraded, and takes no place', async () => {
     const key = stage.newKey();
     const [reader, writer] = [stage.contender(key), stage.contender(key)];

@@ -57,7 +57,7 @@ export class LockMachine {
     const held = holderOf(lock, request.id);
     if (held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
     const place = waiterOf(lock, request.id);
-    if (place !== undefined) return keepPlace(lock, place, at);
+    if (place !== undefined) return this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at);
     const kin = holderOwnedBy(lock, request.owner);
     if (kin !== undefined) {
       return lock.mode === 'read' && request.mode === 'write' ? { kind: 'upgrade' } : this.grantNow(request, lock, at, kin.fence);
@@ -83,7 +83,8 @@ export class LockMachine {
     const held = lock && holderOf(lock, ref.id);
     if (lock !== undefined && held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
     const place = lock && waiterOf(lock, ref.id);
-    return lock === undefined || place === undefined ? { kind: 'gone' } : keepPlace(lock, place, at);
+    if (lock === undefined || place === undefined) return { kind: 'gone' };
+    return this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at);
   }
 
   /** Release and cancel are one act: a cancel that races its grant finds the id on either side. */
@@ -178,6 +179,15 @@ export class LockMachine {
     });
     // Told after all have entered: `contended` is about those who were left outside.
     for (const holder of entered) this.wake({ kind: 'granted', id: holder.id, grant: grantOf(lock, holder) });
+  }
+
+  /** Lets a waiter in whose owner was granted the lock after it had queued; not to write beside readers. */
+  private besideOwner(lock: LockRecord, place: Waiter, at: Instant): Granted | undefined {
+    const kin = holderOwnedBy(lock, place.owner);
+    if (kin === undefined || (lock.mode === 'read' && place.mode === 'write')) return undefined;
+    lock.waiting[place.mode].delete(place.id);
+    const holder = this.enter(lock, place, Math.min(place.leaseMs, FIRST_LEASE_MS), at, kin.fence);
+    return { kind: 'granted', grant: grantOf(lock, holder) };
   }
 
   private enter(lock: LockRecord, who: AcquireRequest | Waiter, lengthMs: number, at: Instant, sharedFence?: number): Holder {

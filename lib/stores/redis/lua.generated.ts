@@ -11,7 +11,7 @@ export interface LuaScript {
 
 export const acquire = {
   name: 'acquire',
-  sha1: '44bf10a81f41cc3250228fc1610acab6e008cc2b',
+  sha1: 'f855c47b0a4d9976c9041aec4a40e27f6c74ea6b',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -91,6 +91,11 @@ end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
+end
 local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
@@ -146,6 +151,12 @@ local function isAlive(lock, record)
   local ending = record and tonumber(string.sub(record, 1, 13))
   return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
 end
+local function readWaiter(id, record)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return {
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+  }
+end
 local function firstWaiter(lock, mode)
   local queue = openQueue(lock)
   while queue.head[mode] do
@@ -177,6 +188,15 @@ local function joinQueue(lock, who, mode, leaseMs)
   end
   queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
 end
+local function enterBesideOwner(lock, id, record)
+  local who = readWaiter(id, record)
+  local kin = ownedBy(lock, who.owner)
+  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  takeOut(lock, id)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
+  lock.told[#lock.told + 1] = { id, holder, lock.mode }
+  return holder
+end
 local function keepPlace(lock, id)
   local queue, record = openQueue(lock, id)
   if not record then return false end
@@ -184,6 +204,8 @@ local function keepPlace(lock, id)
     takeOut(lock, id)
     return false
   end
+  local holder = enterBesideOwner(lock, id, record)
+  if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
@@ -208,12 +230,11 @@ local function leave(lock, id, abandoned)
   return true
 end
 local function grantTo(lock, id, record, after)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  takeHead(lock, mode, id, after)
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  lock.mode = mode
-  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, mode }
+  local who = readWaiter(id, record)
+  takeHead(lock, who.mode, id, after)
+  lock.mode = who.mode
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
 local function admitReaders(lock)
   local id, record, after = firstWaiter(lock, 'r')
@@ -290,16 +311,13 @@ local function closeLock(lock)
   writeLock(lock)
   tell(lock)
 end
-local function ownedBy(lock, name)
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == name and not isReleased(holder) then return holder end
-  end
-end
 local function answer(lock, who, mode, leaseMs, queue)
   local own = holderOf(lock, who.id)
   if own then return 1, own end
-  if keepPlace(lock, who.id) then return 2 end
-  local kin = who.owner ~= '-' and ownedBy(lock, who.owner)
+  local waits, entered = keepPlace(lock, who.id)
+  if waits then return 2 end
+  if entered then return 1, entered end
+  local kin = ownedBy(lock, who.owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   local lengthMs = math.max(leaseMs, who.minHoldMs)
   if kin then return 1, enter(lock, who, lengthMs, kin.fence) end
@@ -369,7 +387,7 @@ return 1`,
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '295ab21ca5dccb4f13b3eeeacb0eb9a80d57726c',
+  sha1: '888df88d6d4f3b994fb2f881268216e0a4cce045',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['id', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -422,6 +440,11 @@ local function holderOf(lock, id)
 end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
+end
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
 end
 local function lastEnd(lock)
   local last = 0
@@ -478,6 +501,12 @@ local function isAlive(lock, record)
   local ending = record and tonumber(string.sub(record, 1, 13))
   return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
 end
+local function readWaiter(id, record)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return {
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+  }
+end
 local function firstWaiter(lock, mode)
   local queue = openQueue(lock)
   while queue.head[mode] do
@@ -509,6 +538,15 @@ local function joinQueue(lock, who, mode, leaseMs)
   end
   queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
 end
+local function enterBesideOwner(lock, id, record)
+  local who = readWaiter(id, record)
+  local kin = ownedBy(lock, who.owner)
+  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  takeOut(lock, id)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
+  lock.told[#lock.told + 1] = { id, holder, lock.mode }
+  return holder
+end
 local function keepPlace(lock, id)
   local queue, record = openQueue(lock, id)
   if not record then return false end
@@ -516,6 +554,8 @@ local function keepPlace(lock, id)
     takeOut(lock, id)
     return false
   end
+  local holder = enterBesideOwner(lock, id, record)
+  if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
@@ -529,12 +569,11 @@ local function askAgainIn(lock, id)
   return first == id and lastEnd(lock) - lock.now + 1 or -1
 end
 local function grantTo(lock, id, record, after)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  takeHead(lock, mode, id, after)
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  lock.mode = mode
-  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, mode }
+  local who = readWaiter(id, record)
+  takeHead(lock, who.mode, id, after)
+  lock.mode = who.mode
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
 local function admitReaders(lock)
   local id, record, after = firstWaiter(lock, 'r')
@@ -638,7 +677,7 @@ return 1`,
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: 'b92bc813f69dacd6c8322f634c03cc1fd4198be7',
+  sha1: '46bd5c8cb6c786e9c609c30c28ed4db1afe359a2',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['fence', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -691,6 +730,11 @@ local function holderOf(lock, id)
 end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
+end
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
 end
 local function lastEnd(lock)
   local last = 0
@@ -747,6 +791,12 @@ local function isAlive(lock, record)
   local ending = record and tonumber(string.sub(record, 1, 13))
   return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
 end
+local function readWaiter(id, record)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return {
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+  }
+end
 local function firstWaiter(lock, mode)
   local queue = openQueue(lock)
   while queue.head[mode] do
@@ -778,6 +828,15 @@ local function joinQueue(lock, who, mode, leaseMs)
   end
   queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
 end
+local function enterBesideOwner(lock, id, record)
+  local who = readWaiter(id, record)
+  local kin = ownedBy(lock, who.owner)
+  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  takeOut(lock, id)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
+  lock.told[#lock.told + 1] = { id, holder, lock.mode }
+  return holder
+end
 local function keepPlace(lock, id)
   local queue, record = openQueue(lock, id)
   if not record then return false end
@@ -785,6 +844,8 @@ local function keepPlace(lock, id)
     takeOut(lock, id)
     return false
   end
+  local holder = enterBesideOwner(lock, id, record)
+  if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
@@ -798,12 +859,11 @@ local function askAgainIn(lock, id)
   return first == id and lastEnd(lock) - lock.now + 1 or -1
 end
 local function grantTo(lock, id, record, after)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  takeHead(lock, mode, id, after)
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  lock.mode = mode
-  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, mode }
+  local who = readWaiter(id, record)
+  takeHead(lock, who.mode, id, after)
+  lock.mode = who.mode
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
 local function admitReaders(lock)
   local id, record, after = firstWaiter(lock, 'r')
@@ -929,7 +989,7 @@ return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId,
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '86060de8fe260cb6a0e09d98cbf3c7dde1b33077',
+  sha1: 'a36127676c3c6cfac215476963be89e37755ac63',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -979,6 +1039,11 @@ local function holderOf(lock, id)
 end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
+end
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
 end
 local function lastEnd(lock)
   local last = 0
@@ -1035,6 +1100,12 @@ local function isAlive(lock, record)
   local ending = record and tonumber(string.sub(record, 1, 13))
   return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
 end
+local function readWaiter(id, record)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return {
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+  }
+end
 local function firstWaiter(lock, mode)
   local queue = openQueue(lock)
   while queue.head[mode] do
@@ -1066,6 +1137,15 @@ local function joinQueue(lock, who, mode, leaseMs)
   end
   queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
 end
+local function enterBesideOwner(lock, id, record)
+  local who = readWaiter(id, record)
+  local kin = ownedBy(lock, who.owner)
+  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  takeOut(lock, id)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
+  lock.told[#lock.told + 1] = { id, holder, lock.mode }
+  return holder
+end
 local function keepPlace(lock, id)
   local queue, record = openQueue(lock, id)
   if not record then return false end
@@ -1073,6 +1153,8 @@ local function keepPlace(lock, id)
     takeOut(lock, id)
     return false
   end
+  local holder = enterBesideOwner(lock, id, record)
+  if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
@@ -1086,12 +1168,11 @@ local function askAgainIn(lock, id)
   return first == id and lastEnd(lock) - lock.now + 1 or -1
 end
 local function grantTo(lock, id, record, after)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  takeHead(lock, mode, id, after)
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  lock.mode = mode
-  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, mode }
+  local who = readWaiter(id, record)
+  takeHead(lock, who.mode, id, after)
+  lock.mode = who.mode
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
 local function admitReaders(lock)
   local id, record, after = firstWaiter(lock, 'r')
@@ -1173,8 +1254,8 @@ local function heartbeat(lockKeys, id, floor, longestMs)
   if not text then return { 0, 0, 0, 0, 0, 0 } end
   local lock = parseLock(text, lockKeys, floor, now, nowUs, longestMs)
   settle(lock)
-  local holder = holderOf(lock, id)
-  local waits = not holder and keepPlace(lock, id)
+  local holder, waits = holderOf(lock, id), false
+  if not holder then waits, holder = keepPlace(lock, id) end
   closeLock(lock)
   if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
@@ -1190,7 +1271,7 @@ return reply`,
 
 export const inspect = {
   name: 'inspect',
-  sha1: '4b0fba727ec7b107a6c15796e250079e9947e9c1',
+  sha1: '1639d322884c39e34bf5c37731d4d0108ff5288c',
   keys: ['lockKey', 'queueKey'],
   args: [],
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
@@ -1232,6 +1313,11 @@ local function holderOf(lock, id)
 end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
+end
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
 end
 local function lastEnd(lock)
   local last = 0
@@ -1276,7 +1362,7 @@ return reply`,
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: '1f6eb4b0c32f8d964898ad71b0335f7a1a626f9f',
+  sha1: 'dd4e08fb1cc4ee5c64f21b806ee96044f5c74b3e',
   keys: ['lockKey', 'fenceKey'],
   args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
@@ -1328,6 +1414,11 @@ end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
+end
 local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
@@ -1372,7 +1463,7 @@ return 1`,
 
 export const release = {
   name: 'release',
-  sha1: '4496575268139a57fa685e60156efc778f9cdc90',
+  sha1: '99d099635bef4bcf2d588518e0ddc5c8fc5a640f',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
@@ -1439,6 +1530,11 @@ end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
+end
 local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
@@ -1494,6 +1590,12 @@ local function isAlive(lock, record)
   local ending = record and tonumber(string.sub(record, 1, 13))
   return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
 end
+local function readWaiter(id, record)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return {
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+  }
+end
 local function firstWaiter(lock, mode)
   local queue = openQueue(lock)
   while queue.head[mode] do
@@ -1525,6 +1627,15 @@ local function joinQueue(lock, who, mode, leaseMs)
   end
   queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
 end
+local function enterBesideOwner(lock, id, record)
+  local who = readWaiter(id, record)
+  local kin = ownedBy(lock, who.owner)
+  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  takeOut(lock, id)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
+  lock.told[#lock.told + 1] = { id, holder, lock.mode }
+  return holder
+end
 local function keepPlace(lock, id)
   local queue, record = openQueue(lock, id)
   if not record then return false end
@@ -1532,6 +1643,8 @@ local function keepPlace(lock, id)
     takeOut(lock, id)
     return false
   end
+  local holder = enterBesideOwner(lock, id, record)
+  if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
@@ -1556,12 +1669,11 @@ local function leave(lock, id, abandoned)
   return true
 end
 local function grantTo(lock, id, record, after)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  takeHead(lock, mode, id, after)
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  lock.mode = mode
-  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, mode }
+  local who = readWaiter(id, record)
+  takeHead(lock, who.mode, id, after)
+  lock.mode = who.mode
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
 local function admitReaders(lock)
   local id, record, after = firstWaiter(lock, 'r')
@@ -1657,7 +1769,7 @@ return count == 1 and replies[1] or replies`,
 
 export const renew = {
   name: 'renew',
-  sha1: '53c0f6e5eab41c43daa0241d3957004ffc718f01',
+  sha1: '41e2ac57b0f88c0e10c94d42d6760fae5ab3a84f',
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
@@ -1724,6 +1836,11 @@ local function holderOf(lock, id)
 end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
+end
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
 end
 local function lastEnd(lock)
   local last = 0
@@ -1795,7 +1912,7 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: '51dc7d8a327a937c3ae05dbc2c5623e5ede4734b',
+  sha1: 'e0e6bd8d6ea69aad223c5abc5861dea7cab3cd02',
   keys: ['lockKey', 'fenceKey', 'epochKey'],
   args: ['id', 'mode', 'leaseMs', 'fences', 'proposal', 'notAfter', 'label', 'owner', 'minHoldMs', 'maxLeaseMs'],
   source: `local lockKey, fenceKey, epochKey = KEYS[1], KEYS[2], KEYS[3]
@@ -1848,6 +1965,11 @@ end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
+end
 local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
@@ -1888,17 +2010,12 @@ if not epoch.whole then
   return { 5, now }
 end
 local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, proposal - 1, now, 0)
-local function ownersHold()
-  for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
-  end
-end
 local function granted(holder, shared)
   return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0 }
 end
 local own = holderOf(lock, id)
 if own then return granted(own, false) end
-local kin = ownersHold()
+local kin = ownedBy(lock, owner)
 if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
 if not kin and #lock.holders > 0 and not (lock.mode == 'r' and mode == 'r') then return { 0, now, lastEnd(lock) - now + 1 } end
 if not kin then lock.mode = mode end

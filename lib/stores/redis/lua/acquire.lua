@@ -55,18 +55,14 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/settle
 --- @include shared/close-lock
 
-local function ownedBy(lock, name)
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == name and not isReleased(holder) then return holder end
-  end
-end
-
 -- Returns the code, and the holder when it is granted.
 local function answer(lock, who, mode, leaseMs, queue)
   local own = holderOf(lock, who.id)
   if own then return 1, own end
-  if keepPlace(lock, who.id) then return 2 end
-  local kin = who.owner ~= '-' and ownedBy(lock, who.owner)
+  local waits, entered = keepPlace(lock, who.id)
+  if waits then return 2 end
+  if entered then return 1, entered end
+  local kin = ownedBy(lock, who.owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   local lengthMs = math.max(leaseMs, who.minHoldMs)
   if kin then return 1, enter(lock, who, lengthMs, kin.fence) end

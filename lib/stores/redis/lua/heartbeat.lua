@@ -20,8 +20,8 @@ local function heartbeat(lockKeys, id, floor, longestMs)
   if not text then return { 0, 0, 0, 0, 0, 0 } end
   local lock = parseLock(text, lockKeys, floor, now, nowUs, longestMs)
   settle(lock)
-  local holder = holderOf(lock, id)
-  local waits = not holder and keepPlace(lock, id)
+  local holder, waits = holderOf(lock, id), false
+  if not holder then waits, holder = keepPlace(lock, id) end
   closeLock(lock)
   if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }

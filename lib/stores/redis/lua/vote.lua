@@ -40,19 +40,13 @@ end
 -- The node's own clock stays out of the fence: then nodes that saw the same grants answer the same number.
 local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, proposal - 1, now, 0)
 
-local function ownersHold()
-  for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
-  end
-end
-
 local function granted(holder, shared)
   return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0 }
 end
 
 local own = holderOf(lock, id)
 if own then return granted(own, false) end
-local kin = ownersHold()
+local kin = ownedBy(lock, owner)
 if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
 if not kin and #lock.holders > 0 and not (lock.mode == 'r' and mode == 'r') then return { 0, now, lastEnd(lock) - now + 1 } end
 if not kin then lock.mode = mode end

@@ -48,6 +48,13 @@ local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 
+-- A holder whose hold requests of this owner share.
+local function ownedBy(lock, owner)
+  for _, holder in ipairs(lock.holders) do
+    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+  end
+end
+
 -- The last instant at which the lock is taken if nobody renews or releases.
 local function lastEnd(lock)
   local last = 0

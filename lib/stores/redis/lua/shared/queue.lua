@@ -52,6 +52,13 @@ local function isAlive(lock, record)
   return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
 end
 
+local function readWaiter(id, record)
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return {
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+  }
+end
+
 -- The first live waiter of a mode: id, record and the id after it. Those before it, who died, are dropped.
 local function firstWaiter(lock, mode)
   local queue = openQueue(lock)
@@ -88,8 +95,20 @@ local function joinQueue(lock, who, mode, leaseMs)
   queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
 end
 
--- Prolongs the waiter lease of a live waiter. False when it has no place, or lost it by its silence. PEXPIRE comes first:
--- it needs no memory, and after it a full server lets the rest through.
+-- Lets a waiter in beside its owner, who was granted the lock after it had queued; not to write beside readers. It is looked
+-- for when the waiter is heard of, not when its owner is granted: then nobody has to search the queue.
+local function enterBesideOwner(lock, id, record)
+  local who = readWaiter(id, record)
+  local kin = ownedBy(lock, who.owner)
+  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  takeOut(lock, id)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
+  lock.told[#lock.told + 1] = { id, holder, lock.mode }
+  return holder
+end
+
+-- Prolongs the waiter lease of a live waiter. False when it has no place, or lost it by its silence; and the holder, when it
+-- was let in beside its owner. PEXPIRE comes first: it needs no memory, and after it a full server lets the rest through.
 local function keepPlace(lock, id)
   local queue, record = openQueue(lock, id)
   if not record then return false end
@@ -97,6 +116,8 @@ local function keepPlace(lock, id)
     takeOut(lock, id)
     return false
   end
+  local holder = enterBesideOwner(lock, id, record)
+  if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)

@@ -3,12 +3,11 @@
 -- the sake of a live writer.
 
 local function grantTo(lock, id, record, after)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  takeHead(lock, mode, id, after)
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  lock.mode = mode
-  local holder = enter(lock, who, math.min(tonumber(leaseMs), FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, mode }
+  local who = readWaiter(id, record)
+  takeHead(lock, who.mode, id, after)
+  lock.mode = who.mode
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
+  lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
 
 local function admitReaders(lock)
