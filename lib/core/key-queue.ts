@@ -26,6 +26,8 @@ export class KeyQueue {
   /** Whose options the question carries. */
   private asker: Caller<Turn> | undefined;
   private resting = false;
+  /** Of the turn that ended last: told when it is known whether the lease was handed on or replaced. */
+  private untold: ((outcome: ReleaseOutcome) => void) | undefined;
   /** Others waited for the last lease. */
   private wasContended = true;
 
@@ -113,8 +115,16 @@ export class KeyQueue {
     }
     // A read lease beside which a newer one was taken is nobody's next turn; and whoever follows by a yield would wait for a minHoldMs that is not owed.
     if (holding !== this.holding || this.callers.length === 0 || this.question || (abandoned && holding.spent)) return this.giveBack(holding, done);
+    this.untold = done;
     this.pump();
-    done('released');
+    // Not asked for anew: it was handed on, or is about to be.
+    this.takeUntold()?.('released');
+  }
+
+  private takeUntold(): ((outcome: ReleaseOutcome) => void) | undefined {
+    const { untold } = this;
+    this.untold = undefined;
+    return untold;
   }
 
   private giveBack({ lease }: Holding, done: (outcome: ReleaseOutcome) => void): void {
@@ -169,7 +179,8 @@ export class KeyQueue {
     const replaces = holding && holding.users === 0 ? holding.lease.id : undefined;
     if (replaces !== undefined) this.letGo(holding!.lease);
     this.asker = head;
-    this.question = new Question(this.desk, this.wanted(head, replaces), (answer) => this.answered(answer), () => this.delayed());
+    const replaced = replaces === undefined ? undefined : this.takeUntold();
+    this.question = new Question(this.desk, this.wanted(head, replaces), (answer) => this.answered(answer), () => this.delayed(), replaced);
   }
 
   private wanted({ options }: Caller<Turn>, replaces: string | undefined): Want {

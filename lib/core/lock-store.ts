@@ -87,7 +87,10 @@ export interface Grant {
   readonly contended: boolean;
 }
 
-export type AcquireOutcome =
+/** `replacedLost`: the id to replace was not there any more. */
+export type AcquireOutcome = AcquireAnswer & { readonly replacedLost?: boolean | undefined };
+
+export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly grant: Grant }
   /** A place in the queue; `askAgainInMs` is when the present holder's lease ends, told to the first in line. */
   | { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined }

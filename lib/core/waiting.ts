@@ -11,6 +11,7 @@ import type { BackgroundRelease } from './background-release.js';
 import type { Clock } from './clock.js';
 import { LockStoreError } from './errors.js';
 import type { IdTable } from './id-table.js';
+import type { ReleaseOutcome } from './lease.js';
 import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockStore } from './lock-store.js';
 import { Alarm } from './schedule.js';
 import { Waiter, type Watchdog } from './watchdog.js';
@@ -69,6 +70,8 @@ export class Question extends Waiter {
     private readonly answered: (answer: Answer) => void,
     /** Told each time the store could not grant. */
     private readonly delayed: (question: Question) => void,
+    /** Told once what became of the lease that it replaces. */
+    private replaced?: (outcome: ReleaseOutcome) => void,
   ) {
     super();
     this.id = desk.nextId();
@@ -142,12 +145,20 @@ export class Question extends Waiter {
 
   private asked(id: string, outcome: AcquireOutcome | LockStoreError): void {
     this.asking = false;
+    if (this.replaced) this.tellReplaced(outcome);
     if (this.isCurrent(id)) this.heard(outcome);
     else if (this.state === 'answered' && id === this.id) return;
     // Given up meanwhile. The release may have overtaken this request: it is sent once more.
     else if (outcome instanceof LockStoreError || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack(id);
     // Also after an answer to an old id: the place was lost while that one was being asked for.
     if (this.askAgain) this.ask();
+  }
+
+  private tellReplaced(outcome: AcquireOutcome | LockStoreError): void {
+    const { replaced } = this;
+    this.replaced = undefined;
+    if (outcome instanceof LockStoreError) replaced?.('unknown');
+    else replaced?.(outcome.replacedLost ? 'lost' : 'released');
   }
 
   private heard(outcome: AcquireOutcome | LockStoreError): void {

@@ -69,8 +69,21 @@ export function endsLeases(stage: Stage, promised: Promised): void {
   promised(['P4', 'P2'], 'a request that replaces a hold for which nobody waits is granted at once, with a greater fence', async () => {
     const [holder, , successor] = three(stage.newKey());
     const { fence } = await holder.acquires();
-    expect((await successor.acquires({ replaces: holder.id })).fence).toBeGreaterThan(fence);
+    const outcome = await successor.ask({ replaces: holder.id });
+    expect(outcome.replacedLost ?? false).toBe(false);
+    expect(outcome.kind === 'granted' && outcome.grant.fence).toBeGreaterThan(fence);
     expect((await successor.inspect()).holders.map(({ id }) => id)).toEqual([successor.id]);
+    await successor.release();
+  });
+
+  promised(['P4', 'P2'], 'a request that replaces a hold is told when the store no longer knew it, on a free lock and on a busy one', async () => {
+    const [holder, next, successor] = three(stage.newKey());
+    await holder.acquires();
+    await holder.store.forceRelease(holder.key);
+    const { kind, replacedLost } = await next.ask({ replaces: holder.id, fences: 16 });
+    expect({ kind, replacedLost }).toEqual({ kind: 'granted', replacedLost: true });
+    expect((await successor.ask({ replaces: holder.id })).replacedLost).toBe(true);
+    expect((await successor.ask({ replaces: next.id, fences: 16 })).replacedLost ?? false).toBe(false);
     await successor.release();
   });
 
@@ -159,7 +172,7 @@ export function endsLeases(stage: Stage, promised: Promised): void {
   promised(['P6'], 'a request that replaces a hold long over does not touch the next holder', async () => {
     const { old, next } = await replaced();
     const successor = stage.contender(old.key);
-    await successor.isRefused({ replaces: old.id });
+    expect(await successor.ask({ queue: false, replaces: old.id })).toMatchObject({ kind: 'busy', replacedLost: true });
     expect((await next.inspect()).holders.map(({ id }) => id)).toEqual([next.id]);
     await next.release();
   });

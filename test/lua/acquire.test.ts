@@ -94,6 +94,18 @@ describe('acquire.lua', () => {
     expect([state[2], state[7]]).toEqual(['p.2', 'p.3']);
   });
 
+  it('returns 10 more when the id to replace had ended or never was', async () => {
+    const lock = lua.lock('a13');
+    expect(((await lock.acquire('p.1', { replaces: 'p.0', leaseMs: 100 })) as number[])[0]).toBe(11);
+    await lua.past((await lua.now()) + 100);
+    expect(((await lock.acquire('p.2', { replaces: 'p.1' })) as number[])[0]).toBe(11);
+    expect(((await lock.acquire('p.3', { replaces: 'p.1' })) as number[])[0]).toBe(12);
+    expect(((await lock.acquire('p.4', { replaces: 'p.1', queue: 0 })) as number[])[0]).toBe(13);
+    expect(await lock.release('p.3')).toBe(1);
+    expect(((await lock.acquire('p.5', { replaces: 'p.2', fences: 16 })) as number[])[0]).toBe(1);
+    expect(await lock.acquire('p.6', { replaces: 'p.5' })).toMatch(/^\d{16}$/);
+  });
+
   it('does not take a queue for its own that outlived its lock', async () => {
     const lock = lua.lock('a10');
     await lock.acquire('p.1');

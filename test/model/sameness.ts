@@ -37,6 +37,7 @@ export class FencePairs {
 
 export function sameOutcome(key: string, model: AnyOutcome, actual: AnyOutcome, fences: FencePairs): void {
   expect(told(actual)).toEqual(told(model));
+  expect(replacedLost(actual)).toBe(replacedLost(model));
   if (model.kind === 'granted' && actual.kind === 'granted') {
     fences.same(key, model.grant.fence, actual.grant.fence);
     sameTrust(model.grant.trustedUntil, actual.grant.trustedUntil);
@@ -54,6 +55,10 @@ function sameTrust(model: number, actual: number): void {
 function near(model: number, actual: number): void {
   expect(actual).toBeGreaterThanOrEqual(model - EARLIER_MS);
   expect(actual).toBeLessThanOrEqual(model + LATER_MS);
+}
+
+function replacedLost(outcome: AnyOutcome): boolean {
+  return 'replacedLost' in outcome && outcome.replacedLost === true;
 }
 
 /** An outcome without its numbers. */

@@ -46,7 +46,8 @@ const list = [
   ['no minHoldMs', lua('shared/leave'), 'if holder.minEnd > lock.now and not abandoned then', 'if false then', 'a job runs twice', 'test/lua/release'],
   ['minHoldMs without work', lua('shared/leave'), ' and not abandoned', '', 'a lock stays taken for nobody', 'test/lua/release'],
   ['minHoldMs is not renewed', lua('renew'), ', holder.minEnd)', ')', 'a job that was let in from the queue runs twice', 'test/lua/release'],
-  ['replaces nothing', lua('acquire'), "if replaces ~= '-' then leave(lock, replaces) end", '', 'P1: the old lease stays', 'single:calm'],
+  ['replaces nothing', lua('acquire'), "(replaces == '-' or replaced or leave(lock, replaces))", 'true', 'P1: the old lease stays', 'single:calm'],
+  ['silent loss at a yield', core('key-queue'), 'const replaced = replaces === undefined ? undefined : this.takeUntold();', 'const replaced = undefined;', 'S3: the store had forgotten it, and nobody is told', 'test/core'],
   ['write first on a full server', lua('shared/close-lock'), "if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end", '', 'G7: a full server refuses the release', 'test/lua/release'],
   // The store beside its scripts
   ['fences are not compared', redis('acquiring'), 'if (grant.fence <= floor) return this.askAnew', 'if (false as boolean) return this.askAnew', 'S2: a server that lost its memory', 'test/redis'],

@@ -51,7 +51,12 @@ export class LockMachine {
 
   acquire(request: AcquireRequest, at: Instant): AcquireReply {
     if (at.ms > request.notAfter) return { kind: 'late' };
-    if (request.replaces !== undefined) this.release({ key: request.key, id: request.replaces }, at);
+    const { key, replaces } = request;
+    if (replaces === undefined || this.release({ key, id: replaces }, at) === 'released') return this.answer(request, at);
+    return { ...this.answer(request, at), replacedLost: true };
+  }
+
+  private answer(request: AcquireRequest, at: Instant): AcquireReply {
     const lock = this.settle(request.key, at);
     if (lock === undefined) return this.grantNow(request, this.open(request), at);
     const held = holderOf(lock, request.id);

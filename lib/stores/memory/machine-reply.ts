@@ -28,7 +28,9 @@ export interface MachineGrant {
 export type Granted = { readonly kind: 'granted'; readonly grant: MachineGrant };
 export type Waiting = { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined };
 
-export type AcquireReply =
+export type AcquireReply = AcquireAnswer & { readonly replacedLost?: boolean };
+
+type AcquireAnswer =
   | Granted
   | Waiting
   | { readonly kind: 'busy' }

@@ -64,9 +64,9 @@ export class MemoryStore implements LockStore {
     this.watchForEnds();
     switch (reply.kind) {
       case 'granted':
-        return { kind: 'granted', grant: trusted(reply.grant) };
+        return { kind: 'granted', grant: trusted(reply.grant), replacedLost: reply.replacedLost };
       case 'busy':
-        return { kind: 'busy', retryInMs: RETRY_MS };
+        return { kind: 'busy', retryInMs: RETRY_MS, replacedLost: reply.replacedLost };
       case 'late':
         throw new LockStoreError(`Lock '${request.key}': the request was looked at only after its time was over.`, { key: request.key });
       default:

@@ -20,6 +20,8 @@ import type { Exchange, Trust } from './trust.js';
 
 /** Those who were refused a place ask again after about this long, or when the present lease ends. */
 const RETRY_MS = 50;
+/** What acquire.lua adds to its code when the id to replace was not there. */
+const REPLACED_LOST = 10;
 
 export interface AcquiringParts {
   readonly bundled: BundledCalls;
@@ -105,6 +107,19 @@ export class Acquiring {
     const numbers = numbersOf(reply);
     const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
     this.parts.trust.observe(group, exchange);
+    const [code = 0] = numbers;
+    if (code < REPLACED_LOST) return this.answerOf(request, group, floor, numbers, exchange);
+    const answer = this.answerOf(request, group, floor, [code - REPLACED_LOST, ...numbers.slice(1)], exchange);
+    return answer instanceof Promise ? answer.then(withReplacedLost) : withReplacedLost(answer);
+  }
+
+  private answerOf(
+    request: AcquireRequest,
+    group: number,
+    floor: number,
+    numbers: readonly number[],
+    exchange: Exchange,
+  ): AcquireOutcome | Promise<AcquireOutcome> {
     const [code, , third = 0] = numbers;
     switch (code) {
       case 1: {
@@ -143,7 +158,7 @@ export class Acquiring {
   /** A server that lost its memory granted a fence that has been used: give it back, and ask with the floor told. */
   private async askAnew(request: AcquireRequest, group: number): Promise<AcquireOutcome> {
     await this.giveBack(request);
-    return this.ask(request, group, 0);
+    return this.ask({ ...request, replaces: undefined }, group, 0);
   }
 
   private giveBack({ key, id }: AcquireRequest): Promise<unknown> {
@@ -157,9 +172,10 @@ export class Acquiring {
     if (outcome.kind !== 'waiting') places.forget(place);
     if (outcome.kind !== 'waiting' || place.early === undefined || !places.has(place)) return outcome;
     const grant = trust.pushed(place, place.early, clock.now());
-    if (grant === undefined) return this.acquire(place.request);
+    const { replacedLost } = outcome;
+    if (grant === undefined) return this.acquire({ ...place.request, replaces: undefined }).then((later) => ({ ...later, replacedLost }));
     places.forget(place);
-    return { kind: 'granted', grant };
+    return { kind: 'granted', grant, replacedLost };
   }
 
   private lateError(key: string): LockStoreError {
@@ -167,4 +183,8 @@ export class Acquiring {
     const message = `Lock '${key}': the request reached ${node} only after its time was over; nothing was done. It is safe to try again.`;
     return new LockStoreError(message, { key, nodes: [{ node, reason: 'late' }] });
   }
+}
+
+function withReplacedLost(outcome: AcquireOutcome): AcquireOutcome {
+  return { ...outcome, replacedLost: true };
 }

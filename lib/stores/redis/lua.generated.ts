@@ -11,7 +11,7 @@ export interface LuaScript {
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'f855c47b0a4d9976c9041aec4a40e27f6c74ea6b',
+  sha1: 'aa4e19b4214d4c302a8aeed54beb8d08e816f6bc',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -24,7 +24,7 @@ local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
 local FIELDS = 12
 local count = #requests / FIELDS
-local replies, uncommon = {}, {}
+local replies, uncommon, replaced = {}, {}, {}
 for n = 1, count do
   local at = (n - 1) * FIELDS
   local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
@@ -35,10 +35,11 @@ for n = 1, count do
     local text = redis.call('GET', lockKey)
     if text and replaces ~= '-' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
       redis.call('DEL', lockKey)
+      replaced[n] = tonumber(string.sub(text, 5, 17)) >= now
       text = false
     end
     local fence = time[1] .. string.sub('00000' .. time[2], -6)
-    local plain = not text and requests[at + 4] == '1' and requests[at + 10] == '0' and fence > requests[at + 5]
+    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and fence > requests[at + 5]
     if plain and (redis.call('GET', fenceKey) or '') < fence then
       redis.call('SET', fenceKey, fence)
       local ending = string.format('%.0f', now + leaseMs)
@@ -330,23 +331,23 @@ local function answer(lock, who, mode, leaseMs, queue)
   joinQueue(lock, who, mode, leaseMs)
   return 2
 end
-local function grantOrPlace(lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
+local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
   local text = redis.call('GET', lockKey) or ''
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
-  if replaces ~= '-' then leave(lock, replaces) end
+  local more = (replaces == '-' or replaced or leave(lock, replaces)) and 0 or 10
   settle(lock)
   local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
   local code, holder = answer(lock, who, mode, tonumber(leaseMs), queue)
   closeLock(lock)
   if code == 1 then
-    return { 1, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
   end
-  if code == 2 then return { 2, now, askAgainIn(lock, id) } end
-  if code == 3 then return { 3, now, lastEnd(lock) - now + 1 } end
-  return { code, now }
+  if code == 2 then return { 2 + more, now, askAgainIn(lock, id) } end
+  if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
+  return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = grantOrPlace(keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS))
+  replies[n] = grantOrPlace(replaced[n], keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;

@@ -194,8 +194,9 @@ export class RedlockStore implements LockStore {
       this.drop(id, held);
     }
     // Each node answers in order, so that it has left before we are looked at.
-    if (replaces !== undefined) this.release({ key, id: replaces }).catch(() => {}); // repeated in the background
-    return this.cast(request, notAfter);
+    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // repeated in the background
+    const outcome = await this.cast(request, notAfter);
+    return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
   }
 
   private async cast(request: AcquireRequest, notAfter: number): Promise<AcquireOutcome> {

@@ -7,6 +7,7 @@
 --- RETURNS 3 busy     now, ms until the present hold ends
 --- RETURNS 4 upgrade  now
 --- RETURNS 5 late     now
+--- RETURNS 10 more in place of 1 to 4 when the id to replace was not there any more
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same grant or keeps the same place
 --- INVARIANT a queue exists only while its lock does, so a lock that is not there is free
@@ -17,7 +18,7 @@ local keys, requests = KEYS, ARGV
 
 local FIELDS = 12
 local count = #requests / FIELDS
-local replies, uncommon = {}, {}
+local replies, uncommon, replaced = {}, {}, {}
 
 -- The commonest case, before the functions for all others are made: a free lock, one fence, and a clock that is ahead of
 -- all fences before. Numbers of sixteen digits are compared and passed on as text, which is exact and cheap.
@@ -31,10 +32,11 @@ for n = 1, count do
     local text = redis.call('GET', lockKey)
     if text and replaces ~= '-' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
       redis.call('DEL', lockKey)
+      replaced[n] = tonumber(string.sub(text, 5, 17)) >= now
       text = false
     end
     local fence = time[1] .. string.sub('00000' .. time[2], -6)
-    local plain = not text and requests[at + 4] == '1' and requests[at + 10] == '0' and fence > requests[at + 5]
+    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and fence > requests[at + 5]
     if plain and (redis.call('GET', fenceKey) or '') < fence then
       redis.call('SET', fenceKey, fence)
       local ending = string.format('%.0f', now + leaseMs)
@@ -76,23 +78,23 @@ local function answer(lock, who, mode, leaseMs, queue)
   return 2
 end
 
-local function grantOrPlace(lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
+local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
   local text = redis.call('GET', lockKey) or ''
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
-  if replaces ~= '-' then leave(lock, replaces) end
+  local more = (replaces == '-' or replaced or leave(lock, replaces)) and 0 or 10
   settle(lock)
   local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
   local code, holder = answer(lock, who, mode, tonumber(leaseMs), queue)
   closeLock(lock)
   if code == 1 then
-    return { 1, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
   end
-  if code == 2 then return { 2, now, askAgainIn(lock, id) } end
-  if code == 3 then return { 3, now, lastEnd(lock) - now + 1 } end
-  return { code, now }
+  if code == 2 then return { 2 + more, now, askAgainIn(lock, id) } end
+  if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
+  return { code + more, now }
 end
 
 for _, n in ipairs(uncommon) do
-  replies[n] = grantOrPlace(keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS))
+  replies[n] = grantOrPlace(replaced[n], keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS))
 end
 return count == 1 and replies[1] or replies
