@@ -77,14 +77,16 @@ export function endsLeases(stage: Stage, promised: Promised): void {
   });
 
   promised(['P4', 'P2'], 'a request that replaces a hold is told when the store no longer knew it, on a free lock and on a busy one', async () => {
-    const [holder, next, successor] = three(stage.newKey());
-    await holder.acquires();
-    await holder.store.forceRelease(holder.key);
-    const { kind, replacedLost } = await next.ask({ replaces: holder.id, fences: 16 });
+    const key = stage.newKey();
+    // Of one process, which knows what it replaces.
+    const [holder, , next, , successor] = [1, 2, 3, 4, 5].map(() => stage.contender(key));
+    await holder!.acquires();
+    await holder!.store.forceRelease(key);
+    const { kind, replacedLost } = await next!.ask({ replaces: holder!.id, fences: 16 });
     expect({ kind, replacedLost }).toEqual({ kind: 'granted', replacedLost: true });
-    expect((await successor.ask({ replaces: holder.id })).replacedLost).toBe(true);
-    expect((await successor.ask({ replaces: next.id, fences: 16 })).replacedLost ?? false).toBe(false);
-    await successor.release();
+    expect((await successor!.ask({ replaces: holder!.id })).replacedLost).toBe(true);
+    expect((await successor!.ask({ replaces: next!.id, fences: 16 })).replacedLost ?? false).toBe(false);
+    await successor!.release();
   });
 
   promised(['P5'], 'renewals keep a lease for longer than its length', async () => {
