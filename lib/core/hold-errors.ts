@@ -37,3 +37,22 @@ export function ownerUpgradeError(key: string, owner: string | undefined): LockU
     { key },
   );
 }
+
+export function silenceError(key: string, waitMs: number): LockStoreError {
+  const waited = waitMs === 0 ? 'in time' : `within ${waitMs} ms`;
+  return new LockStoreError(`Lock '${key}': the store did not answer ${waited}. Nothing is held; it is safe to try again.`, { key });
+}
+
+export function slownessError(key: string, leaseMs: number): LockStoreError {
+  const message = `Lock '${key}': it was granted, but its ${leaseMs} ms were over before the answer was here. It is safe to try again, with a longer lease if this happens often.`;
+  return new LockStoreError(message, { key });
+}
+
+export function asStoreError(error: unknown, key: string): LockStoreError {
+  if (error instanceof LockStoreError) return error;
+  return new LockStoreError(`Lock '${key}': the store failed: ${String(error)}. This is a defect of the store; please report it.`, {
+    key,
+    cause: error,
+    retryable: false,
+  });
+}

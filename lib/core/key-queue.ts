@@ -156,17 +156,6 @@ export class KeyQueue {
     if (this.holding?.lease === lease) this.holding = undefined;
   }
 
-  /** @see Turn.downgrade */
-  async downgrade(holding: Holding): Promise<void> {
-    const { lease } = holding;
-    holding.spent = true;
-    try {
-      if ((await this.desk.store.downgrade(lease)) === 'downgraded') lease.mode = 'read';
-    } catch {
-      // It stays a write lease: stricter than it need be, and released as such.
-    }
-  }
-
   private ask(head: Caller<Turn>): void {
     const { holding } = this;
     // Beside this process's own readers a place in the queue is taken at once, so that nobody who comes later is served

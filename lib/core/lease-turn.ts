@@ -46,8 +46,14 @@ export class LeaseTurn implements Turn {
     else void watchdog.renewNow(lease).then(done);
   }
 
-  downgrade(): Promise<void> {
-    return this.queue.downgrade(this.holding);
+  async downgrade(): Promise<void> {
+    const { lease, holding, queue } = this;
+    holding.spent = true;
+    try {
+      if ((await queue.desk.store.downgrade(lease)) === 'downgraded') lease.mode = 'read';
+    } catch {
+      // It stays a write lease: stricter than it need be, and released as such.
+    }
   }
 
   expire(): void {

@@ -10,6 +10,7 @@
 import type { BackgroundRelease } from './background-release.js';
 import type { Clock } from './clock.js';
 import { LockStoreError } from './errors.js';
+import { asStoreError, silenceError, slownessError } from './hold-errors.js';
 import type { IdTable } from './id-table.js';
 import type { ReleaseOutcome } from './lease.js';
 import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockStore } from './lock-store.js';
@@ -93,7 +94,7 @@ export class Question extends Waiter {
   /** The error for a caller whose time ran out while the store could not be asked. */
   storeFailure(waitMs: number): LockStoreError | undefined {
     const { lastError: cause, key } = this;
-    if (!cause) return this.isSilent(waitMs) ? silence(key, waitMs) : undefined;
+    if (!cause) return this.isSilent(waitMs) ? silenceError(key, waitMs) : undefined;
     const message = `Lock '${key}' could not be asked for within ${waitMs} ms, nothing is held. The last try: ${cause.message}`;
     return new LockStoreError(message, { key, cause, nodes: cause.nodes });
   }
@@ -197,7 +198,7 @@ export class Question extends Waiter {
   private grant(grant: Grant): void {
     const leftMs = grant.trustedUntil - this.desk.clock.now();
     if (leftMs <= 0) {
-      this.lastError = slowness(this.key, this.want.leaseMs);
+      this.lastError = slownessError(this.key, this.want.leaseMs);
       return this.ask();
     }
     // A grant made to a waiter is short at first. The watchdog would lengthen it; a fixed lease has to be by us.
@@ -250,23 +251,4 @@ export class Question extends Waiter {
     this.desk.background.release({ key, id, abandoned: true }, Math.max(leaseMs, minHoldMs) + this.desk.commandTimeoutMs);
     if (this.replaces !== undefined) this.desk.background.release({ key, id: this.replaces }, leaseMs + this.desk.commandTimeoutMs);
   }
-}
-
-function silence(key: string, waitMs: number): LockStoreError {
-  const waited = waitMs === 0 ? 'in time' : `within ${waitMs} ms`;
-  return new LockStoreError(`Lock '${key}': the store did not answer ${waited}. Nothing is held; it is safe to try again.`, { key });
-}
-
-function slowness(key: string, leaseMs: number): LockStoreError {
-  const message = `Lock '${key}': it was granted, but its ${leaseMs} ms were over before the answer was here. It is safe to try again, with a longer lease if this happens often.`;
-  return new LockStoreError(message, { key });
-}
-
-function asStoreError(error: unknown, key: string): LockStoreError {
-  if (error instanceof LockStoreError) return error;
-  return new LockStoreError(`Lock '${key}': the store failed: ${String(error)}. This is a defect of the store; please report it.`, {
-    key,
-    cause: error,
-    retryable: false,
-  });
 }
