@@ -19,7 +19,7 @@ const { values } = parseArgs({ options: { only: { type: 'string' }, from: { type
 const LONGEST_MS = 240_000;
 // A busy machine is no defect: only what hangs runs into the timeout. Scripts that were rebuilt differ from the committed ones.
 const JEST = [
-  '--disable-warning=ExperimentalWarning', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--ci', '--bail', '--maxWorkers=2', '--testTimeout=60000',
+  '--disable-warning=ExperimentalWarning', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--ci', '--bail', '--maxWorkers=2', '--testTimeout=200000',
 ];
 const NOT_HERE = '--testPathIgnorePatterns=/node_modules/|build-lua|test/soak|test/simulation';
 /** Where a mutant is looked for when it was not found where the list says. */

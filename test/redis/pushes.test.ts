@@ -111,4 +111,17 @@ describe('a server that lost its fences and whose clock is behind', () => {
     expect(granted(await b.acquire(waiting)).fence).toBeGreaterThan(seen);
     expect((await b.inspect('k')).holders).toHaveLength(1);
   });
+
+  it('knows who refused its grant and has to wait once more: the next grant is held against what was seen as well', async () => {
+    await seeFenceFromTheFuture();
+    const [held, next, waiting] = [request('a', 'k'), request('a', 'k'), request('b', 'k')];
+    await a.acquire(held);
+    await b.acquire(waiting);
+    await a.acquire(next);
+    await a.release(held);
+    await eventually(() => expect(wakes.get(waiting.id)?.kind).toBe('ask'));
+    expect((await b.acquire(waiting)).kind).toBe('waiting');
+    await a.release(next);
+    await eventually(() => expect(wakes.get(waiting.id)?.kind).toBe('granted'));
+  });
 });

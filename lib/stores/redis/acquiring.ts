@@ -124,7 +124,7 @@ export class Acquiring {
     switch (code) {
       case 1: {
         const grant = grantAt(numbers, 2);
-        if (grant.fence <= floor) return this.askAnew(request, group);
+        if (grant.fence <= floor) return this.askAnew(request);
         return this.granted(request, this.parts.trust.answered(group, grant, exchange));
       }
       case 2:
@@ -155,10 +155,10 @@ export class Acquiring {
     throw new LockStoreError(message, { key: request.key });
   }
 
-  /** A server that lost its memory granted a fence that has been used: give it back, and ask with the floor told. */
-  private async askAnew(request: AcquireRequest, group: number): Promise<AcquireOutcome> {
+  /** A server that lost its memory granted a fence that has been used: give it back, and ask with the floor told, for a new place. */
+  private async askAnew(request: AcquireRequest): Promise<AcquireOutcome> {
     await this.giveBack(request);
-    return this.ask({ ...request, replaces: undefined }, group, 0);
+    return this.acquire({ ...request, replaces: undefined });
   }
 
   private giveBack({ key, id }: AcquireRequest): Promise<unknown> {
