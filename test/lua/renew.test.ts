@@ -91,6 +91,16 @@ describe('renew.lua', () => {
     }
   });
 
+  it('renews several holders of one lock in one batch, and each keeps its end', async () => {
+    const lock = lua.lock('n9');
+    await lock.acquire('p.1', { mode: 'r', leaseMs: 2_000 });
+    await lock.acquire('p.2', { mode: 'r', leaseMs: 2_000 });
+    await lua.run(renew, [lock.lockKey, lock.lockKey], [60_000, 20_000, 'p.1 p.2']);
+    const [, , , , , first, , , , , second] = (await lock.inspect()) as number[];
+    expect(first).toBeGreaterThan(19_000);
+    expect(second).toBeGreaterThan(19_000);
+  });
+
   it('gives each run of a batch its own length, and touches no key but those of the locks', async () => {
     // Locks of one slot group, as a batch in a Cluster has them.
     const keys = [0, 1, 2].map((i) => `{lock:7}:l:n${i}`);

@@ -22,6 +22,7 @@ const list = [
   // Scripts
   ['blind release', lua('release'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: deletes what somebody else holds', 'single:network'],
   ['reviving renew', lua('renew'), 'oldEnd >= nowText and ', '', 'S4: an ended lease lives again', 'test/lua/renew'],
+  ['renewals over each other', lua('renew'), "redis.call('GET', lockKeys[at]) or ''", "''", 'S1: two holders of one lock in one batch', 'test/lua/renew'],
   ['shortening renew', lua('renew'), ' and oldEnd <= newEnd', '', 'S1: what was promised before may still be trusted', 'test/lua/renew'],
   ['no prune', lua('shared/lock-record'), 'if ending >= now then', 'if true then', 'L3: the dead hold for ever', 'single:processes'],
   ['early prune', lua('shared/lock-record'), 'if ending >= now then', 'if ending >= now + 60 then', 'S1: let in before the end', 'single:processes'],

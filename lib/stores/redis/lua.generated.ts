@@ -1770,7 +1770,7 @@ return count == 1 and replies[1] or replies`,
 
 export const renew = {
   name: 'renew',
-  sha1: '41e2ac57b0f88c0e10c94d42d6760fae5ab3a84f',
+  sha1: '2721d3ba2b3df06a0dc34148a57782ef7cf28705',
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
@@ -1799,7 +1799,7 @@ for run = 2, #requests, 2 do
     if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKeys[position], head .. newEnd .. ' ' .. id .. rest, keepMs)
     else
-      uncommon[#uncommon + 1] = { position, text, id, now + leaseMs }
+      uncommon[#uncommon + 1] = { position, id, now + leaseMs }
     end
   end
 end
@@ -1872,8 +1872,8 @@ local function renew(lockKey, text, id, newEnd)
   return holder.ending, lock.queued
 end
 for _, one in ipairs(uncommon) do
-  local at, text, id, newEnd = unpack(one)
-  local ending, queued = renew(lockKeys[at], text, id, newEnd)
+  local at, id, newEnd = unpack(one)
+  local ending, queued = renew(lockKeys[at], redis.call('GET', lockKeys[at]) or '', id, newEnd)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = at, ending and ending - now or -1, queued and 1 or 0
 end

@@ -34,7 +34,7 @@ for run = 2, #requests, 2 do
     if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKeys[position], head .. newEnd .. ' ' .. id .. rest, keepMs)
     else
-      uncommon[#uncommon + 1] = { position, text, id, now + leaseMs }
+      uncommon[#uncommon + 1] = { position, id, now + leaseMs }
     end
   end
 end
@@ -58,8 +58,9 @@ local function renew(lockKey, text, id, newEnd)
 end
 
 for _, one in ipairs(uncommon) do
-  local at, text, id, newEnd = unpack(one)
-  local ending, queued = renew(lockKeys[at], text, id, newEnd)
+  local at, id, newEnd = unpack(one)
+  -- Read again: another holder of the same lock may have been renewed just now.
+  local ending, queued = renew(lockKeys[at], redis.call('GET', lockKeys[at]) or '', id, newEnd)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = at, ending and ending - now or -1, queued and 1 or 0
 end
