@@ -31,7 +31,8 @@ export default {
     '^nestjs-holdfast/(.*)$': '<rootDir>/lib/$1/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
-  maxWorkers: 2,
+  // More than two cores have: much of the time is waiting for leases to end.
+  maxWorkers: 3,
   testTimeout: 60_000,
   coverageProvider: 'v8',
   collectCoverageFrom: ['lib/**/*.ts', '!lib/**/*.generated.ts'],

@@ -15,7 +15,9 @@ import type { Trial } from './trial.js';
 const SIGNAL_LATE_MS = 25;
 
 /** The longest time for which two holders were both sure without an excuse, in ms. */
-export function judgeOverlaps({ stays, lateness, allowance: { overlapMs: allowed = 0 } }: Trial, broken: string[]): number {
+export function judgeOverlaps({ stays, lateness, allowance: { overlapMs: allowed = 0 } }: Trial, broken: string[], late: string[]): number {
+  // A store that lost its memory lets both in; how soon the one before is told is a bound of time.
+  const found = allowed > 0 ? late : broken;
   let longest = 0;
   for (const [key, holds] of byKey(stays)) {
     let open: Held[] = [];
@@ -26,7 +28,7 @@ export function judgeOverlaps({ stays, lateness, allowance: { overlapMs: allowed
         if (ms <= 0) continue;
         const excused = hold.caution === 'listens' ? SIGNAL_LATE_MS + lateness.own(hold.process, next.grantedAt - 200, sureUntil(hold) + 50) : 0;
         if (ms > excused) longest = Math.max(longest, ms);
-        if (ms > allowed + excused) broken.push(`overlap of ${ms.toFixed(1)} ms on '${key}': ${name(hold)} beside ${name(next)}`);
+        if (ms > allowed + excused) found.push(`overlap of ${ms.toFixed(1)} ms on '${key}': ${name(hold)} beside ${name(next)}`);
       }
       open.push(next);
     }

@@ -39,7 +39,7 @@ export function judge(record: RunRecord, given: Allowance): Verdict {
   const trial: Trial = { stays, record, lateness, allowance: excused(given, lateness.longest(LONGEST_EXCUSE_MS)) };
   const broken: string[] = [];
   const late: string[] = [];
-  const overlapMs = judgeOverlaps(trial, broken);
+  const overlapMs = judgeOverlaps(trial, broken, late);
   if (given.splitBrain !== true) judgeFences(trial, broken);
   judgeLosses(trial, late);
   const overrunMs = judgeCalls(trial, broken, late);
