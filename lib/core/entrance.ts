@@ -25,11 +25,11 @@ export class Entrance {
   enter(keys: readonly string[], options: ResolvedOptions): Promise<readonly Turn[]> {
     const [key, more] = keys;
     if (more !== undefined) return this.all(keys, options);
-    return this.context.find(key) ? this.inside(key!, options) : this.outside(key!, options);
+    const insideHold = this.context.find() !== undefined;
+    return insideHold && this.context.find(key) ? this.inside(key!, options) : this.outside(key!, options, insideHold);
   }
 
-  private outside(key: string, options: ResolvedOptions): Promise<readonly Turn[]> {
-    const insideHold = this.context.find() !== undefined;
+  private outside(key: string, options: ResolvedOptions, insideHold: boolean): Promise<readonly Turn[]> {
     const refusal = this.shutdown.refusal(key, insideHold);
     if (refusal) return Promise.reject(refusal);
     return this.queue.acquire(key, options, insideHold, () => this.onWaiting(key, options));
@@ -41,7 +41,7 @@ export class Entrance {
       const turn = await outer.enter(key, options, () => this.onWaiting(key, options));
       if (turn) return [turn];
     }
-    return this.outside(key, options);
+    return this.outside(key, options, this.context.find() !== undefined);
   }
 
   /** All or nothing, one after another: a caller queues only at the first busy key, and the watchdog keeps what it has. */

@@ -12,7 +12,8 @@ const NEWS_MS = 1_000;
 /** A lease with less trust left than this (or a quarter of it) is not handed on: the next caller gets a fresh one. */
 const LITTLE_MS = 500;
 
-const MOST_FENCES = 256;
+/** What callers that follow each other are given to begin with, and the most that a lease gets whose forerunners used up all of theirs. */
+const FENCES = { first: 256, most: 4096 } as const;
 
 export class Holding {
   /** Callers that are on the lease now. */
@@ -30,10 +31,15 @@ export class Holding {
     readonly lease: HeldLease,
     /** Of the caller that it was asked for. */
     readonly options: ResolvedOptions,
-    grant: Grant,
+    private readonly grant: Grant,
   ) {
     this.nextFence = grant.fence;
     this.endFence = grant.fence + grant.fences;
+  }
+
+  /** How many fences it had, when all of them were used. */
+  get usedUp(): number {
+    return this.nextFence < this.endFence ? 0 : this.grant.fences;
   }
 
   /** Whether a caller with these options may be put on the lease now. When not, the store must be asked for it. */
@@ -75,10 +81,12 @@ function alike(a: ResolvedOptions, b: ResolvedOptions): boolean {
 }
 
 /**
- * As many as turns are likely to follow each other on a lease. While others wait those are few; fences that nobody uses are
- * not wanted, because they must not run ahead of the clock.
+ * As many as turns are likely to follow each other on a lease. While others wait those are few. Fences that nobody uses must
+ * not run ahead of the clock that they come from, which counts microseconds: a lease gets many when the one before used up
+ * all of its own (`usedUp`), and no turn is shorter than a microsecond.
  */
-export function fencesToReserve(callers: number, handOn: number, contended: boolean): number {
+export function fencesToReserve(callers: number, handOn: number, contended: boolean, usedUp: number): number {
   if (callers === 1 || handOn === 1) return 1;
-  return contended ? Math.min(MOST_FENCES, Math.max(callers, handOn)) : MOST_FENCES;
+  if (contended) return Math.min(FENCES.first, Math.max(callers, handOn));
+  return Math.min(FENCES.most, Math.max(FENCES.first, 4 * usedUp));
 }

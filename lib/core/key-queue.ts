@@ -30,6 +30,8 @@ export class KeyQueue {
   private untold: ((outcome: ReleaseOutcome) => void) | undefined;
   /** Others waited for the last lease. */
   private wasContended = true;
+  /** How many fences the last lease had, when all of them were used. */
+  private usedUp = 0;
 
   constructor(
     private readonly key: string,
@@ -127,8 +129,9 @@ export class KeyQueue {
     return untold;
   }
 
-  private giveBack({ lease }: Holding, done: (outcome: ReleaseOutcome) => void): void {
-    this.letGo(lease);
+  private giveBack(holding: Holding, done: (outcome: ReleaseOutcome) => void): void {
+    const { lease } = holding;
+    this.letGo(holding);
     const released = this.desk.store.release(lease);
     this.pump();
     released.then(done, () => {
@@ -149,11 +152,13 @@ export class KeyQueue {
   }
 
   /** From here on the lease is not ours any more, whatever the store answers. */
-  private letGo(lease: HeldLease): void {
+  private letGo(holding: Holding): void {
+    const { lease, usedUp } = holding;
     this.desk.watchdog.forget(lease);
     lease.state = 'released';
     this.wasContended = lease.contended;
-    if (this.holding?.lease === lease) this.holding = undefined;
+    this.usedUp = usedUp;
+    if (this.holding === holding) this.holding = undefined;
   }
 
   private ask(head: Caller<Turn>): void {
@@ -166,7 +171,7 @@ export class KeyQueue {
       this.dropQuestion();
     }
     const replaces = holding && holding.users === 0 ? holding.lease.id : undefined;
-    if (replaces !== undefined) this.letGo(holding!.lease);
+    if (replaces !== undefined) this.letGo(holding!);
     this.asker = head;
     const replaced = replaces === undefined ? undefined : this.takeUntold();
     this.question = new Question(this.desk, this.wanted(head, replaces), (answer) => this.answered(answer), () => this.delayed(), replaced);
@@ -179,7 +184,7 @@ export class KeyQueue {
       mode,
       leaseMs: Math.min(leaseMs, maxHoldMs),
       queue: waitMs > 0,
-      fences: mode === 'read' || minHoldMs > 0 ? 1 : fencesToReserve(this.callers.length, this.handOn, this.wasContended),
+      fences: mode === 'read' || minHoldMs > 0 ? 1 : fencesToReserve(this.callers.length, this.handOn, this.wasContended, this.usedUp),
       minHoldMs,
       owner,
       label: options.label,

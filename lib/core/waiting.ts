@@ -197,10 +197,7 @@ export class Question extends Waiter {
 
   private grant(grant: Grant): void {
     const leftMs = grant.trustedUntil - this.desk.clock.now();
-    if (leftMs <= 0) {
-      this.lastError = slownessError(this.key, this.want.leaseMs);
-      return this.ask();
-    }
+    if (leftMs <= 0) return this.failed(slownessError(this.key, this.want.leaseMs));
     // A grant made to a waiter is short at first. The watchdog would lengthen it; a fixed lease has to be by us.
     const short = !this.want.renew && this.refused;
     if (short || leftMs < Math.min(NEARLY_OVER_MS, this.want.leaseMs / 2)) void this.lengthen(grant);

@@ -47,6 +47,14 @@ describe('The callers of one process', () => {
     expect(wire.commands / 2_000).toBeLessThanOrEqual(0.1);
   });
 
+  it('ask for more fences at once the longer they follow each other', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const turns = new Turns(fleet, 10_000);
+    await fleet.clock.runUntil(Promise.all(Array.from({ length: 8 }, (_, caller) => turns.take(`${caller}`, locks))));
+    expect(wire.sent.acquire).toBeLessThanOrEqual(6);
+  });
+
   it.each([
     { handOn: 16, most: 0.25 },
     { handOn: 1, most: 1.1 },

@@ -38,6 +38,29 @@ describe('A process that waits', () => {
     await lease.release();
   });
 
+  it('is told after one try, when it does not want to wait, that the store is too slow for so short a lease', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.slowMs = 200;
+    const refused = expect(locks.acquire('k', { leaseMs: 100, waitMs: 0 })).rejects.toThrow(/its 100 ms were over before the answer was here/);
+    await fleet.clock.runUntil(refused);
+    expect(wire.sent.acquire).toBe(1);
+    await fleet.clock.advance(1_000);
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+
+  it('tries again with pauses while the store is too slow for so short a lease', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.slowMs = 200;
+    const waiting = locks.acquire('k', { leaseMs: 100, waitMs: 5_000 });
+    await fleet.clock.advance(1_000);
+    wire.slowMs = 1;
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(lease.remainingMs).toBeGreaterThan(90);
+    await fleet.clock.runUntil(lease.release());
+  });
+
   it('is served in the order of arrival', async () => {
     const fleet = new Fleet();
     const held = gate();

@@ -1,5 +1,6 @@
 /** A LockService on the embedded store and on virtual time, and the faults a test wants to see it live through. */
 import { LockService } from '../../lib/lock.service.js';
+import { delay, type Clock } from '../../lib/core/clock.js';
 import type { LockDefaults } from '../../lib/core/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/lock-store.js';
 import { LockStoreError } from '../../lib/core/errors.js';
@@ -14,12 +15,15 @@ export class Wire implements LockStore {
   cut = false;
   /** Requests arrive, answers do not. */
   deaf = false;
+  /** So long does an answer take. */
+  slowMs = 0;
   /** Wakes of these kinds are lost. */
   readonly lostWakes = new Set<Wake['kind']>();
   readonly capabilities;
 
   constructor(
     private readonly store: LockStore,
+    private readonly clock: Clock,
     private readonly wakes: Set<(wake: Wake) => void>,
     groupOf?: StoreCapabilities['groupOf'],
   ) {
@@ -74,6 +78,7 @@ export class Wire implements LockStore {
     if (this.cut) throw new LockStoreError('the network is cut');
     this.sent[verb] += 1;
     const answer = await act();
+    if (this.slowMs > 0) await delay(this.clock, this.slowMs);
     if (this.deaf) throw new LockStoreError('the answer was lost');
     return answer;
   }
@@ -91,7 +96,7 @@ export class Fleet {
   }
 
   process(defaults: LockDefaults = {}, groupOf?: StoreCapabilities['groupOf']): { locks: LockService; wire: Wire } {
-    const wire = new Wire(this.store, this.wakes, groupOf);
+    const wire = new Wire(this.store, this.clock, this.wakes, groupOf);
     const locks = new LockService({ ...defaults, store: wire, process: `p${(this.processes += 1)}`, clock: this.clock });
     return { locks, wire };
   }
