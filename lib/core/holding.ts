@@ -12,9 +12,6 @@ const NEWS_MS = 1_000;
 /** A lease with less trust left than this (or a quarter of it) is not handed on: the next caller gets a fresh one. */
 const LITTLE_MS = 500;
 
-/** What callers that follow each other are given to begin with, and the most that a lease gets whose forerunners used up all of theirs. */
-const FENCES = { first: 256, most: 4096 } as const;
-
 export class Holding {
   /** Callers that are on the lease now. */
   users = 0;
@@ -78,15 +75,4 @@ export function asksAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
 /** Only callers that would have asked for the same thing may follow each other on a lease. */
 function alike(a: ResolvedOptions, b: ResolvedOptions): boolean {
   return a.mode === b.mode && a.leaseMs === b.leaseMs && a.renew === b.renew && a.minReplicas === b.minReplicas && a.owner === b.owner;
-}
-
-/**
- * As many as turns are likely to follow each other on a lease. While others wait those are few. Fences that nobody uses must
- * not run ahead of the clock that they come from, which counts microseconds: a lease gets many when the one before used up
- * all of its own (`usedUp`), and no turn is shorter than a microsecond.
- */
-export function fencesToReserve(callers: number, handOn: number, contended: boolean, usedUp: number): number {
-  if (callers === 1 || handOn === 1) return 1;
-  if (contended) return Math.min(FENCES.first, Math.max(callers, handOn));
-  return Math.min(FENCES.most, Math.max(FENCES.first, 4 * usedUp));
 }

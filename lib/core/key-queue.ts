@@ -7,14 +7,16 @@
  * Only callers with like terms follow each other on a lease. Readers share one lease side by side.
  */
 import type { Caller } from './caller.js';
+import { FenceDemand } from './fence-demand.js';
 import { HeldLease } from './held-lease.js';
 import { busyError, ownerUpgradeError } from './hold-errors.js';
-import { asksAlike, fencesToReserve, Holding } from './holding.js';
+import { asksAlike, Holding } from './holding.js';
 import { LeaseTurn } from './lease-turn.js';
 import type { ReleaseOutcome } from './lease.js';
 import type { ResolvedOptions } from './lock-options.js';
 import type { Turn } from './turn.js';
-import { Question, type Answer, type Desk, type Want } from './waiting.js';
+import { Question, type Answer, type Desk } from './waiting.js';
+import { wantOf } from './want.js';
 
 /** Hand-overs without a turn of the event loop in between; timers and sockets must get their chance. */
 const BURST = 64;
@@ -28,17 +30,16 @@ export class KeyQueue {
   private resting = false;
   /** Of the turn that ended last: told when it is known whether the lease was handed on or replaced. */
   private untold: ((outcome: ReleaseOutcome) => void) | undefined;
-  /** Others waited for the last lease. */
-  private wasContended = true;
-  /** How many fences the last lease had, when all of them were used. */
-  private usedUp = 0;
+  private readonly demand: FenceDemand;
 
   constructor(
     private readonly key: string,
     readonly desk: Desk,
     private readonly handOn: number,
     private readonly onIdle: () => void,
-  ) {}
+  ) {
+    this.demand = new FenceDemand(handOn);
+  }
 
   /** Queues the caller, or rejects it at once when it does not want to wait. */
   enter(caller: Caller<Turn>): void {
@@ -153,11 +154,9 @@ export class KeyQueue {
 
   /** From here on the lease is not ours any more, whatever the store answers. */
   private letGo(holding: Holding): void {
-    const { lease, usedUp } = holding;
-    this.desk.watchdog.forget(lease);
-    lease.state = 'released';
-    this.wasContended = lease.contended;
-    this.usedUp = usedUp;
+    this.desk.watchdog.forget(holding.lease);
+    holding.lease.state = 'released';
+    this.demand.ended(holding);
     if (this.holding === holding) this.holding = undefined;
   }
 
@@ -174,24 +173,8 @@ export class KeyQueue {
     if (replaces !== undefined) this.letGo(holding!);
     this.asker = head;
     const replaced = replaces === undefined ? undefined : this.takeUntold();
-    this.question = new Question(this.desk, this.wanted(head, replaces), (answer) => this.answered(answer), () => this.delayed(), replaced);
-  }
-
-  private wanted({ options }: Caller<Turn>, replaces: string | undefined): Want {
-    const { mode, leaseMs, minHoldMs, maxHoldMs, owner, minReplicas, renew, waitMs } = options;
-    return {
-      key: this.key,
-      mode,
-      leaseMs: Math.min(leaseMs, maxHoldMs),
-      queue: waitMs > 0,
-      fences: mode === 'read' || minHoldMs > 0 ? 1 : fencesToReserve(this.callers.length, this.handOn, this.wasContended, this.usedUp),
-      minHoldMs,
-      owner,
-      label: options.label,
-      minReplicas,
-      replaces,
-      renew,
-    };
+    const want = wantOf(this.key, head.options, this.demand.of(head.options, this.callers.length), replaces);
+    this.question = new Question(this.desk, want, (answer) => this.answered(answer), () => this.delayed(), replaced);
   }
 
   /** The store did not grant at once. */

@@ -13,12 +13,10 @@ import { LockStoreError } from './errors.js';
 import { asStoreError, silenceError, slownessError } from './hold-errors.js';
 import type { IdTable } from './id-table.js';
 import type { ReleaseOutcome } from './lease.js';
-import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockStore } from './lock-store.js';
+import type { AcquireOutcome, Grant, HeartbeatOutcome, LockStore } from './lock-store.js';
 import { Alarm } from './schedule.js';
+import type { Want } from './want.js';
 import { Waiter, type Watchdog } from './watchdog.js';
-
-/** What to ask for; the id is made anew for every place in the queue. */
-export type Want = Omit<AcquireRequest, 'id' | 'notAfter'> & { readonly renew: boolean };
 
 export type Answer =
   | { readonly kind: 'granted'; readonly id: string; readonly grant: Grant }
