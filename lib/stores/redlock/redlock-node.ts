@@ -243,5 +243,4 @@ export class RedlockNode {
   private allKeys(key: string): [string, string, string] {
     return this.keys.all(this.keys.groupOf(key), key);
   }
-
 }
