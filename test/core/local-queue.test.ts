@@ -251,6 +251,45 @@ describe('The callers of one process', () => {
     expect(fences).toEqual([...fences].sort((a, b) => a - b));
   });
 
+  it('do not follow a call with minHoldMs on its lease: the lock stays taken for that time', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const began: number[] = [];
+    const begin = async (): Promise<void> => void began.push(fleet.clock.now());
+    await fleet.clock.runUntil(Promise.all([locks.withLock('k', { minHoldMs: 1_000 }, begin), locks.withLock('k', begin)]));
+    expect(began).toHaveLength(2);
+    expect(began[1]! - began[0]!).toBeGreaterThanOrEqual(1_000);
+  });
+
+  it('do not follow a writer whose lease was downgraded beside readers elsewhere', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const elsewhere = fleet.process().locks;
+    const [works, readsInside, readsElsewhere] = [gate(), gate(), gate()];
+    const events: string[] = [];
+    let inside: Promise<void> | undefined;
+    const first = locks.withLock('k', async () => {});
+    const outlived = locks.withLock('k', async () => {
+      inside = locks.withLock('k', { mode: 'read' }, () => readsInside.promise);
+      await works.promise;
+    });
+    const follower = locks.withLock('k', async () => void events.push('the writer began'));
+    await fleet.clock.settle();
+    works.open();
+    await Promise.all([first, outlived]);
+    const reader = elsewhere.withLock('k', { mode: 'read' }, async () => {
+      await readsElsewhere.promise;
+      events.push('the reader ended');
+    });
+    await fleet.clock.settle();
+    readsInside.open();
+    await inside;
+    await fleet.clock.settle();
+    readsElsewhere.open();
+    await fleet.clock.runUntil(Promise.all([reader, follower]));
+    expect(events).toEqual(['the reader ended', 'the writer began']);
+  });
+
   it('leave no entry, no timer and no key behind', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();

@@ -54,7 +54,7 @@ const list = [
   ['fences are not compared', redis('acquiring'), 'if (grant.fence <= floor) return this.askAnew', 'if (false as boolean) return this.askAnew', 'S2: a server that lost its memory', 'test/redis/pushes'],
   ['pushed fences are not compared', redis('trust'), ' || push.fence <= floor', '', 'S2: a server that lost its memory', 'single:amnesia'],
   ['no place after a refusal', redis('acquiring'), 'return this.acquire({ ...request, replaces: undefined });', 'return this.ask({ ...request, replaces: undefined }, this.parts.keys.groupOf(request.key), 0);', 'S2: the next grant is not held against what was seen', 'test/redis/pushes'],
-  ['message before its answer', redis('places'), 'early: undefined', 'early: known?.early', 'P10: a message of before is taken for the new place', 'test/redis/faults'],
+  ['message before its answer', redis('places'), 'early: undefined', 'early: known?.early', 'P10: a message of before is taken for the new place', 'test/redis/places'],
   ['no questions after a gap', redis('redis-store'), "for (const id of this.places.ids()) this.listener({ kind: 'ask', id });", '', 'L4: messages were missed', 'test/redis/faults'],
   // Core
   ['heartbeat is ignored', core('watchdog'), 'this.dueWaiters.push(waiter);', '', 'L4: places are lost', 'single:calm'],
@@ -67,7 +67,7 @@ const list = [
   ['the same fence twice', core('holding'), ': this.nextFence++', ': this.nextFence', 'P1: each hand-over has its own fence', 'single:calm'],
   ['more fences than reserved', core('holding'), ' || this.nextFence >= this.endFence', '', 'S2: fences of others', 'test/core/local-queue'],
   ['hands on for ever', core('holding'), 'return !lease.contended || (this.turns < handOn && now - lease.grantedAt < SHARE_MS);', 'return true;', 'P1: others starve', 'test/core/local-queue'],
-  ['hands on after minHoldMs', core('holding'), 'if (this.spent || ', 'if (', 'P1: the end in the store is bound to another hold', 'test/core/local-queue'],
+  ['hands on a spent lease', core('holding'), 'if (this.spent || ', 'if (', 'S1: a writer on a lease that was downgraded', 'test/core/local-queue'],
   ['readers join a contended lease', core('holding'), "if (options.mode === 'read') return !lease.contended;", "if (options.mode === 'read') return true;", 'L1: writers starve', 'test/core/local-queue'],
   ['siblings together', core('sibling-gate'), "return this.writers === 0 && (mode === 'read' || this.readers === 0);", 'return mode !== undefined;', 'P2: siblings do not exclude each other', 'single:calm'],
   ['unawaited work inherits', core('hold-context'), 'if (hold.isOpen && (key', 'if ((key', 'P2: work after the end of its hold', 'test/core/holds'],
