@@ -48,7 +48,13 @@ type CheckedDecorator<K, R extends Returns, B extends OnBusy> = <M extends AnyMe
   descriptor: TypedPropertyDescriptor<M>,
 ) => Verdict<Problem<K, R, B, M>>;
 
-type Verdict<P> = [P] extends [never] ? void : { 'nestjs-holdfast': P };
+/**
+ * Whether `P` is a problem. Where it depends on a type parameter of the class the compiler cannot tell before the class
+ * is extended: then it takes the one branch that is not `any`, which lets the method through, to be checked at the call.
+ */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- what makes the compiler take the other branch
+type Verdict<P> = Outcome<P, [P] extends [never] ? void : any>;
+type Outcome<P, Answer> = Answer extends void ? (0 extends 1 & Answer ? { 'nestjs-holdfast': P } : void) : never;
 
 type Problem<K, R extends Returns, B extends OnBusy, M extends AnyMethod> = [ResultProblem<R, ReturnType<M>>] extends [never]
   ? KeyProblem<K, Parameters<M>> | BusyProblem<R, B, Parameters<M>, ReturnType<M>>

@@ -188,6 +188,46 @@ export abstract class Methods {
   }
 }
 
+/** What depends on a type parameter of the class is checked at the call; all else is checked here as anywhere. */
+export abstract class Records<T extends Order, Id extends string | number, Anything> {
+  @Locked('record:<0.id>')
+  async save(record: T): Promise<T> {
+    return record;
+  }
+
+  @ReadLock('record:<0>:<1>')
+  async find(_id: Id, _other: T['id']): Promise<T | undefined> {
+    return undefined;
+  }
+
+  @WriteLock((record: Order) => record.id)
+  async keyFunction(_record: T): Promise<void> {}
+
+  @Locked('record', { onBusy: 'skip' })
+  async skip(): Promise<Anything | undefined> {
+    return undefined;
+  }
+
+  @Locked('record:<0>', { returns: 'observable' })
+  watch(_id: string): Observable<Anything> {
+    return of();
+  }
+
+  // @ts-expect-error -- there is no second argument
+  @Locked('record:<1>')
+  async index(_record: T): Promise<void> {}
+
+  // @ts-expect-error -- it returns no Promise
+  @Locked('record:<0.id>')
+  sync(record: T): T[] {
+    return [record];
+  }
+
+  // @ts-expect-error -- there is no such property
+  @Locked('record:<0.ID>')
+  async path(_record: Order, _other: T): Promise<void> {}
+}
+
 declare const someOptions: LockedOptions;
 declare const locks: LockService;
 
