@@ -110,7 +110,12 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 /** Whether work goes on behind this value: Observables, Node and web streams, generators, StreamableFile. */
 function isStream(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
-  return isObservable(value) || Symbol.asyncIterator in value || 'pipe' in value || 'getStream' in value;
+  return isObservable(value) || Symbol.asyncIterator in value || ('pipe' in value && !isSink(value)) || 'getStream' in value;
+}
+
+/** What can only be written to: the response of a handler with @Res(), which `return res.json(…)` gives back. */
+function isSink(value: object): boolean {
+  return 'write' in value && !('readable' in value);
 }
 
 function streamed(place: string): LockUsageError {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Controller, Injectable, Sse } from '@nestjs/common';
 import http from 'node:http';
-import { Readable } from 'node:stream';
-import type { AddressInfo } from 'node:net';
+import { Socket, type AddressInfo } from 'node:net';
+import { PassThrough, Readable } from 'node:stream';
 import { firstValueFrom, interval, lastValueFrom, map, NEVER, Observable, of, Subject, take, throwError, toArray } from 'rxjs';
 import { Locked, LockKeyError, LockLostError, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
 import { startApp, until } from './application.js';
@@ -204,6 +204,15 @@ describe('a method that gives what its option does not say', () => {
       await expect(refused).rejects.toBeInstanceOf(LockUsageError);
       await expect(refused).rejects.toThrow(/Wrong\.(promise|direct) .*returns: 'observable'/s);
     }
+  });
+
+  it('may give the response that it has written, as handlers with @Res() do', async () => {
+    const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
+    const response = new http.ServerResponse(new http.IncomingMessage(new Socket()));
+    wrong.give = Promise.resolve(response);
+    expect(await wrong.direct()).toBe(response);
+    wrong.give = new PassThrough();
+    await expect(wrong.promise()).rejects.toThrow(/gave a stream/);
   });
 
   it('rejects when it gives no Promise at all', async () => {
