@@ -49,11 +49,21 @@ function classPrototype(metatype: unknown): object | undefined {
   return typeof prototype === 'object' && prototype !== null ? prototype : undefined;
 }
 
-/** Nest injects into what it constructs itself; what a factory constructed comes here. */
+/** Interceptors whose lock module is closed. */
+const retired = new WeakSet<object>();
+
+/** Objects that outlive their application may be given to the next one from here on. */
+export function retire(interceptor: LockInterceptor): void {
+  retired.add(interceptor);
+}
+
+/** Nest injects into what it constructs itself; what a factory constructed, or somebody else, comes here. */
 function handOver(made: object, { instance, interceptor }: BootOfInstance): void {
   const slot = interceptorSlot(instance);
-  if (!(slot in made) || Reflect.get(made, slot) !== undefined || !Object.isExtensible(made)) return;
-  Reflect.set(made, slot, interceptor);
+  if (!(slot in made) || !Object.isExtensible(made)) return;
+  const present: unknown = Reflect.get(made, slot);
+  const vacant = present === undefined || (typeof present === 'object' && present !== null && retired.has(present));
+  if (vacant) Reflect.set(made, slot, interceptor);
 }
 
 function visitPrototype(prototype: object, boot: BootOfInstance): string[] {

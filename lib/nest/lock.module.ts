@@ -15,7 +15,7 @@ import { LockUsageError } from '../core/errors.js';
 import { resolveDefaults } from '../core/lock-options.js';
 import type { LockStore } from '../core/lock-store.js';
 import { LockService } from '../lock.service.js';
-import { visitProviders } from './lock-boot.js';
+import { retire, visitProviders } from './lock-boot.js';
 import type { LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { LockRouter } from './lock-router.js';
@@ -36,6 +36,7 @@ import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } f
 @Module({})
 export class LockModule extends ConfigurableModuleClass implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown {
   private readonly logger = new Logger(LockModule.name);
+  private interceptor: LockInterceptor | undefined;
 
   constructor(
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
@@ -55,6 +56,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
 
   onModuleInit(): void {
     const interceptor = this.single<LockInterceptor>(interceptorToken(this.instance));
+    this.interceptor = interceptor;
     const options = this.single<LockModuleOptions>(MODULE_OPTIONS);
     const store = this.single<LockStore | null>(storeToken(this.instance));
     const overrides = visitProviders(this.modules, {
@@ -74,6 +76,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
 
   async onApplicationShutdown(): Promise<void> {
     await this.ownLocks()?.close();
+    if (this.interceptor) retire(this.interceptor);
   }
 
   /** @throws LockUsageError when the provider is made for each request, and with it everything that is locked */

@@ -209,6 +209,28 @@ describe('an object from a factory', () => {
   });
 });
 
+describe('an object that outlives its application', () => {
+  it('is locked in the next one', async () => {
+    class Ledger {
+      @Locked('ledger')
+      async settle(): Promise<string> {
+        return 'settled';
+      }
+    }
+    const value = new Ledger();
+    const one = await startApp({ providers: [{ provide: Ledger, useValue: value }] });
+    expect(await value.settle()).toBe('settled');
+    await one.close();
+    await expect(value.settle()).rejects.toThrow(/shutting down/);
+    const two = await startApp({ providers: [{ provide: Ledger, useValue: value }] });
+    await using _held = await two.get(LockService).acquire('ledger');
+    const settled = value.settle();
+    expect((await two.get(LockService).inspect('ledger')).holders).toHaveLength(1);
+    await _held.release();
+    expect(await settled).toBe('settled');
+  });
+});
+
 describe('an object from a factory that is frozen', () => {
   it('does not disturb the boot, and says at the call that it has no lock module', async () => {
     class Frozen {
