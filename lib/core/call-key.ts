@@ -34,7 +34,10 @@ function compileOne(key: unknown, place: string): KeyOfCall {
 }
 
 function functionKey(made: unknown, place: string): string | readonly string[] {
-  if (Array.isArray(made)) return made.map((key: unknown) => checkedKey(key, place));
+  if (Array.isArray(made)) {
+    if (made.length === 0) throw new LockKeyError(`${place}: its key function must name at least one lock, got [].`);
+    return made.map((key: unknown) => checkedKey(key, place));
+  }
   return checkedKey(made, place);
 }
 

@@ -6,12 +6,15 @@
 /** Why a value cannot stand in a key; its message completes a sentence. */
 export class UnfitForKey extends Error {}
 
+const OBJECT_TEXT = /\[object \w+\]/;
+
 /** The text of a string, number, bigint, boolean, Date, or an object with a text of its own. @throws UnfitForKey */
 export function keyText(value: unknown): string {
   switch (typeof value) {
     case 'string':
       if (value === '') throw new UnfitForKey('is an empty string');
       if (value === 'undefined') throw new UnfitForKey(`is the text 'undefined': a value got lost on its way`);
+      if (value.includes('[object ') && OBJECT_TEXT.test(value)) throw new UnfitForKey('is the text of an object without an id');
       return value;
     case 'number':
       if (!Number.isFinite(value)) throw new UnfitForKey(`is ${value}`);

@@ -74,6 +74,7 @@ describe('a value that is no id', () => {
     ['null', null, 'is null'],
     ['an empty string', '', 'is an empty string'],
     [`the text 'undefined'`, 'undefined', `is the text 'undefined'`],
+    ['the text of an object', 'a[object Object]', 'is the text of an object'],
     ['NaN', NaN, 'is NaN'],
     ['Infinity', Infinity, 'is Infinity'],
     ['a symbol', Symbol('x'), 'is a symbol'],
