@@ -7,6 +7,7 @@ import { LockUsageError } from '../core/errors.js';
 import { resolveOptions, type ResolvedDefaults } from '../core/lock-options.js';
 import type { StoreCapabilities } from '../core/lock-store.js';
 import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
+import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
 
@@ -15,6 +16,20 @@ export interface BootOfInstance {
   readonly interceptor: LockInterceptor;
   readonly defaults: ResolvedDefaults;
   readonly capabilities: StoreCapabilities | undefined;
+}
+
+/**
+ * Two global modules of one name are two sets of locks that know nothing of each other, and which of them a class gets
+ * is left to chance. @throws LockUsageError
+ */
+export function refuseTwins(modules: ModulesContainer, instance: string): void {
+  const locks = locksToken(instance);
+  const twins = [...modules.values()].filter((each) => each.isGlobal && each.providers.has(INSTANCE_NAME) && each.providers.has(locks));
+  if (twins.length < 2) return;
+  throw new LockUsageError(
+    `LockModule '${instance}' is there ${twins.length} times, each with locks of its own: what is locked in one is free in the ` +
+      `other. Call forRoot once, in the root module, and give a further instance a name of its own (or isGlobal: false).`,
+  );
 }
 
 /**

@@ -30,7 +30,8 @@ export function lockProviders(instance: string): { providers: Provider[]; export
 const processProvider: FactoryProvider<string> = {
   provide: PROCESS_NAME,
   inject: [MODULE_OPTIONS],
-  useFactory: ({ describeHolders = true }: LockModuleOptions) => processName(describeHolders),
+  // A factory may have given nothing: that is told by what makes the store, in words.
+  useFactory: (options: LockModuleOptions | undefined) => processName(options?.describeHolders ?? true),
 };
 
 /** Apart from the service, so that tests can put another in its place. Null where every key is routed elsewhere. */

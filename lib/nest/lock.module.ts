@@ -15,7 +15,7 @@ import { LockUsageError } from '../core/errors.js';
 import { resolveDefaults } from '../core/lock-options.js';
 import type { LockStore } from '../core/lock-store.js';
 import { LockService } from '../lock.service.js';
-import { retire, visitProviders } from './lock-boot.js';
+import { refuseTwins, retire, visitProviders } from './lock-boot.js';
 import type { LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { LockRouter } from './lock-router.js';
@@ -55,6 +55,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   onModuleInit(): void {
+    refuseTwins(this.modules, this.instance);
     const interceptor = this.single<LockInterceptor>(interceptorToken(this.instance));
     this.interceptor = interceptor;
     const options = this.single<LockModuleOptions>(MODULE_OPTIONS);

@@ -116,6 +116,11 @@ describe('forRootAsync', () => {
     await expect(startAlone({ imports: [LockModule.forRootAsync({ useFactory })] })).rejects.toThrow(`'name' belongs beside useFactory`);
   });
 
+  it('says so when its factory gives nothing', async () => {
+    const useFactory = () => undefined as unknown as LockModuleOptions;
+    await expect(startAlone({ imports: [LockModule.forRootAsync({ useFactory })] })).rejects.toThrow('LockModule options: expected an object, got undefined');
+  });
+
   it('is refused at boot when it would make locked singletons request-scoped', async () => {
     const perRequest = LockModule.forRootAsync({ inject: [REQUEST], useFactory: () => ({ embedded: true }) });
     await expect(startApp({ providers: [Shop] }, perRequest)).rejects.toThrow(/LockModule 'default' is request-scoped/);
@@ -140,6 +145,29 @@ describe('a missing LockModule', () => {
       async run(): Promise<void> {}
     }
     await expect(startApp({ providers: [Billing] })).rejects.toThrow(/needs LockModule\.forRoot\(\{ name: 'billing'/);
+  });
+});
+
+describe('a module that is there twice', () => {
+  const twice = (name?: string) => {
+    const once = () => LockModule.forRoot({ embedded: true, ...(name === undefined ? {} : { name }) });
+
+    @Module({ imports: [once()] })
+    class Feature {}
+    return startAlone({ imports: [Feature, once()] });
+  };
+
+  it.each([['default', undefined], ['billing', 'billing']])('is refused at boot: %s', async (says, name) => {
+    await expect(twice(name)).rejects.toThrow(`LockModule '${says}' is there 2 times`);
+  });
+
+  it('is one when both mean the same', async () => {
+    const locks = LockModule.forRoot({ embedded: true });
+
+    @Module({ imports: [locks], providers: [Shop] })
+    class Feature {}
+    const app = await startAlone({ imports: [Feature, locks] });
+    expect(await app.get(Shop).open()).toBe('shop');
   });
 });
 
