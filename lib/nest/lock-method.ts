@@ -54,6 +54,10 @@ function methodOf(
   property: string | symbol,
   descriptor: PropertyDescriptor | undefined,
 ): CallableFunction {
+  if (descriptor === undefined && (typeof property === 'string' || typeof property === 'symbol')) {
+    const place = `${typeof target === 'function' ? target.name : target.constructor.name}.${String(property)}`;
+    throw new LockUsageError(`${place} is a property, and @${name} decorates methods. Make it a method.`);
+  }
   if (typeof property === 'object' || descriptor === undefined) {
     throw new LockUsageError(`@${name} decorates methods, with "experimentalDecorators" switched on as Nest needs it.`);
   }

@@ -10,6 +10,20 @@ import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
 /** What a holder says of itself is this long at most, in bytes: it is stored with every lock. */
 const LONGEST_LABEL_BYTES = 48;
 
+/** What a decorator takes beside what it keeps to itself; the compiler sees to it that none is missing. */
+const KNOWN: Readonly<Record<keyof WithLockOptions, true>> = {
+  mode: true,
+  leaseMs: true,
+  waitMs: true,
+  renew: true,
+  maxHoldMs: true,
+  minHoldMs: true,
+  owner: true,
+  signal: true,
+  minReplicas: true,
+  onLost: true,
+};
+
 /** How a locked method is called. */
 export interface LockedCall {
   /** Class and method, for messages: `OrderService.pay`. */
@@ -33,6 +47,9 @@ export function lockedCall(key: CallKey, given: LockedOptions, place: string): L
   }
   if (typeof instance !== 'string' || instance === '') {
     throw new LockUsageError(`${place}: expected instance to be the name of a lock module, got ${String(instance)}.`);
+  }
+  for (const name of Object.keys(options)) {
+    if (!Object.hasOwn(KNOWN, name)) throw new LockUsageError(`${place}: unknown option '${name}'.`);
   }
   // Who has something else to do when the lock is busy does not want to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);

@@ -184,6 +184,17 @@ describe('a key that cannot be made', () => {
   });
 });
 
+describe('a key function that names no lock', () => {
+  it('is an error that names its method', async () => {
+    class Orders {
+      @Locked((ids: string[]) => ids)
+      async all(_ids: string[]): Promise<void> {}
+    }
+    const app = await startApp({ providers: [Orders] });
+    await expect(app.get(Orders).all([])).rejects.toThrow('Orders.all: its key function must name at least one lock, got [].');
+  });
+});
+
 describe('a busy lock', () => {
   it('is an error of its own that has nothing to do with HTTP', async () => {
     const { orders, locks } = await start();
@@ -243,7 +254,17 @@ describe('what is no method of an object', () => {
     const member = (target: object, name: string) => decorate(target, name, Object.getOwnPropertyDescriptor(target, name)!);
     expect(() => member(Shop, 'open')).toThrow(/Shop\.open is static/);
     expect(() => member(Shop.prototype, 'size')).toThrow(/Shop\.size is no method/);
-    expect(() => (decorate as PropertyDecorator)(Shop.prototype, 'name')).toThrow(/decorates methods/);
+    expect(() => (decorate as PropertyDecorator)(Shop.prototype, 'name')).toThrow(/^Shop\.name is a property, and @Locked decorates methods/);
+  });
+
+  it('an option that does not exist names class and method as well', () => {
+    expect(() => {
+      class Shop {
+        @Locked('order', { ttl: 5_000 } as object)
+        async pay() {}
+      }
+      return Shop;
+    }).toThrow(`Shop.pay: unknown option 'ttl'.`);
   });
 
   it('a malformed template names class and method when the class is defined', () => {
