@@ -24,6 +24,8 @@ const JUMP_MS = 1_000;
 
 /** How long the machine has been up is read from a file: not more often than this, unless the wall clock shows a jump. */
 const LOOK_MS = 250;
+/** Trust ends this long before the end that was asked for, and one hundredth of the lease: the margin, and some travel. */
+const LATEST_BEFORE_END_MS = 15;
 
 /** Somebody who waits in the store's queue. */
 export abstract class Waiter extends Appointment implements HolderRef {
@@ -134,7 +136,7 @@ export class Watchdog {
   }
 
   private readonly onLeaseDue = (lease: HeldLease, now: number): void => {
-    if (now >= lease.trustedUntil) return this.lose(lease, lease.terms.renew ? 'it could not be renewed in time' : 'its fixed lease ended');
+    if (now >= lease.trustedUntil) return this.lose(lease, whyOver(lease));
     this.schedule.set(lease, lease.trustedUntil);
     if (lease.renewing || !lease.terms.renew || now >= lease.renewUntil) return;
     lease.renewing = true;
@@ -222,4 +224,10 @@ export class Watchdog {
   private capped(lease: HeldLease, leaseMs: number): number {
     return Math.max(1, Math.min(leaseMs, Math.floor(lease.renewUntil - this.clock.now())));
   }
+}
+
+/** The trust in a lease ends a margin before its maxHoldMs does; who reads the error shall not look for a sick store. */
+function whyOver({ renewUntil, trustedUntil, terms }: HeldLease): string {
+  if (renewUntil - trustedUntil <= terms.leaseMs / 100 + LATEST_BEFORE_END_MS) return 'it was held longer than maxHoldMs';
+  return terms.renew ? 'it could not be renewed in time' : 'its fixed lease ended';
 }

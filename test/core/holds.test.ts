@@ -228,6 +228,7 @@ describe('A hold', () => {
     hung.assertHeld();
     await fleet.clock.advance(101);
     expect(hung.signal.reason).toBeInstanceOf(LockLostError);
+    expect(hung.signal.reason).toHaveProperty('message', expect.stringContaining('held longer than maxHoldMs'));
     const lease = await fleet.clock.runUntil(next);
     expect(lease.fence).toBeGreaterThan(hung.fence);
     expect(await hung.release()).toBe('lost');
