@@ -28,6 +28,9 @@ interface HttpResponse {
   readonly headersSent?: boolean;
   /** Fastify's word for the same. */
   readonly sent?: boolean;
+  /** Fastify's way to the response of Node, which Express extends. */
+  readonly raw?: { end(): unknown };
+  end?(): unknown;
   status(code: number): unknown;
   header(name: string, value: string): unknown;
   send(body: unknown): unknown;
@@ -70,7 +73,12 @@ function answer(statusCode: number, code: LockErrorCode, message: string): LockE
 
 /** By the methods that Express and Fastify share, so that the filter needs nothing injected. */
 function sendHttp(response: HttpResponse, reply: LockErrorAnswer): void {
-  if (response.headersSent || response.sent) return;
+  if (response.headersSent || response.sent) {
+    // Nothing can be said any more. Nest's own filter ends such an answer too: the client would wait for the rest of it.
+    if (response.raw) response.raw.end();
+    else response.end?.();
+    return;
+  }
   response.status(reply.statusCode);
   const worthAnotherTry = reply.statusCode === HttpStatus.LOCKED || reply.statusCode === HttpStatus.SERVICE_UNAVAILABLE;
   if (worthAnotherTry) response.header('Retry-After', String(RETRY_AFTER_SECONDS));

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Logger, Param, UseFilters } from '@nestjs/common';
+import { Controller, Get, Logger, Param, Res, UseFilters } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import type { ServerResponse } from 'node:http';
 import { firstValueFrom, isObservable } from 'rxjs';
 import request from 'supertest';
 import {
@@ -83,11 +84,30 @@ describe('over HTTP', () => {
     await request(app.getHttpServer()).get('/alone/errors/timeout').expect(423);
   });
 
-  it('leaves an answer alone that has begun', () => {
+  it('adds nothing to an answer that has begun, but ends it', () => {
     const send = jest.fn();
-    const host = new ExecutionContextHost([{}, { headersSent: true, send, status: send, header: send }]);
-    new LockExceptionFilter().catch(errors['timeout']!, host);
+    const end = jest.fn();
+    const begun = [
+      { headersSent: true, send, status: send, header: send, end },
+      { sent: true, send, status: send, header: send, raw: { end } },
+    ];
+    for (const response of begun) new LockExceptionFilter().catch(errors['timeout']!, new ExecutionContextHost([{}, response]));
     expect(send).not.toHaveBeenCalled();
+    expect(end).toHaveBeenCalledTimes(2);
+  });
+
+  it('does not let a client wait for the rest of an answer that has begun', async () => {
+    @Controller('begun')
+    @UseFilters(new LockExceptionFilter())
+    class Begun {
+      @Get()
+      fail(@Res() response: ServerResponse): void {
+        response.write('begun');
+        throw errors['timeout']!;
+      }
+    }
+    const app = await startApp({ controllers: [Begun] });
+    await request(app.getHttpServer()).get('/begun').timeout(1_000).expect(200, 'begun');
   });
 });
 
