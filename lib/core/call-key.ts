@@ -13,8 +13,11 @@ export type CallKey = string | KeyFunction | readonly (string | KeyFunction)[];
 /** Gives the key of a call, or its keys. @throws LockKeyError */
 export type KeyOfCall = (args: readonly unknown[]) => string | readonly string[];
 
-/** Text that stands for a forgotten value when a function put it between the separators of a key. */
-const FORGOTTEN_VALUE = /(?:^|[:/|,._-])(?:undefined|null|NaN)(?:$|[:/|,._-])|\[object \w+\]/;
+/**
+ * Text that stands for a forgotten value when a function put it between the separators of a key. Within a word that other
+ * signs divide it may be data (`handling-null-values`), unless it is what a key such as `order-undefined` ends with.
+ */
+const FORGOTTEN_VALUE = /(?:^|[:/|,])(?:undefined|null|NaN)(?:$|[:/|,])|[._-](?:undefined|NaN)$|\[object \w+\]/;
 
 /** Makes `key` ready. `place` is the class and method that messages name. @throws LockKeyError */
 export function compileCallKey(key: CallKey, place: string): KeyOfCall {

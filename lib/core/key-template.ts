@@ -104,9 +104,9 @@ function parsePath(path: string, subject: TemplateSubject, fail: (problem: strin
   if (!segments.every((segment) => /^[^\s<>]+$/u.test(segment))) {
     fail(`'<${path}>' has an empty part; expected ${subject === 'arguments' ? '<0> or <0.id>' : '<user.id>'}`);
   }
-  if (subject === 'arguments' && !/^(?:0|[1-9]\d*)$/.test(segments[0] ?? '')) {
-    fail(`'<${path}>' does not start with the position of an argument; expected <0> or <0.id>`);
-  }
+  const startsWithNumber = /^(?:0|[1-9]\d*)$/.test(segments[0] ?? '');
+  if (subject === 'arguments' && !startsWithNumber) fail(`'<${path}>' does not start with the position of an argument; expected <0> or <0.id>`);
+  if (subject === 'request' && startsWithNumber) fail(`'<${path}>' starts with the position of an argument, and a route has none; expected a path into the request, such as <params.id>`);
   return segments;
 }
 

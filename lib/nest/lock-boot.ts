@@ -18,17 +18,14 @@ export interface BootOfInstance {
   readonly capabilities: StoreCapabilities | undefined;
 }
 
-/**
- * Two global modules of one name are two sets of locks that know nothing of each other, and which of them a class gets
- * is left to chance. @throws LockUsageError
- */
+/** Of two global modules of one name it is left to chance which one a class gets. @throws LockUsageError */
 export function refuseTwins(modules: ModulesContainer, instance: string): void {
   const locks = locksToken(instance);
   const twins = [...modules.values()].filter((each) => each.isGlobal && each.providers.has(INSTANCE_NAME) && each.providers.has(locks));
   if (twins.length < 2) return;
   throw new LockUsageError(
-    `LockModule '${instance}' is there ${twins.length} times, each with locks of its own: what is locked in one is free in the ` +
-      `other. Call forRoot once, in the root module, and give a further instance a name of its own (or isGlobal: false).`,
+    `LockModule '${instance}' is there ${twins.length} times, and none knows what the others hold: a call inside a hold would wait for ` +
+      `itself, and embedded locks would exclude nobody. Call forRoot once, in the root module; give a further instance a name (or isGlobal: false).`,
   );
 }
 

@@ -137,7 +137,7 @@ function redisOf({ redis, embedded }: LockModuleOptions): Whereabouts {
   const targets = Array.isArray(redis) ? redis : [redis];
   // A forgotten environment variable must not mean locks that protect nobody.
   if (targets.length === 0 || targets.some(isMissing)) {
-    throw refused('redis was given, but it is undefined or empty. Is an environment variable missing?', '');
+    throw refused('redis was given, but it is undefined or empty; look whether an environment variable is missing');
   }
   if (Array.isArray(redis)) return { kind: 'redlock', targets: redis };
   return { kind: 'redis', target: redis as RedisTarget };
@@ -152,6 +152,6 @@ function isMissing(target: unknown): boolean {
   return !Array.isArray(nodes) || nodes.length === 0;
 }
 
-function refused(problem: string, end = '.'): LockUsageError {
-  return new LockUsageError(`LockModule options: ${problem}${end}`);
+function refused(problem: string): LockUsageError {
+  return new LockUsageError(`LockModule options: ${problem}.`);
 }

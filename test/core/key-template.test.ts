@@ -215,6 +215,10 @@ describe('a template of a request', () => {
     expect(route('cart:<user.id>:<params.id>').render({ user: { id: 7 }, params: { id: 'b' } })).toBe('cart:7:b');
   });
 
+  it('has no arguments', () => {
+    expect(() => route('cart:<0>')).toThrow(`'<0>' starts with the position of an argument, and a route has none`);
+  });
+
   it('names the missing part of the request', () => {
     expect(() => route('cart:<user.id>').render({})).toThrow('<user.id> of the request is undefined');
   });
