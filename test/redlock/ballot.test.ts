@@ -66,6 +66,8 @@ interface Stage {
   readonly clock: FakeClock;
   readonly nodes: readonly [FakeNode, FakeNode, FakeNode, FakeNode, FakeNode];
   readonly ballot: Ballot;
+  /** What this process has seen. */
+  readonly floors: FenceFloors;
   cast(): Promise<AcquireOutcome>;
   /** The names of the nodes that were asked to do this. */
   asked(act: string): string;
@@ -74,18 +76,19 @@ interface Stage {
 function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
   const clock = new FakeClock();
   const nodes = ['a', 'b', 'c', 'd', 'e'].map((name) => new FakeNode(name, clock)) as unknown as Stage['nodes'];
+  const floors = new FenceFloors();
   const station = {
     nodes: nodes as unknown as RedlockNode[],
     clock,
     commandTimeoutMs: 2_000,
-    floors: new FenceFloors(),
+    floors,
     withdrawals: new Withdrawals(clock),
     forgetful: () => {},
   };
   const request = { key: 'k', id: 'p.1', mode: 'write', leaseMs: LEASE_MS, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity } as const;
   const ballot = new Ballot(station, request, 7, 'p.1/1');
   const asked = (act: string): string => nodes.filter(({ acts }) => acts.includes(act)).map(({ name }) => name).join('');
-  return () => clock.runUntil(play({ clock, nodes, ballot, cast: () => ballot.cast(Infinity), asked }));
+  return () => clock.runUntil(play({ clock, nodes, ballot, floors, cast: () => ballot.cast(Infinity), asked }));
 }
 
 const granted = (outcome: AcquireOutcome): Extract<AcquireOutcome, { kind: 'granted' }>['grant'] => {
@@ -99,6 +102,17 @@ describe('The fence of a ballot', () => {
     expect(fence).toBeGreaterThan(0);
     expect(nodes.flatMap(({ acts }) => acts).some((act) => act.startsWith('raise'))).toBe(false);
     expect(asked('vote p.1/1')).toBe('abcde');
+  }));
+
+  it('is at least the clock, for nodes that lost their counters and a process that has seen nothing', onStage(async ({ cast, clock }) => {
+    const wallUs = Math.floor(clock.wallNow()) * 1_000;
+    expect(granted(await cast()).fence).toBeGreaterThanOrEqual(wallUs);
+  }));
+
+  it('is above what this process has seen, though its clock was set back', onStage(async ({ cast, clock, floors, ballot }) => {
+    const seen = (clock.wallNow() + 3_600_000) * 1_000;
+    floors.saw(ballot.group, seen);
+    expect(granted(await cast()).fence).toBe(seen + 1);
   }));
 
   it('is the greatest that any of the voters knows, and is written back to a quorum before it is used', onStage(async ({ cast, nodes, clock, asked }) => {
