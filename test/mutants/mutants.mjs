@@ -86,7 +86,7 @@ const list = [
   ['no proposal above what was seen', redlock('ballot'), 'Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000)', '1', 'S2: nodes that lost their counters', 'test/redlock/ballot'],
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/faults/redlock-memory'],
   ['votes are not taken back', redlock('ballot'), 'for (const node of this.asked) this.withdraw(node);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
-  ['re-joins as it likes', redlock('quorum-renewals'), "outcome?.kind === 'renewed' && ends[n] === undefined", 'ends[n] === undefined', 'S1: votes where it is lost', 'test/faults/redlock-nodes'],
+  ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && ends[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (ends[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
 ];
 
 export const mutants = list.map(([name, file, text, instead, breaks, where]) => ({ name, file, text, instead, breaks, where }));

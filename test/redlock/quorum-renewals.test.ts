@@ -1,0 +1,50 @@
+/** A renewal on five nodes that a test speaks for, on virtual time: what counts as renewed, and which nodes get the lease back. */
+import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../lib/core/clock.js';
+import { LockStoreError } from '../../lib/core/errors.js';
+import type { RenewOutcome } from '../../lib/core/lock-store.js';
+import type { Ballot } from '../../lib/stores/redlock/ballot.js';
+import { renewByQuorum } from '../../lib/stores/redlock/quorum-renewals.js';
+import type { RedlockNode } from '../../lib/stores/redlock/redlock-node.js';
+import { FakeClock } from '../support/fake-clock.js';
+
+const LEASE_MS = 1_000;
+
+type Word = 'has it' | 'lost it' | 'fails' | 'has it, late';
+
+/** What became of the renewal, and the nodes that were given the lease back, by their places. */
+async function renewal(...words: Word[]): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
+  const clock = new FakeClock();
+  const nodes = words.map((word) => ({
+    async renew(): Promise<readonly (number | undefined)[]> {
+      await delay(clock, word === 'has it, late' ? LEASE_MS / 2 : 1);
+      if (word === 'fails') throw new LockStoreError('out of order');
+      return [word === 'lost it' ? undefined : clock.now() + LEASE_MS];
+    },
+  })) as unknown as RedlockNode[];
+  const givenBack: number[] = [];
+  const rejoin = async (node: RedlockNode): Promise<void> => void givenBack.push(nodes.indexOf(node));
+  const ballot = { key: 'k', id: 'p.1/1', state: 'held', lasts: () => {}, rejoin } as unknown as Ballot;
+  const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
+  const [outcome] = await clock.runUntil(renewByQuorum(requests, { nodes, clock, commandTimeoutMs: 2_000, held: () => ballot }));
+  await clock.advance(LEASE_MS);
+  return { kind: outcome!.kind, givenBack };
+}
+
+describe('A renewal by quorum', () => {
+  it('gives the lease back to a node that lost it', async () => {
+    expect(await renewal('has it', 'lost it', 'has it', 'has it', 'has it')).toEqual({ kind: 'renewed', givenBack: [1] });
+  });
+
+  it('gives it back to no node when a quorum lost it: somebody else may have it', async () => {
+    expect(await renewal('has it', 'has it', 'lost it', 'lost it', 'lost it')).toEqual({ kind: 'lost', givenBack: [] });
+  });
+
+  it('gives it back to no node while nobody knows whether a quorum has it', async () => {
+    expect(await renewal('has it', 'has it', 'lost it', 'lost it', 'fails')).toEqual({ kind: 'unknown', givenBack: [] });
+  });
+
+  it('does not count a node that answers too late', async () => {
+    expect(await renewal('has it', 'has it', 'has it, late', 'lost it', 'fails')).toEqual({ kind: 'unknown', givenBack: [] });
+  });
+});
