@@ -4,6 +4,7 @@ import type { AcquireOutcome, AcquireRequest, Grant, Wake } from '../../lib/core
 import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { eventually } from '../support/eventually.js';
+import { startFlakyProxy } from '../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { closeStores, openRedisStore } from '../support/redis-store.js';
 
@@ -77,6 +78,35 @@ describe('a message', () => {
     await Promise.all([b.release(waiting), a.release(held)]);
     await eventually(() => expect(wakes.get(next.id)?.kind).toBe('granted'));
     expect(wakes.has(waiting.id)).toBe(false);
+  });
+});
+
+describe('a master that was replaced', () => {
+  it('is not listened to any more: it would grant what the new master gave to somebody else', async () => {
+    const next = await startRedis();
+    const proxy = await startFlakyProxy(server.port);
+    const moved = await openRedisStore(proxy.url, 'm');
+    moved.onWake((wake) => wakes.set(wake.id, wake));
+    const held = request('a', 'k');
+    const waiting = request('m', 'k');
+    const channel = new RedisKeys('lock').channel('m');
+    await a.acquire(held);
+    expect((await moved.acquire(waiting)).kind).toBe('waiting');
+
+    const elsewhere = await openRedisStore(next.url, 'e');
+    await elsewhere.acquire(request('e', 'k'));
+    proxy.moveTo(next.port);
+    await server.command('CLIENT', 'KILL', 'TYPE', 'normal');
+    await eventually(async () => expect((await moved.acquire(waiting)).kind).toBe('waiting'));
+    await eventually(async () => expect(await next.command('PUBSUB', 'NUMSUB', channel)).toEqual([channel, 1]));
+    wakes.clear();
+
+    await eventually(async () => expect(await a.release(held)).toBe('released'));
+    expect((await a.inspect('k')).holders).toMatchObject([{ id: waiting.id }]);
+    expect(wakes.get(waiting.id)?.kind).not.toBe('granted');
+    await closeStores();
+    await proxy.stop();
+    await next.stop();
   });
 });
 

@@ -55,10 +55,21 @@ describe('the wake channel', () => {
       expect(channel).toMatchObject({ pause: expect.anything() });
     });
     const before = connects;
-    channel.hurry();
+    channel.follow();
     expect(connects).toBe(before + 1);
     await proxy.heal();
     await eventually(() => expect(heard).toEqual(['listening', 'listening']));
+  });
+
+  it('goes where the commands went, and hears nothing more of the server that it leaves', async () => {
+    const other = await startRedis();
+    proxy.moveTo(other.port);
+    channel.follow();
+    await publish('c p.1');
+    await eventually(() => expect(heard).toEqual(['listening', 'listening']));
+    await other.command('PUBLISH', 'c', 'c p.2');
+    await eventually(() => expect(heard).toEqual(['listening', 'listening', 'contended p.2']));
+    await other.stop();
   });
 
   it('listens again after its connection was reset, and says so', async () => {

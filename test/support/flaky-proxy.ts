@@ -23,7 +23,7 @@ export class FlakyProxy {
   private delayMs = 0;
   private boundPort = 0;
 
-  constructor(private readonly targetPort: number) {}
+  constructor(private targetPort: number) {}
 
   get port(): number {
     return this.boundPort;
@@ -106,6 +106,11 @@ export class FlakyProxy {
   /** Each direction is so much later from now on; the order of bytes is kept. */
   delay(ms: number): void {
     this.delayMs = ms;
+  }
+
+  /** New connections lead to another server, as behind an address that moves with the master; present ones stay. */
+  moveTo(port: number): void {
+    this.targetPort = port;
   }
 
   async stop(): Promise<void> {

@@ -95,7 +95,7 @@ export class RedisStore implements LockStore {
     connections.commands.on('ready', () => {
       // The first request on a new connection has to know until when it may act.
       void this.readClock();
-      this.channel.hurry();
+      this.channel.follow();
     });
   }
 

@@ -3,6 +3,7 @@
  * whoever waits also sends heartbeats, and after every (re)subscription all are told to ask.
  *
  *     connecting ──▶ listening ──(connection ended, found deaf)──▶ pause ──▶ connecting …
+ *                        └──(the commands have a new connection)──▶ connecting …
  */
 import type { Redis } from 'ioredis';
 import type { Clock, Timer } from '../../core/clock.js';
@@ -75,11 +76,15 @@ export class WakeChannel {
     if (late && now - this.openedAt > PATIENCE_MS) this.client?.stream?.destroy();
   }
 
-  /** The server is there again: what is left of a pause would only cost messages. */
-  hurry(): void {
-    if (this.pause === undefined || this.closed) return;
-    this.clock.clearTimer(this.pause);
+  /**
+   * The commands have a new connection, perhaps to another server: messages have to come from the same. One that used to be
+   * the master would grant what the new master has given to others.
+   */
+  follow(): void {
+    if (this.closed || (this.client === undefined && this.pause === undefined)) return;
+    if (this.pause !== undefined) this.clock.clearTimer(this.pause);
     this.pause = undefined;
+    this.stop();
     this.again();
   }
 
