@@ -27,7 +27,8 @@ export class HoldContext {
   find(key?: string, mode: LockMode = 'read'): Hold | undefined {
     for (let frame = this.storage.getStore(); frame; frame = frame.outer) {
       const { hold } = frame;
-      if (hold.isOpen && (key === undefined || hold.has(key)) && covers(hold.mode, mode)) return hold;
+      const held = key === undefined ? hold.mode : hold.modeOf(key);
+      if (hold.isOpen && held !== undefined && covers(held, mode)) return hold;
     }
     return undefined;
   }

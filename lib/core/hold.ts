@@ -71,8 +71,9 @@ export class Hold implements Lease, SurroundingHold, LossListener {
     return this.parts.map(({ key }) => key);
   }
 
+  /** Requests of one owner take the mode they find, so several locks may be held each in its own: the weakest counts. */
   get mode(): LockMode {
-    return this.parts[0]!.turn.mode;
+    return this.parts.every(({ turn }) => turn.mode === 'write') ? 'write' : 'read';
   }
 
   get fence(): number {
@@ -117,8 +118,9 @@ export class Hold implements Lease, SurroundingHold, LossListener {
     return this.loss !== undefined;
   }
 
-  has(key: string): boolean {
-    return this.parts.some((part) => part.key === key);
+  /** In which mode it holds this lock; undefined when it does not. */
+  modeOf(key: string): LockMode | undefined {
+    return this.parts.find((part) => part.key === key)?.turn.mode;
   }
 
   /** Compares the clock now. */

@@ -93,4 +93,20 @@ describe('A hold of several locks', () => {
     expect(lease.fences.get('stock:9')).toBeUndefined();
     await lease.release();
   });
+
+  it('of which an owner had one for writing is a hold of the others for reading', async () => {
+    const fleet = new Fleet();
+    const first = await fleet.process().locks.acquire('a', { owner: 'saga-7' });
+    const { locks } = fleet.process();
+    const both = await locks.acquire(['a', 'b'], { owner: 'saga-7', mode: 'read' });
+    const besideIt = await fleet.process().locks.tryAcquire('b', { mode: 'read' });
+    expect(besideIt).not.toBeNull();
+    expect(both.mode).toBe('read');
+    both.run(() => {
+      expect(locks.assertLocked('a')).toBe(both);
+      expect(locks.assertLocked('b', 'read')).toBe(both);
+      expect(() => locks.assertLocked('b')).toThrow('it holds it for reading only');
+    });
+    for (const lease of [besideIt, both, first]) expect(await lease!.release()).toBe('released');
+  });
 });
