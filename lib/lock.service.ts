@@ -2,8 +2,9 @@
  * LockService: the one path through core that decorators, `withLock` and `acquire` share.
  */
 import { Subject, type Observable } from 'rxjs';
+import { keysInOrder } from './core/call-key.js';
 import { systemClock, type Clock } from './core/clock.js';
-import { isLockError, LockKeyError, LockTimeoutError, LockUsageError } from './core/errors.js';
+import { isLockError, LockTimeoutError, LockUsageError } from './core/errors.js';
 import { Entrance } from './core/entrance.js';
 import { Hold, type HoldHost } from './core/hold.js';
 import { HoldContext } from './core/hold-context.js';
@@ -190,7 +191,7 @@ export class LockService {
   }
 
   private request(key: LockKey, given: (WithLockOptions & CallSite) | undefined): Request {
-    const keys = typeof key === 'string' ? [escapeKey(key)] : inOrder(key);
+    const keys = typeof key === 'string' ? [escapeKey(key)] : keysInOrder(key);
     const options = resolveOptions(given, this.defaults, keys[0]);
     options.signal?.throwIfAborted();
     return { keys, options, since: this.clock.now() };
@@ -228,14 +229,6 @@ function site({ mode, label, template }: ResolvedOptions): Pick<ResolvedOptions,
 function holdFacts(hold: Hold): ReturnType<typeof site> & { key: string; fence: number; nested: boolean; heldMs: number } {
   const { key, heldMs, nested } = hold;
   return { ...site(hold.options), key, heldMs, nested, fence: hold.fences.get(key)! };
-}
-
-/** Escaped, without duplicates, in one order for everybody, so that callers cannot deadlock. */
-function inOrder(keys: readonly string[]): string[] {
-  if (!Array.isArray(keys)) throw new LockKeyError(`Expected a key or a list of keys, got ${String(keys)}. Is an argument missing?`);
-  const escaped = new Set(keys.map((key) => escapeKey(key)));
-  if (escaped.size === 0) throw new LockKeyError('A list of keys must name at least one lock, got [].');
-  return [...escaped].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }
 
 /** The library's timers belong to no hold: they must not keep the context of whoever happened to start them. */

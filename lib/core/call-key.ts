@@ -54,3 +54,11 @@ function checkedKey(made: unknown, place: string): string {
   }
   return escapeKey(made, `${place}: the key that its key function made`);
 }
+
+/** Escaped, without duplicates, in one order for everybody, so that callers cannot deadlock. @throws LockKeyError */
+export function keysInOrder(keys: readonly string[]): string[] {
+  if (!Array.isArray(keys)) throw new LockKeyError(`Expected a key or a list of keys, got ${String(keys)}. Is an argument missing?`);
+  const escaped = new Set(keys.map((key) => escapeKey(key)));
+  if (escaped.size === 0) throw new LockKeyError('A list of keys must name at least one lock, got [].');
+  return [...escaped].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}

@@ -4,7 +4,8 @@
  */
 import type { ModulesContainer } from '@nestjs/core';
 import { merge, type Observable } from 'rxjs';
-import { LockKeyError, LockUsageError } from '../core/errors.js';
+import { keysInOrder } from '../core/call-key.js';
+import { LockUsageError } from '../core/errors.js';
 import type { Lease } from '../core/lease.js';
 import type { LockEvent } from '../core/lock-events.js';
 import type { LockMode } from '../core/lock-mode.js';
@@ -91,15 +92,15 @@ export class LockRouter implements Locks {
     await this.own?.close();
   }
 
-  /** @throws LockUsageError when the route names no module, or several for one call */
+  /** @throws LockKeyError; LockUsageError when the route names no module, or several for one call */
   private of(key: LockKey): LockService {
     const keys = typeof key === 'string' ? [key] : key;
-    const names = new Set(keys.map((one) => this.route(one)));
-    const [name, other] = names;
-    if (name === undefined) throw new LockKeyError('A list of keys must name at least one lock, got [].');
-    if (other !== undefined) {
+    keysInOrder(keys); // what is no key must not reach the route
+    const names = [...new Set(keys.map((one) => this.route(one)))];
+    const [name] = names as [string];
+    if (names.length > 1) {
       throw new LockUsageError(
-        `Locks ${quoted(keys)}: their route leads to several lock modules (${quoted([name, other])}); the keys of one call must go to one.`,
+        `Locks ${quoted(keys)}: their route leads to several lock modules (${quoted(names)}); the keys of one call must go to one.`,
       );
     }
     const locks = this.instances().get(name);

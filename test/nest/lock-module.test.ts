@@ -258,6 +258,15 @@ describe('a route', () => {
     await expect(locks.acquire('mars:a')).rejects.toThrow(`lock module 'mars' that does not exist. There are: 'eu', 'us'`);
   });
 
+  it('that answers nothing is told so, with the key; what is no key never reaches it', async () => {
+    const app = await startAlone({ imports: [LockModule.forRoot({ embedded: true, route: (key) => ({ 'eu:a': 'eu' })[key.trim()] as string })] });
+    const locks = app.get(LockService);
+    for (const key of ['mars:a', ['mars:a', 'mars:b']]) {
+      await expect(locks.acquire(key)).rejects.toThrow(`Lock 'mars:a': its route leads to a lock module 'undefined' that does not exist`);
+    }
+    for (const none of [undefined, [undefined], 7]) await expect(locks.acquire(none as never)).rejects.toBeInstanceOf(LockKeyError);
+  });
+
   it('must be one for all keys of a call', async () => {
     const { locks } = await start();
     await expect(locks.acquire(['eu:a', 'us:a'])).rejects.toBeInstanceOf(LockUsageError);
