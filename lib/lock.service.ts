@@ -108,7 +108,8 @@ export class LockService {
 
   /**
    * Acquires and leaves the release to the caller; `await using` does it. Waits up to `waitMs`.
-   * @throws LockTimeoutError, LockStoreError, LockKeyError, LockUsageError, LockClosedError
+   * @throws LockTimeoutError, LockStoreError, LockKeyError, LockUsageError, LockClosedError; LockLostError when one of
+   * several keys was lost while the others were waited for
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
     return this.enter(key, options);

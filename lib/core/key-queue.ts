@@ -7,6 +7,7 @@
  * Only callers with like terms follow each other on a lease. Readers share one lease side by side.
  */
 import type { Caller } from './caller.js';
+import type { Desk } from './desk.js';
 import { FenceDemand } from './fence-demand.js';
 import { HeldLease } from './held-lease.js';
 import { busyError, ownerUpgradeError } from './hold-errors.js';
@@ -15,7 +16,7 @@ import { LeaseTurn } from './lease-turn.js';
 import type { ReleaseOutcome } from './lease.js';
 import type { ResolvedOptions } from './lock-options.js';
 import type { Turn } from './turn.js';
-import { Question, type Answer, type Desk } from './waiting.js';
+import { Question, type Answer } from './waiting.js';
 import { wantOf } from './want.js';
 
 /** Hand-overs without a turn of the event loop in between; timers and sockets must get their chance. */

@@ -5,12 +5,13 @@
 import { BackgroundRelease } from './background-release.js';
 import { Caller } from './caller.js';
 import type { Clock } from './clock.js';
+import type { Desk } from './desk.js';
 import { IdTable } from './id-table.js';
 import { KeyQueue } from './key-queue.js';
 import type { Turn } from './turn.js';
 import type { ResolvedDefaults, ResolvedOptions } from './lock-options.js';
 import type { LockStore, Wake } from './lock-store.js';
-import type { Desk } from './waiting.js';
+import { Traffic } from './traffic.js';
 import type { Watchdog } from './watchdog.js';
 
 export class LocalQueue {
@@ -32,6 +33,7 @@ export class LocalQueue {
       clock,
       watchdog,
       background: this.background,
+      traffic: new Traffic(),
       commandTimeoutMs: defaults.commandTimeoutMs,
       waiting: new IdTable(),
       nextId: () => `${process}.${(this.sequence++).toString(36)}`,

@@ -7,34 +7,21 @@
  *       ▼ │ wake, end of the holder's lease, lost place, store came back
  *     waiting ──(cancel)──▶ the id is released in the background
  */
-import type { BackgroundRelease } from './background-release.js';
-import type { Clock } from './clock.js';
+import type { Desk } from './desk.js';
 import { LockStoreError } from './errors.js';
 import { asStoreError, silenceError, slownessError } from './hold-errors.js';
-import type { IdTable } from './id-table.js';
 import type { ReleaseOutcome } from './lease.js';
-import type { AcquireOutcome, Grant, HeartbeatOutcome, LockStore } from './lock-store.js';
+import type { AcquireOutcome, Grant, HeartbeatOutcome } from './lock-store.js';
 import { Alarm } from './schedule.js';
+import type { Sender } from './traffic.js';
 import type { Want } from './want.js';
-import { Waiter, type Watchdog } from './watchdog.js';
+import { Waiter } from './watchdog.js';
 
 export type Answer =
   | { readonly kind: 'granted'; readonly id: string; readonly grant: Grant }
   | { readonly kind: 'busy' }
   | { readonly kind: 'upgrade' }
   | { readonly kind: 'failed'; readonly error: LockStoreError };
-
-/** What all questions of a process share. */
-export interface Desk {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly watchdog: Watchdog;
-  readonly background: BackgroundRelease;
-  readonly commandTimeoutMs: number;
-  /** The questions that wait, by holder id: where wakes go. */
-  readonly waiting: IdTable<Question>;
-  nextId(): string;
-}
 
 const FIRST_RETRY_MS = 20;
 /** What is waited for is often a connection, which is tried anew as often: a caller is served soon after it is there. */
@@ -47,15 +34,18 @@ const NEARLY_OVER_MS = 500;
  */
 const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
 
-export class Question extends Waiter {
+export class Question extends Waiter implements Sender {
   id: string;
   /** Why the store could not be asked, if the last try failed. */
   private lastError: LockStoreError | undefined;
   /** The store has put us into its queue, or told us to come again. */
   refused = false;
   private state: 'open' | 'answered' | 'cancelled' = 'open';
+  /** Also while it stands in line to be sent. */
   private asking = false;
   private askedAt = 0;
+  /** The store may know of it. */
+  private sent = false;
   /** A wake came while the store was being asked: ask once more. */
   private askAgain = false;
   private replaces: string | undefined;
@@ -93,7 +83,7 @@ export class Question extends Waiter {
   storeFailure(waitMs: number): LockStoreError | undefined {
     const { lastError: cause, key } = this;
     if (!cause) return this.isSilent(waitMs) ? silenceError(key, waitMs) : undefined;
-    const message = `Lock '${key}' could not be asked for within ${waitMs} ms, nothing is held. The last try: ${cause.message}`;
+    const message = `Lock '${key}' could not be asked for within ${waitMs} ms; nothing was begun, and what may have been granted is taken back. The last try: ${cause.message}`;
     return new LockStoreError(message, { key, cause, nodes: cause.nodes });
   }
 
@@ -132,17 +122,25 @@ export class Question extends Waiter {
     this.askAgain = this.asking;
     if (this.asking) return;
     this.asking = true;
+    this.askedAt = this.desk.clock.now();
+    this.desk.traffic.enter(this);
+  }
+
+  send(): boolean {
     const { desk, id, want, replaces } = this;
-    this.askedAt = desk.clock.now();
+    if (this.state !== 'open') return false;
+    this.sent = true;
     const { key, mode, leaseMs, queue, fences, minHoldMs, owner, label, minReplicas } = want;
-    const notAfter = this.askedAt + desk.commandTimeoutMs;
+    const notAfter = desk.clock.now() + desk.commandTimeoutMs;
     desk.store.acquire({ key, id, mode, leaseMs, queue, fences, minHoldMs, owner, label, minReplicas, replaces, notAfter }).then(
       (outcome) => this.asked(id, outcome),
       (error: unknown) => this.asked(id, asStoreError(error, this.key)),
     );
+    return true;
   }
 
   private asked(id: string, outcome: AcquireOutcome | LockStoreError): void {
+    this.desk.traffic.left();
     this.asking = false;
     if (this.replaced) this.tellReplaced(outcome);
     if (this.isCurrent(id)) this.heard(outcome);
@@ -243,7 +241,9 @@ export class Question extends Waiter {
 
   private giveBack(id = this.id): void {
     const { key, leaseMs, minHoldMs } = this.want;
-    this.desk.background.release({ key, id, abandoned: true }, Math.max(leaseMs, minHoldMs) + this.desk.commandTimeoutMs);
+    // What was never sent will have no answer to tell it with.
+    if (!this.sent) this.replaced?.('unknown');
+    else this.desk.background.release({ key, id, abandoned: true }, Math.max(leaseMs, minHoldMs) + this.desk.commandTimeoutMs);
     if (this.replaces !== undefined) this.desk.background.release({ key, id: this.replaces }, leaseMs + this.desk.commandTimeoutMs);
   }
 }

@@ -1,0 +1,37 @@
+/**
+ * How many requests are on their way to the store. A crowd that asks in one moment would wait for itself: each answer late,
+ * each request sent again, and none ever in time. Who comes when there are many stands in line, first come, first sent.
+ */
+
+/** Enough to keep a Redis busy over a slow network, and few enough to be answered long before a command's time is over. */
+const MOST = 2_000;
+
+export interface Sender {
+  /** Sends the request; {@link Traffic.left} is called with the answer. False when nobody wants it any more. */
+  send(): boolean;
+}
+
+export class Traffic {
+  private onTheWay = 0;
+  private line: (Sender | undefined)[] = [];
+  /** Where the line begins: taking the first off a long array moves all others. */
+  private first = 0;
+
+  enter(sender: Sender): void {
+    if (this.onTheWay >= MOST) this.line.push(sender);
+    else if (sender.send()) this.onTheWay += 1;
+  }
+
+  /** A request was answered, or its time was over. */
+  left(): void {
+    this.onTheWay -= 1;
+    while (this.onTheWay < MOST && this.first < this.line.length) {
+      const sender = this.line[this.first]!;
+      this.line[this.first++] = undefined;
+      if (sender.send()) this.onTheWay += 1;
+    }
+    if (this.first < this.line.length) return;
+    this.line = [];
+    this.first = 0;
+  }
+}
