@@ -72,7 +72,7 @@ const list = [
   ['hands on a spent lease', core('holding'), 'if (this.spent || ', 'if (', 'S1: a writer on a lease that was downgraded', 'test/core/local-queue'],
   ['readers join a contended lease', core('holding'), "if (options.mode === 'read') return !lease.contended;", "if (options.mode === 'read') return true;", 'L1: writers starve', 'test/core/local-queue'],
   ['siblings together', core('sibling-gate'), "return this.writers === 0 && (mode === 'read' || this.readers === 0);", 'return mode !== undefined;', 'P2: siblings do not exclude each other', 'single:calm'],
-  ['unawaited work inherits', core('hold-context'), 'if (hold.isOpen && (key', 'if ((key', 'P2: work after the end of its hold', 'test/core/holds'],
+  ['unawaited work inherits', core('hold-context'), 'if (hold.isOpen && held', 'if (held', 'P2: work after the end of its hold', 'test/core/holds'],
   ['upgrade inside a hold', core('hold-part'), 'if (!covers(this.turn.mode, options.mode)) throw upgradeError(key);', '', 'P2: reads and asks to write', 'single:calm'],
   ['maxHoldMs is renewed over', core('watchdog'), 'Math.max(1, Math.min(leaseMs, Math.floor(lease.renewUntil - this.clock.now())))', 'leaseMs', 'a hung handler holds for ever', 'test/core/watchdog'],
   ['late renewals', core('watchdog'), '((lease.trustedUntil - now) / 3) * spread', '((lease.trustedUntil - now) / 0.9) * spread', 'S3: leases are lost for nothing', 'single:calm'],

@@ -47,6 +47,13 @@ describe('the wake channel', () => {
     await eventually(() => expect(heard).toEqual(['listening', 'contended p.1', 'lost p.2', grant]));
   });
 
+  it('leaves no connection of a first try behind when it is opened once more', async () => {
+    await channel.open();
+    await publish('c p.1');
+    await eventually(() => expect(heard).toEqual(['listening', 'listening', 'contended p.1']));
+    await eventually(async () => expect(await server.command('PUBSUB', 'NUMSUB', 'c')).toEqual(['c', 1]));
+  });
+
   it('does not sit out its pause when it is told that the server is there again', async () => {
     await proxy.cut();
     // Refused each time, it pauses for longer and longer: for half a second by now.

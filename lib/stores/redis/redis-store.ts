@@ -117,8 +117,13 @@ export class RedisStore implements LockStore {
     return this.acquiring.acquire(request);
   }
 
-  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    return this.renewals.renew(requests);
+  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const outcomes = await this.renewals.renew(requests);
+    outcomes.forEach(({ kind }, at) => {
+      // Its grant may have been given back for its fence and asked for anew, while a message told of it all the same.
+      if (kind === 'lost') this.places.release(requests[at]!.id);
+    });
+    return outcomes;
   }
 
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {

@@ -54,11 +54,12 @@ export class WakeChannel {
 
   /** Subscribes for the first time; rejects with what the server answered. Later failures are retried here. */
   async open(): Promise<void> {
+    this.stop(); // a boot that is tried again may have come as far as this before
     const client = this.start();
     try {
       await this.subscribe(client);
     } catch (error) {
-      this.stop();
+      if (this.client === client) this.stop();
       throw error;
     }
   }
@@ -82,8 +83,6 @@ export class WakeChannel {
    */
   follow(): void {
     if (this.closed || (this.client === undefined && this.pause === undefined)) return;
-    if (this.pause !== undefined) this.clock.clearTimer(this.pause);
-    this.pause = undefined;
     this.stop();
     this.again();
   }
@@ -91,7 +90,6 @@ export class WakeChannel {
   close(): void {
     this.closed = true;
     this.stop();
-    if (this.pause !== undefined) this.clock.clearTimer(this.pause);
   }
 
   private start(): Redis {
@@ -140,7 +138,9 @@ export class WakeChannel {
   }
 
   private stop(): void {
-    const { client } = this;
+    const { client, pause } = this;
+    if (pause !== undefined) this.clock.clearTimer(pause);
+    this.pause = undefined;
     this.client = undefined;
     client?.disconnect();
     client?.stream?.destroy();
