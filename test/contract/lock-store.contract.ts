@@ -28,8 +28,8 @@ export interface LockStoreContract {
   readonly clock?: Clock;
   /** Lets time pass on that clock until a test has ended. */
   readonly drive?: (test: Promise<void>) => Promise<void>;
-  /** A test is skipped when one of its labels stands here. */
-  readonly skip?: readonly { readonly reason: string; readonly promises: readonly PromiseLabel[] }[];
+  /** It keeps no common queue, says so, and is not asked for what a queue promises. */
+  readonly withoutQueue?: true;
 }
 
 /** What the tests play on: two processes of one application, and as many keys and contenders as they like. */
@@ -83,10 +83,8 @@ export function lockStoreContract(contract: LockStoreContract): void {
   };
 
   const promised: Promised = (labels, name, test) => {
-    const title = `${labels.join(' ')} ${name}`;
-    const skipped = contract.skip?.find(({ promises }) => promises.some((label) => labels.includes(label)));
-    if (skipped !== undefined) it.skip(`${title} (${skipped.reason})`, test);
-    else it(title, () => drive(test()), 60_000);
+    if (contract.withoutQueue && labels.includes('queue')) return;
+    it(`${labels.join(' ')} ${name}`, () => drive(test()), 60_000);
   };
 
   describe(`${contract.name} keeps the contract of the port:`, () => {
@@ -98,6 +96,9 @@ export function lockStoreContract(contract: LockStoreContract): void {
     afterAll(async () => {
       for (const store of new Set(opened)) await store.close();
     }, 60_000);
+    it('says whether it keeps a queue', () => {
+      for (const store of stage.stores()) expect(store.capabilities.queue).toBe(contract.withoutQueue !== true);
+    });
     grantsLocks(stage, promised);
     endsLeases(stage, promised);
     takesTurns(stage, promised);
