@@ -4,11 +4,11 @@
  * which the scripts allow, so that one bad key fails nobody else.
  */
 import { LockStoreError } from '../../core/errors.js';
-import type { Decode, ScriptCall, ScriptReply, ScriptRunner } from './script-runner.js';
+import type { Decode, ScriptArgument, ScriptCall, ScriptReply, ScriptRunner } from './script-runner.js';
 import { isTryAgain } from './store-failure.js';
 
-/** A script that grants this many locks keeps a server busy for a third of a millisecond. */
-const LARGEST_BUNDLE = 64;
+/** Enough to spare most commands; with more, this process would wait while the server works, and the server while this process does. */
+const LARGEST_BUNDLE = 8;
 
 interface Waiting {
   readonly call: ScriptCall;
@@ -60,12 +60,13 @@ export class BundledCalls {
     const [first] = calls as [Waiting];
     if (calls.length === 1) return this.sendAlone(first);
     const { script, timeoutMs } = first.call;
-    const together: ScriptCall = {
-      script,
-      timeoutMs,
-      keys: calls.flatMap(({ call }) => call.keys),
-      args: calls.flatMap(({ call }) => call.args),
-    };
+    const keys: string[] = [];
+    const args: ScriptArgument[] = [];
+    for (const { call } of calls) {
+      keys.push(...call.keys);
+      args.push(...call.args);
+    }
+    const together: ScriptCall = { script, timeoutMs, keys, args };
     const answered = (replies: ScriptReply, sentAt: number, receivedAt: number): void => {
       calls.forEach((waiting, n) => settle(waiting, (replies as readonly ScriptReply[])[n]!, sentAt, receivedAt));
     };
