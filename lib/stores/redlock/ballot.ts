@@ -45,6 +45,8 @@ const SLOWNESS_FACTOR = 4;
 export class Ballot implements VoteRequest {
   state: 'open' | 'held' | 'over' = 'open';
   readonly key: string;
+  /** Its id at the port. */
+  readonly holder: string;
   readonly leaseMs: number;
   readonly minHoldMs: number;
   readonly owner: string | undefined;
@@ -68,10 +70,11 @@ export class Ballot implements VoteRequest {
     private readonly station: PollingStation,
     request: AcquireRequest,
     readonly group: number,
-    /** On the nodes; the request's id is without what follows the slash. */
+    /** On the nodes: the holder's, and what follows a slash. */
     readonly id: string,
   ) {
     this.key = request.key;
+    this.holder = request.id;
     this.mode = request.mode;
     this.leaseMs = Math.floor(request.leaseMs);
     this.minHoldMs = Math.floor(request.minHoldMs);

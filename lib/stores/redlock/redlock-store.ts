@@ -25,6 +25,7 @@ import { FenceFloors } from '../redis/fence-floors.js';
 import type { RedisTarget } from '../redis/redis-connection.js';
 import { RedisKeys } from '../redis/redis-keys.js';
 import { Ballot, type PollingStation } from './ballot.js';
+import { Ballots } from './ballots.js';
 import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
@@ -61,8 +62,7 @@ export class RedlockStore implements LockStore {
   private readonly station: PollingStation;
   private readonly recovery: Recovery;
   private readonly withdrawals: Withdrawals;
-  /** By holder id: what is asked for or held. An entry goes with the refusal, the release, the loss, or the end by itself. */
-  private readonly ballots = new Map<string, Ballot>();
+  private readonly ballots = new Ballots();
   /** Requests on their way, so that one sent twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
   private attempts = 0;
@@ -123,8 +123,9 @@ export class RedlockStore implements LockStore {
     const outcomes = await renewByQuorum(requests, { nodes, clock, commandTimeoutMs: options.commandTimeoutMs, held });
     requests.forEach(({ id }, at) => {
       const ballot = this.ballots.get(id);
-      if (outcomes[at]?.kind === 'lost' && ballot?.state === 'held') this.drop(id, ballot);
-      else if (ballot !== undefined && this.ballots.delete(id)) this.ballots.set(id, ballot); // the longest silent come first
+      if (ballot === undefined) return;
+      if (outcomes[at]?.kind === 'lost' && ballot.state === 'held') this.drop(ballot);
+      else this.ballots.touch(ballot);
     });
     return outcomes;
   }
@@ -137,7 +138,7 @@ export class RedlockStore implements LockStore {
   async release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return 'lost';
-    this.ballots.delete(id);
+    this.ballots.remove(ballot);
     ballot.finish(abandoned);
     const stands = new Set(ballot.standsOn);
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), async (node) => {
@@ -191,7 +192,7 @@ export class RedlockStore implements LockStore {
     if (held !== undefined) {
       const again = await this.stillHeld(held);
       if (again !== undefined) return again;
-      this.drop(id, held);
+      this.drop(held);
     }
     // Each node answers in order, so that it has left before we are looked at.
     const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // repeated in the background
@@ -202,12 +203,11 @@ export class RedlockStore implements LockStore {
   private async cast(request: AcquireRequest, notAfter: number): Promise<AcquireOutcome> {
     const { key, id } = request;
     const ballot = new Ballot(this.station, request, this.keys.groupOf(key), `${id}/${(++this.attempts).toString(36)}`);
-    this.forgetEnded();
-    this.ballots.set(id, ballot);
+    this.ballots.add(ballot, this.clock.now());
     try {
       return await ballot.cast(notAfter);
     } finally {
-      if (ballot.state !== 'held' && this.ballots.get(id) === ballot) this.ballots.delete(id);
+      if (ballot.state !== 'held') this.ballots.remove(ballot);
     }
   }
 
@@ -224,30 +224,19 @@ export class RedlockStore implements LockStore {
     return agree(what, key, { nodes, clock, timeoutMs, ask });
   }
 
-  private drop(id: string, ballot: Ballot): void {
-    this.ballots.delete(id);
+  private drop(ballot: Ballot): void {
+    this.ballots.remove(ballot);
     ballot.end();
-  }
-
-  /** Of holders that never released and were never renewed; they stand first, since a renewal moves an entry to the end. */
-  private forgetEnded(): void {
-    const now = this.clock.now();
-    let looked = 0;
-    for (const [id, ballot] of this.ballots) {
-      if (++looked > 2) return;
-      if (ballot.state === 'held' && ballot.endsBy < now) this.ballots.delete(id);
-    }
   }
 
   /** A node said that an operator took the lock away there: it is lost when so many say so that the others are no quorum. */
   private taken(node: RedlockNode, ballotId: string): void {
-    const id = ballotId.slice(0, ballotId.lastIndexOf('/'));
-    const ballot = this.ballots.get(id);
-    if (ballot?.id !== ballotId) return;
+    const ballot = this.ballots.find(ballotId);
+    if (ballot === undefined) return;
     ballot.takenOn.add(node);
     if (ballot.takenOn.size < quorumOf(this.nodes.length)) return;
-    this.drop(id, ballot);
-    this.listener({ kind: 'lost', id });
+    this.drop(ballot);
+    this.listener({ kind: 'lost', id: ballot.holder });
   }
 
   private async connected(node: RedlockNode): Promise<void> {
