@@ -101,6 +101,7 @@ describe('Processes on one Redis', () => {
     await refused;
     expect(await lease.look()).toMatchObject({ held: true });
     expect(await lease.release()).toBe('released');
+    expect(await busy.exited).toEqual({ code: 0, signal: null });
     expect(busy.errors).toBe('');
   });
 });

@@ -83,6 +83,7 @@ process.on('unhandledRejection', (error) => {
 });
 
 const app = await NestFactory.createApplicationContext(App, { logger: ['error'], abortOnError: false });
-app.enableShutdownHooks();
+// Not Nest's own hooks: they end the process with the signal, and it has to end by itself.
+process.once('SIGTERM', () => verbs.close());
 const locks = app.get(LockService);
 process.send({ ready: true });
