@@ -1,5 +1,6 @@
 // Runs the long tests: npm run test:soak -- [--scenario <part of its name, or a topology>] [--seed <first>] [--runs <of each>]
-// [--side-by-side <at once>]. With the name of a scenario and a seed that a run printed, the same faults happen again.
+// [--side-by-side <at once>]. With the name of a scenario and a seed that a run printed, the same faults happen again. Without
+// a scenario the tests of crowds of many processes run too.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -22,9 +23,10 @@ if (values.scenario !== undefined) env.HOLDFAST_SCENARIO = values.scenario;
 if (values.seed !== undefined) env.HOLDFAST_SEED = values.seed;
 env.HOLDFAST_RUNS = values.runs ?? (values.seed === undefined ? '5' : '1');
 if (values['side-by-side'] !== undefined) env.HOLDFAST_SIDE_BY_SIDE = values['side-by-side'];
+const chosen = values.scenario === undefined ? 'test/soak/' : 'test/soak/faults';
 const { status } = spawnSync(
   process.execPath,
-  ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', 'test/soak/', '--testPathIgnorePatterns=/node_modules/'],
+  ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--runInBand', chosen, '--testPathIgnorePatterns=/node_modules/'],
   { cwd: fileURLToPath(new URL('..', import.meta.url)), env, stdio: 'inherit' },
 );
 process.exit(status ?? 1);
