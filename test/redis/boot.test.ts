@@ -132,6 +132,19 @@ describe('the access rule of the docs', () => {
     expect(/missing: (.*)\. The least/.exec(error.message)?.[1]).toContain(part);
   });
 
+  it('needs +select for a database other than 0: without it the boot fails, and not in database 0', async () => {
+    const error = await bootError(makeRedisStore(`${await login(rule)}/1`, 'p'));
+    expect(error).toMatchObject({ retryable: false, message: expect.stringContaining('missing: +select. The least rule for its user: +select +eval') });
+    const store = await openRedisStore(`${await login(['+select', ...rule])}/1`, 'p');
+    expect(await store.acquire({ ...usual, key: 'k', id: 'p.1', notAfter: performance.now() + 60_000 })).toMatchObject({ kind: 'granted' });
+    expect(await server.client().exists('{lock}:format')).toBe(0);
+  });
+
+  it('is not needed to hear that a database does not exist: the boot fails at once', async () => {
+    const error = await bootError(makeRedisStore(`${server.url}/99`, 'p'));
+    expect(error).toMatchObject({ retryable: false, message: expect.stringContaining('DB index is out of range') });
+  });
+
   it('is not asked for a password twice: a wrong one fails the boot at once', async () => {
     await login(rule);
     const startedAt = performance.now();

@@ -202,6 +202,28 @@ describe('a server that fails', () => {
     expect(await resumes()).toBeLessThan(2_000);
   });
 
+  it('when it is too busy to SELECT the database of a new connection, nothing is granted in another one', async () => {
+    const [near, far] = [await openRedisStore(`${server.url}/1`, 'n'), await openRedisStore(`${proxy.url}/1`, 'f', { commandTimeoutMs: 300 })];
+    const held = request();
+    expect(await near.acquire(held)).toMatchObject({ kind: 'granted' });
+    await server.command('CONFIG', 'SET', 'lua-time-limit', 20);
+    const operator = server.client();
+    await operator.ping();
+    const hog = server.client().eval('while true do end', 0).catch(() => undefined);
+    const askFar = (): Promise<AcquireOutcome> => far.acquire(request({ key: held.key, queue: false }));
+    await eventually(async () => expect((await failure(askFar())).message).toContain('BUSY'));
+    proxy.resetConnections();
+    await eventually(async () => expect((await failure(askFar())).message).toContain('not connected (BUSY'));
+    await operator.script('KILL');
+    await hog;
+    const answers: string[] = [];
+    await eventually(async () => {
+      answers.push((await askFar()).kind);
+    }, 10_000);
+    expect(answers).toEqual(['busy']);
+    await near.release(held);
+  });
+
   it('when it is frozen and goes on, service resumes within 2 s', async () => {
     await server.pause();
     await failure(store.acquire(request()));

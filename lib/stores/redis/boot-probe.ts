@@ -40,16 +40,22 @@ export function isProbe(key: string): boolean {
 export async function probe(probed: Probed): Promise<void> {
   const { connections, options, keys } = probed;
   const deadline = options.clock.now() + options.bootTimeoutMs;
-  await connected(connections, options.clock, options.bootTimeoutMs);
-  for (;;) {
-    try {
-      return await check(probed);
-    } catch (error) {
-      // A server that is loading, busy or failing over is one that is not there yet.
-      const temporary = error instanceof LockStoreError && error.retryable && options.clock.now() + PAUSE_MS < deadline;
-      if (!temporary) throw permissionError(error, connections.node, keys.prefix) ?? error;
-      await delay(options.clock, PAUSE_MS);
-    }
+  try {
+    await connected(connections, options.clock, options.bootTimeoutMs);
+    while (!(await isFit(probed, deadline))) await delay(options.clock, PAUSE_MS);
+  } catch (error) {
+    throw permissionError(error, connections.node, keys.prefix) ?? error;
+  }
+}
+
+/** False when the server is loading, busy or failing over, which is not to be there yet. */
+async function isFit(probed: Probed, deadline: number): Promise<boolean> {
+  try {
+    await check(probed);
+    return true;
+  } catch (error) {
+    if (error instanceof LockStoreError && error.retryable && probed.options.clock.now() + PAUSE_MS < deadline) return false;
+    throw error;
   }
 }
 
@@ -74,8 +80,9 @@ async function connected(connections: RedisConnections, clock: Clock, bootTimeou
       else reject(error);
     };
     const onReady = () => finish();
-    // A refused password is not mended by waiting.
-    const onError = (error: Error) => /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password)\b/i.test(error.message) && finish(unreachable(error, false));
+    // A refused password is not mended by waiting, nor a database that is not there or not allowed.
+    const refused = /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out of range|NOPERM)\b/i;
+    const onError = (error: Error) => refused.test(error.message) && finish(unreachable(error, false));
     const unreachable = (error: Error | undefined, retryable: boolean) => {
       const { node } = connections;
       const reason = error === undefined ? 'no answer' : reasonOf(error);
@@ -184,6 +191,8 @@ function permissionError(error: unknown, node: string, prefix: string): LockStor
   if (!/\bNOPERM\b|ACL failure|user executing the script/i.test(reason)) return undefined;
   const command = /run the '([^']+)'/.exec(reason)?.[1];
   const missing = command !== undefined ? `+${command}` : /channel/i.test(reason) ? `&{${prefix}}:c:*` : `~{${prefix}:*}:* ~{${prefix}}:*`;
-  const message = `Locks: ${node} does not allow what locks need; missing: ${missing}. The least rule for its user: ${leastRule(prefix)} (the server said: ${reason})`;
+  const least = leastRule(prefix);
+  const rule = least.includes(missing) ? least : `${missing} ${least}`;
+  const message = `Locks: ${node} does not allow what locks need; missing: ${missing}. The least rule for its user: ${rule} (the server said: ${reason})`;
   return new LockStoreError(message, { cause: error, nodes: [{ node, reason }], retryable: false });
 }

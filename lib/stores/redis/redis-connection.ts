@@ -42,6 +42,7 @@ export class RedisConnections {
   /** What the commands' connection last complained of. */
   lastError: Error | undefined;
   private replicas: RedisClient | undefined;
+  private readonly astray = new WeakSet<RedisClient>();
   private closed = false;
 
   constructor(
@@ -51,12 +52,12 @@ export class RedisConnections {
   ) {
     this.patienceMs = Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs));
     const client = this.connect(this.patienceMs);
+    this.guard(client);
     this.isCluster = isCluster(client);
     this.node = describe(client);
     this.commands = client;
     client.on('error', (error: Error) => (this.lastError = error));
-    client.on('ready', () => (this.lastError = undefined));
-    if (!isCluster(client)) this.dropStuckHandshakes(client);
+    client.on('ready', () => this.astray.has(client) || (this.lastError = undefined));
   }
 
   get replicated(): RedisClient {
@@ -64,7 +65,7 @@ export class RedisConnections {
       // To wait for replicas is to be silent.
       this.replicas = this.connect(this.timeoutMs);
       this.replicas.on('error', () => {});
-      if (!isCluster(this.replicas)) this.dropStuckHandshakes(this.replicas);
+      this.guard(this.replicas);
     }
     return this.replicas;
   }
@@ -87,6 +88,11 @@ export class RedisConnections {
   /** Where SCAN has to run. */
   masters(): readonly Redis[] {
     return isCluster(this.commands) ? this.commands.nodes('master') : [this.commands];
+  }
+
+  /** Whether what this connection answers comes from another database than ours. */
+  isAstray(client: RedisClient): boolean {
+    return this.astray.has(client);
   }
 
   /** Gives up a connection that has stopped answering: the network may have forgotten it without telling either side. */
@@ -168,6 +174,22 @@ export class RedisConnections {
     return this.closed ? null : LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random());
   }
 
+  private guard(client: RedisClient): void {
+    if (isCluster(client)) return;
+    this.dropStuckHandshakes(client);
+    this.dropWrongDatabase(client);
+  }
+
+  /** ioredis goes on in database 0, where nobody else's locks are, when a server that is busy refuses the SELECT of a new connection. */
+  private dropWrongDatabase(client: Redis): void {
+    client.on('error', (error: Error) => {
+      if (!isRefusedSelect(error)) return;
+      this.astray.add(client);
+      client.stream.destroy();
+    });
+    client.on('close', () => this.astray.delete(client));
+  }
+
   /** A frozen server accepts connections and says nothing: try anew until one of them gets its answer. */
   private dropStuckHandshakes(client: Redis): void {
     client.on('connect', () => {
@@ -191,6 +213,10 @@ function firstOf(pattern: RegExp, clock: Clock): (error: Error) => boolean {
     enoughUntil = now + ENOUGH_MS;
     return true;
   };
+}
+
+function isRefusedSelect(error: Error): boolean {
+  return (error as { command?: { name?: unknown } }).command?.name === 'select';
 }
 
 function isClient(target: RedisTarget): target is RedisClient {

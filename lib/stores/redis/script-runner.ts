@@ -145,6 +145,7 @@ export class ScriptRunner {
     const answered = (reply: unknown) => {
       const receivedAt = this.clock.now();
       this.awaited.heard(awaited, receivedAt);
+      if (this.connections.isAstray(line.client)) return fail(new Error('it came from another database'));
       try {
         resolve(decode(reply as R, sentAt, receivedAt));
       } catch (error) {
