@@ -38,9 +38,13 @@ export function ownerUpgradeError(key: string, owner: string | undefined): LockU
   );
 }
 
+export function outageError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
+  const message = `Lock '${key}' could not be asked for ${within(waitMs)}; nothing was begun, and what may have been granted is taken back. The last try: ${cause.message}`;
+  return new LockStoreError(message, { key, cause, nodes: cause.nodes });
+}
+
 export function silenceError(key: string, waitMs: number): LockStoreError {
-  const waited = waitMs === 0 ? 'in time' : `within ${waitMs} ms`;
-  return new LockStoreError(`Lock '${key}': the store did not answer ${waited}. Nothing is held; it is safe to try again.`, { key });
+  return new LockStoreError(`Lock '${key}': the store did not answer ${within(waitMs)}. Nothing is held; it is safe to try again.`, { key });
 }
 
 export function slownessError(key: string, leaseMs: number): LockStoreError {
@@ -55,4 +59,8 @@ export function asStoreError(error: unknown, key: string): LockStoreError {
     cause: error,
     retryable: false,
   });
+}
+
+function within(waitMs: number): string {
+  return waitMs === 0 ? 'in time' : `within ${waitMs} ms`;
 }

@@ -44,7 +44,7 @@ export class KeyQueue {
 
   /** Queues the caller, or rejects it at once when it does not want to wait. */
   enter(caller: Caller<Turn>): void {
-    if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options)) return caller.reject(this.busy(caller));
+    if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options)) return caller.reject(this.refusedNow(caller));
     this.callers.push(caller);
     caller.startWaiting((reason) => this.giveUp(caller, reason));
     this.pump();
@@ -181,7 +181,7 @@ export class KeyQueue {
   /** The store did not grant at once. */
   private delayed(): void {
     for (const caller of [...this.callers]) {
-      if (caller.options.waitMs === 0) this.giveUp(caller, this.busy(caller));
+      if (caller.options.waitMs === 0) this.giveUp(caller, this.refusedNow(caller));
       else caller.tellWaiting();
     }
   }
@@ -239,6 +239,11 @@ export class KeyQueue {
     if (this.question) this.dropQuestion();
     if (!this.holding) return this.onIdle();
     if (this.holding.users === 0) this.giveBack(this.holding, () => {});
+  }
+
+  /** For who does not wait: that the lock is busy is more than we know while the store cannot be asked. */
+  private refusedNow(caller: Caller<Turn>): Error {
+    return this.question?.lastFailure(0) ?? this.busy(caller);
   }
 
   private busy({ options }: Caller<Turn>): Error {

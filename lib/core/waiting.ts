@@ -9,7 +9,7 @@
  */
 import type { Desk } from './desk.js';
 import { LockStoreError } from './errors.js';
-import { asStoreError, silenceError, slownessError } from './hold-errors.js';
+import { asStoreError, outageError, silenceError, slownessError } from './hold-errors.js';
 import type { ReleaseOutcome } from './lease.js';
 import type { AcquireOutcome, Grant, HeartbeatOutcome } from './lock-store.js';
 import { Alarm } from './schedule.js';
@@ -81,10 +81,12 @@ export class Question extends Waiter implements Sender {
 
   /** The error for a caller whose time ran out while the store could not be asked. */
   storeFailure(waitMs: number): LockStoreError | undefined {
-    const { lastError: cause, key } = this;
-    if (!cause) return this.isSilent(waitMs) ? silenceError(key, waitMs) : undefined;
-    const message = `Lock '${key}' could not be asked for within ${waitMs} ms; nothing was begun, and what may have been granted is taken back. The last try: ${cause.message}`;
-    return new LockStoreError(message, { key, cause, nodes: cause.nodes });
+    return this.lastFailure(waitMs) ?? (this.isSilent(waitMs) ? silenceError(this.key, waitMs) : undefined);
+  }
+
+  /** The same, if the store has failed already. */
+  lastFailure(waitMs: number): LockStoreError | undefined {
+    return this.lastError && outageError(this.key, waitMs, this.lastError);
   }
 
   wake(grant: Grant | undefined): void {

@@ -17,6 +17,16 @@ describe('A store that does not answer', () => {
     expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_000);
   });
 
+  it('that could not be asked is told as such to who does not wait, also beside one who does', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.cut = true;
+    const waiter = expect(locks.acquire('k', { waitMs: 5_000 })).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    await fleet.clock.advance(100);
+    await expect(locks.tryAcquire('k')).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('in time') });
+    await fleet.clock.runUntil(waiter);
+  });
+
   it('is told as such, not as a busy lock, also when the wait is shorter than a command may take', async () => {
     for (const waitMs of [100, 300, 1_500]) {
       const { locks, fleet } = silent();
