@@ -30,7 +30,7 @@ export class LeaseTurn implements Turn {
   keep(): void {
     const { lease, holding, queue } = this;
     const { leaseMs, renew, maxHoldMs, minReplicas } = this.options;
-    if (renew && maxHoldMs === Infinity) return;
+    if ((renew && maxHoldMs === Infinity) || lease.state === 'lost') return;
     // A fixed lease is nobody else's; one that is shared by readers is renewed already.
     if (holding.users === 1) lease.terms = { leaseMs: Math.min(leaseMs, maxHoldMs), renew: true, minReplicas };
     lease.renewUntil = Infinity;
@@ -50,10 +50,12 @@ export class LeaseTurn implements Turn {
     const { lease, holding, queue } = this;
     holding.spent = true;
     try {
-      if ((await queue.desk.store.downgrade(lease)) === 'downgraded') lease.mode = 'read';
+      if ((await queue.desk.store.downgrade(lease)) === 'lost') return;
     } catch {
-      // It stays a write lease: stricter than it need be, and released as such.
+      return; // it stays a write lease: stricter than it need be, and released as such
     }
+    lease.mode = 'read';
+    queue.pump();
   }
 
   expire(): void {

@@ -263,7 +263,7 @@ describe('The callers of one process', () => {
 
   it('do not follow a writer whose lease was downgraded beside readers elsewhere', async () => {
     const fleet = new Fleet();
-    const { locks } = fleet.process();
+    const { locks, wire } = fleet.process();
     const elsewhere = fleet.process().locks;
     const [works, readsInside, readsElsewhere] = [gate(), gate(), gate()];
     const events: string[] = [];
@@ -275,19 +275,39 @@ describe('The callers of one process', () => {
     });
     const follower = locks.withLock('k', async () => void events.push('the writer began'));
     await fleet.clock.settle();
-    works.open();
-    await Promise.all([first, outlived]);
     const reader = elsewhere.withLock('k', { mode: 'read' }, async () => {
       await readsElsewhere.promise;
       events.push('the reader ended');
     });
     await fleet.clock.settle();
+    // The follower's turn comes while the answer to the downgrade is on its way.
+    wire.slowMs = 20;
+    works.open();
+    await Promise.all([first, outlived]);
     readsInside.open();
     await inside;
     await fleet.clock.settle();
     readsElsewhere.open();
     await fleet.clock.runUntil(Promise.all([reader, follower]));
     expect(events).toEqual(['the reader ended', 'the writer began']);
+  });
+
+  it('that want to read get in beside calls that outlived a write hold, as readers elsewhere do', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [works, readsInside] = [gate(), gate()];
+    let inside: Promise<void> | undefined;
+    const outlived = locks.withLock('k', async () => {
+      inside = locks.withLock('k', { mode: 'read' }, () => readsInside.promise);
+      await works.promise;
+    });
+    const reader = locks.withLock('k', { mode: 'read' }, async () => 'read beside it');
+    await fleet.clock.settle();
+    works.open();
+    await outlived;
+    expect(await fleet.clock.runUntil(reader)).toBe('read beside it');
+    readsInside.open();
+    await inside;
   });
 
   it('leave no entry, no timer and no key behind', async () => {
