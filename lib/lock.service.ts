@@ -148,7 +148,7 @@ export class LockService {
   }
 
   /** Who holds the lock and who waits for it. @throws LockStoreError */
-  inspect(key: string): Promise<LockState> {
+  async inspect(key: string): Promise<LockState> {
     return this.store.inspect(escapeKey(key));
   }
 
@@ -161,8 +161,12 @@ export class LockService {
    * An operator's last resort: takes the lock away from its holders, or from the one with this fence. They are told that
    * they lost it, but their work may go on for a moment. False when there was nobody. @throws LockStoreError
    */
-  forceRelease(key: string, options: { fence?: number } = {}): Promise<boolean> {
-    return this.store.forceRelease(escapeKey(key), options.fence);
+  async forceRelease(key: string, options: { fence?: number } = {}): Promise<boolean> {
+    const { fence } = options;
+    if (fence !== undefined && !(Number.isSafeInteger(fence) && fence > 0)) {
+      throw new LockUsageError(`Lock '${key}': expected fence to be the number of a hold, got ${String(fence)}. Leave it out to take the lock from all holders.`, { key });
+    }
+    return this.store.forceRelease(escapeKey(key), fence);
   }
 
   /** Runs `fn` outside of every hold that surrounds this call: for work that outlives it. */

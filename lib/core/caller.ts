@@ -14,11 +14,12 @@ export class Caller<T> extends Appointment {
 
   constructor(
     readonly options: ResolvedOptions,
+    /** When its time to wait is over; several locks of one request share it. */
+    private readonly until: number,
     /** Made from inside a running hold: still served while the module shuts down. */
     readonly insideHold: boolean,
     private readonly onWaiting: () => void,
     private readonly schedule: Schedule,
-    private readonly now: number,
     private readonly settle: { resolve(value: T): void; reject(reason: unknown): void },
   ) {
     super();
@@ -28,7 +29,7 @@ export class Caller<T> extends Appointment {
   startWaiting(giveUp: (reason: unknown) => void): void {
     this.giveUp = giveUp;
     const { waitMs, signal } = this.options;
-    if (waitMs !== Infinity) this.schedule.set(this, this.now + (waitMs || PATIENCE_MS));
+    this.schedule.set(this, waitMs === 0 ? this.until + PATIENCE_MS : this.until);
     if (signal?.aborted) this.handleEvent();
     else signal?.addEventListener('abort', this);
   }

@@ -23,39 +23,43 @@ export class Entrance {
 
   /** Keys are escaped, without duplicates and in order. Rejects with why there is no turn. */
   enter(keys: readonly string[], options: ResolvedOptions): Promise<readonly Turn[]> {
-    const [key, more] = keys;
-    if (more !== undefined) return this.all(keys, options);
-    const insideHold = this.context.find() !== undefined;
-    return insideHold && this.context.find(key) ? this.inside(key!, options) : this.outside(key!, options, insideHold);
+    const until = this.clock.now() + options.waitMs;
+    return keys.length === 1 ? this.one(keys[0]!, options, until) : this.all(keys, options, until);
   }
 
-  private outside(key: string, options: ResolvedOptions, insideHold: boolean): Promise<readonly Turn[]> {
+  private one(key: string, options: ResolvedOptions, until: number): Promise<readonly Turn[]> {
+    const insideHold = this.context.find() !== undefined;
+    return insideHold && this.context.find(key) ? this.inside(key, options, until) : this.outside(key, options, until, insideHold);
+  }
+
+  private outside(key: string, options: ResolvedOptions, until: number, insideHold: boolean): Promise<readonly Turn[]> {
     const refusal = this.shutdown.refusal(key, insideHold);
     if (refusal) return Promise.reject(refusal);
-    return this.queue.acquire(key, options, insideHold, () => this.onWaiting(key, options));
+    return this.queue.acquire(key, options, until, insideHold, () => this.onWaiting(key, options));
   }
 
   /** Inside the hold that surrounds this call; when that ends before we get in, from outside. */
-  private async inside(key: string, options: ResolvedOptions): Promise<readonly Turn[]> {
+  private async inside(key: string, options: ResolvedOptions, until: number): Promise<readonly Turn[]> {
     for (let outer = this.context.find(key); outer; outer = this.context.find(key)) {
-      const turn = await outer.enter(key, options, () => this.onWaiting(key, options));
+      const turn = await outer.enter(key, options, until, () => this.onWaiting(key, options));
       if (turn) return [turn];
     }
-    return this.outside(key, options, this.context.find() !== undefined);
+    return this.outside(key, options, until, this.context.find() !== undefined);
   }
 
   /** All or nothing, one after another: a caller queues only at the first busy key, and the watchdog keeps what it has. */
-  private async all(keys: readonly string[], options: ResolvedOptions): Promise<Turn[]> {
+  private async all(keys: readonly string[], options: ResolvedOptions, until: number): Promise<Turn[]> {
     const turns: Turn[] = [];
     const stop = new AbortController();
     const aborted = (): void => stop.abort(options.signal!.reason);
     const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
+    const insideHold = this.context.find() !== undefined;
     options.signal?.addEventListener('abort', aborted);
-    const until = this.clock.now() + options.waitMs;
+    // A shutdown waits until what it has is given back.
+    this.shutdown.holdBegan();
     try {
       for (const key of keys) {
-        const waitMs = Math.max(0, Math.ceil(until - this.clock.now()));
-        const [turn] = await this.enter([key], { ...options, waitMs, signal: stop.signal });
+        const [turn] = await this.one(key, { ...options, signal: stop.signal }, until);
         turns.push(turn!);
         turn!.lease.onLoss(lost);
         turn!.keep();
@@ -63,11 +67,14 @@ export class Entrance {
       stop.signal.throwIfAborted();
       await this.each(turns, (turn, done) => turn.begin(done));
       stop.signal.throwIfAborted();
+      const refusal = this.shutdown.refusal(keys[0]!, insideHold);
+      if (refusal) throw refusal;
       return turns;
     } catch (error) {
       await this.each(turns, (turn, done) => turn.end(done, true));
-      throw error;
+      throw this.shutdown.refusal(keys[0]!, insideHold) ?? error;
     } finally {
+      this.shutdown.holdEnded();
       options.signal?.removeEventListener('abort', aborted);
       for (const { lease } of turns) lease.offLoss(lost);
     }

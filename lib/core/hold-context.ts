@@ -15,7 +15,10 @@ export class HoldContext {
   private readonly storage = new AsyncLocalStorage<Frame | undefined>();
 
   run<T>(hold: Hold, fn: () => T): T {
-    return this.storage.run({ hold, outer: this.storage.getStore() }, fn);
+    // A hold that has ended surrounds nothing any more: work that starts its next run inside itself would keep them all.
+    let outer = this.storage.getStore();
+    while (outer && !outer.hold.isOpen) ({ outer } = outer);
+    return this.storage.run({ hold, outer }, fn);
   }
 
   /** Runs `fn` outside of every hold. */

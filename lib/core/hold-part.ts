@@ -44,13 +44,13 @@ export class HoldPart {
   }
 
   /** Lets a nested call in, after its siblings. Undefined when the hold ended meanwhile: then it must ask for the lock anew. */
-  async enter(options: ResolvedOptions, onWaiting: () => void): Promise<Turn | undefined> {
+  async enter(options: ResolvedOptions, until: number, onWaiting: () => void): Promise<Turn | undefined> {
     const { hold, key } = this;
     if (this.draining) return undefined;
     if (!covers(this.turn.mode, options.mode)) throw upgradeError(key);
     const gate = (this.gate ??= new SiblingGate());
     const entered = await new Promise<boolean>((resolve, reject) => {
-      const caller = new Caller(options, true, onWaiting, hold.schedule, hold.clock.now(), { resolve, reject });
+      const caller = new Caller(options, until, true, onWaiting, hold.schedule, { resolve, reject });
       gate.enter(caller, () => siblingBusyError(key, options.waitMs));
     });
     if (!entered) return undefined;

@@ -133,11 +133,6 @@ export class Hold implements Lease, SurroundingHold, LossListener {
     return this.loss;
   }
 
-  /** The store says at the release that the lease was gone before. */
-  lostAtRelease(): LockLostError {
-    return lostError(this.key, 'the store no longer knew it when it was released');
-  }
-
   assertHeld(): void {
     const loss = this.lossNow();
     if (loss) throw loss;
@@ -210,8 +205,8 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   }
 
   /** Lets a nested call in, after its siblings. Undefined when the hold ended meanwhile: then it must ask for the lock anew. */
-  enter(key: string, options: ResolvedOptions, onWaiting: () => void): Promise<Turn | undefined> {
-    return this.parts.find((part) => part.key === key)!.enter(options, onWaiting);
+  enter(key: string, options: ResolvedOptions, until: number, onWaiting: () => void): Promise<Turn | undefined> {
+    return this.parts.find((part) => part.key === key)!.enter(options, until, onWaiting);
   }
 
   /** Counts a nested call in or out, here and in the holds around. */
@@ -222,9 +217,13 @@ export class Hold implements Lease, SurroundingHold, LossListener {
 
   private finish(outcome: ReleaseOutcome): void {
     if (this.overdue) this.schedule.cancel(this.overdue);
+    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'the store no longer knew it when it was released'));
     this.outcome = this.loss ? 'lost' : outcome;
     this.host.ended(this, this.outcome);
-    for (const done of this.whenEnded) done(this.outcome);
+    const { whenEnded } = this;
+    // Whoever was told leads to the code around, and that may lead to the hold before.
+    this.whenEnded = [];
+    for (const done of whenEnded) done(this.outcome);
   }
 
   private expire(): void {

@@ -22,7 +22,7 @@ export class LocalQueue {
 
   constructor(
     store: LockStore,
-    private readonly clock: Clock,
+    clock: Clock,
     private readonly watchdog: Watchdog,
     process: string,
     private readonly defaults: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
@@ -47,10 +47,10 @@ export class LocalQueue {
   }
 
   /** Waits for a turn on the lock. Rejects with LockTimeoutError, LockStoreError, LockUsageError or the signal's reason. */
-  acquire(key: string, options: ResolvedOptions, insideHold: boolean, onWaiting: () => void): Promise<readonly Turn[]> {
+  acquire(key: string, options: ResolvedOptions, until: number, insideHold: boolean, onWaiting: () => void): Promise<readonly Turn[]> {
     return new Promise((resolve, reject) => {
       const settle = { resolve: (turn: Turn) => resolve([turn]), reject };
-      const caller = new Caller<Turn>(options, insideHold, onWaiting, this.watchdog.schedule, this.clock.now(), settle);
+      const caller = new Caller<Turn>(options, until, insideHold, onWaiting, this.watchdog.schedule, settle);
       this.queueFor(key, options.owner).enter(caller);
     });
   }

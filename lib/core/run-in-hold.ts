@@ -24,7 +24,7 @@ export function runInHold<T>(
     if (hold.outlived) {
       hold.end(() => {});
       settle(loss, work);
-    } else hold.end((outcome) => settle(outcome === 'lost' ? (loss ?? hold.lostAtRelease()) : loss, work));
+    } else hold.end((outcome) => settle(outcome === 'lost' ? hold.lossNow() : loss, work));
   };
   const failed = (reason: unknown): void => ended({ status: 'rejected', reason });
   try {
@@ -35,6 +35,8 @@ export function runInHold<T>(
 }
 
 function withOutcome(loss: LockLostError, outcome: WorkOutcome): LockLostError {
+  // It ended because of the loss.
+  if (outcome.status === 'rejected' && outcome.reason === loss) return loss;
   const ended = outcome.status === 'fulfilled' ? 'The work ended all the same; see error.outcome' : 'The work failed as well; see error.outcome';
   const cause = outcome.status === 'rejected' ? outcome.reason : loss.cause;
   return new LockLostError(`${loss.message} ${ended}.`, { key: loss.key, cause, outcome });

@@ -12,6 +12,7 @@ import type { Watchdog } from './watchdog.js';
 export class ShutdownGate {
   private holds = 0;
   private closing = false;
+  private closed = false;
   private graceEndsAt = 0;
   private readonly graceOver = new Alarm(() => this.endTheRest());
   private allEnded: (() => void) | undefined;
@@ -25,11 +26,12 @@ export class ShutdownGate {
 
   /** Why a request is turned away; one from inside a running hold is not, which may need it to finish. */
   refusal(key: string, insideHold: boolean): LockClosedError | undefined {
-    return this.closing && !insideHold ? closedError(key) : undefined;
+    return this.closed || (this.closing && !insideHold) ? closedError(key) : undefined;
   }
 
   holdBegan(): void {
     this.holds += 1;
+    if (this.closing) this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
   }
 
   /** It was released, or lost: either way nothing of it is left to protect. */
@@ -46,9 +48,8 @@ export class ShutdownGate {
     if (this.closing) return;
     this.closing = true;
     this.queue.rejectWaiting((key, insideHold) => (insideHold ? undefined : closedError(key)));
-    if (this.holds === 0) return;
     this.graceEndsAt = this.clock.now() + this.defaults.shutdownGraceMs;
-    this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
+    if (this.holds > 0) this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
   }
 
   /** Resolves when all holds have ended or the grace is over, and nothing is left to take back. */
@@ -63,6 +64,7 @@ export class ShutdownGate {
   }
 
   private endTheRest(): void {
+    this.closed = true;
     this.queue.rejectWaiting((key) => closedError(key));
     const { shutdownGraceMs } = this.defaults;
     this.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);

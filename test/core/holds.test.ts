@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { LockLostError, LockUsageError } from '../../lib/core/errors.js';
 import type { Lease } from '../../lib/core/lease.js';
 import { Fleet, gate } from '../support/locks.js';
@@ -84,6 +86,42 @@ describe('A call inside a hold of the same key', () => {
     ended.open();
     await fleet.clock.runUntil(leftover);
     expect(wire.sent.acquire).toBe(2);
+  });
+
+  it('waits no longer than it wants to, though the hold ends meanwhile and it goes on waiting outside', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [sibling, ends] = [gate(), gate()];
+    let late: Promise<unknown> | undefined;
+    const outer = locks.withLock('k', async () => {
+      void locks.withLock('k', () => sibling.promise);
+      late = expect(locks.withLock('k', { waitMs: 500 }, async () => {})).rejects.toMatchObject({ waitMs: 500 });
+      await ends.promise;
+    });
+    await fleet.clock.advance(300);
+    const since = fleet.clock.now() - 300;
+    ends.open();
+    await outer;
+    await fleet.clock.runUntil(late!);
+    expect(fleet.clock.now() - since).toBe(500);
+    sibling.open();
+  });
+
+  it('that schedules its next run inside itself, and so on for ever, keeps none of the holds before', async () => {
+    const { locks } = new Fleet().process();
+    const early: WeakRef<Lease>[] = [];
+    const job = (runs: number): Promise<void> =>
+      new Promise((resolve, reject) => {
+        const run = async (lease: Lease): Promise<void> => {
+          if (early.length < 3) early.push(new WeakRef(lease));
+          if (runs === 0) resolve();
+          else setImmediate(() => job(runs - 1).then(resolve, reject));
+        };
+        locks.withLock('job', run).catch(reject);
+      });
+    await job(20);
+    await collectGarbage();
+    expect(early.map((lease) => lease.deref())).toEqual([undefined, undefined, undefined]);
   });
 
   it('that outlives the hold keeps the lease until it ends', async () => {
@@ -265,6 +303,23 @@ describe('A hold', () => {
     await fleet.clock.runUntil(expect(late('ignore', true)).rejects.toThrow('disk full'));
   });
 
+  it('whose work ended because of the loss rejects with the loss alone', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const work = locks.withLock('k', { renew: false, leaseMs: 200 }, ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))));
+    const error: unknown = await fleet.clock.runUntil(work.catch((reason: unknown) => reason));
+    expect(error).toBeInstanceOf(LockLostError);
+    expect(error).toMatchObject({ outcome: undefined, message: expect.not.stringContaining('The work failed as well') });
+  });
+
+  it('is not taken away by a fence that is none', async () => {
+    const { locks } = new Fleet().process();
+    const lease = await locks.acquire('k');
+    for (const fence of [NaN, 0, -1, 1.5, '7' as unknown as number]) await expect(locks.forceRelease('k', { fence })).rejects.toThrow(LockUsageError);
+    expect(lease.signal.aborted).toBe(false);
+    expect(await locks.forceRelease('k', { fence: lease.fence })).toBe(true);
+  });
+
   it('that an operator ended is told', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
@@ -340,3 +395,13 @@ describe('A hold', () => {
     await reading.release();
   });
 });
+
+async function collectGarbage(): Promise<void> {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  // What a turn of the event loop still refers to is free after it.
+  for (let turn = 0; turn < 3; turn++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+  }
+}

@@ -33,6 +33,15 @@ describe('Events tell', () => {
     ]);
   });
 
+  it('of a loss that only the release found out', async () => {
+    const { locks, wire, told } = watched();
+    const lease = await locks.acquire('k');
+    wire.release = async () => 'lost';
+    expect(await lease.release()).toBe('lost');
+    expect(told.map(({ type }) => type)).toEqual(['granted', 'lost', 'released']);
+    expect(lease.signal.aborted).toBe(true);
+  });
+
   it('why a request got nothing: busy, given up, failed', async () => {
     const { fleet, locks, wire, told } = watched();
     const other = await fleet.process().locks.acquire('k');

@@ -30,6 +30,19 @@ describe('A hold of several locks', () => {
     await expectFree(fleet, 'a', 'b');
   });
 
+  it('that one of them refuses says how long it waited for all of them', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = fleet.process().locks;
+    const [first] = [await other.acquire('a'), await other.acquire('b')];
+    const refused = expect(locks.acquire(['a', 'b'], { waitMs: 500 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'b', waitMs: 500, message: expect.stringContaining('after 500 ms') });
+    const since = fleet.clock.now();
+    await fleet.clock.advance(300);
+    await first.release();
+    await fleet.clock.runUntil(refused);
+    expect(fleet.clock.now() - since).toBe(500);
+  });
+
   it('with fixed leases has all of their time from the moment all of them are there, and no more', async () => {
     const fleet = new Fleet();
     const lease = await holdsBothAfterWaiting(fleet, { renew: false, leaseMs: 1_000 });

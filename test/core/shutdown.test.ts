@@ -29,6 +29,56 @@ describe('Shutdown', () => {
     expect(fleet.clock.pendingTimers).toBe(0);
   });
 
+  it('gives a hold that began in its first moment the whole of the grace', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ shutdownGraceMs: 5_000 });
+    const [opened, work] = [gate(), gate()];
+    const outer = locks.withLock('a', async () => {
+      await opened.promise;
+      await locks.withLock('b', async (lease) => {
+        await work.promise;
+        lease.assertHeld();
+      });
+    });
+    await fleet.clock.settle();
+    const closing = locks.close();
+    await fleet.clock.advance(4_000);
+    opened.open();
+    await fleet.clock.advance(900);
+    work.open();
+    await fleet.clock.runUntil(outer);
+    await fleet.clock.runUntil(closing);
+    expect(fleet.clock.pendingTimers).toBe(0);
+  });
+
+  it('turns a request for several locks away that has all of them but has not begun, and takes none', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ shutdownGraceMs: 5_000 });
+    const refused = expect(locks.acquire(['a', 'b'], { renew: false })).rejects.toThrow(LockClosedError);
+    // The last thing before such a hold begins: its fixed leases get their whole time.
+    wire.slowMs = 100;
+    while (wire.sent.renew === 0) await fleet.clock.advance(10);
+    const closing = locks.close();
+    await fleet.clock.runUntil(refused);
+    await fleet.clock.runUntil(closing);
+    for (const key of ['a', 'b']) expect(await fleet.process().locks.isLocked(key)).toBe(false);
+  });
+
+  it('turns calls inside a hold away once the grace is over', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ shutdownGraceMs: 100 });
+    const goesOn = gate();
+    const outer = locks.withLock('a', { onLost: 'ignore' }, async () => {
+      await goesOn.promise;
+      await expect(locks.withLock('b', async () => {})).rejects.toThrow(LockClosedError);
+      return 'done';
+    });
+    await fleet.clock.settle();
+    await fleet.clock.runUntil(locks.close());
+    goesOn.open();
+    expect(await fleet.clock.runUntil(outer)).toBe('done');
+  });
+
   it('does not wait for holds that have lost their lease', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process({ shutdownGraceMs: 10_000 });
