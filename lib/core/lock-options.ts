@@ -148,7 +148,7 @@ const DEFAULTS: ResolvedDefaults = {
 };
 
 /** A lease shorter than this cannot be renewed in time over a network. */
-export const SHORTEST_LEASE_MS = 100;
+const SHORTEST_LEASE_MS = 100;
 /** Longer owner names do not belong into every record of a lock. */
 const LONGEST_OWNER = 128;
 
@@ -211,7 +211,7 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
   if (options.waitMs !== Infinity) integer('waitMs', options.waitMs, 0, 2 ** 40, key);
   boolean('renew', options.renew, key);
   integer('minHoldMs', options.minHoldMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
-  if (options.maxHoldMs !== Infinity) integer('maxHoldMs', options.maxHoldMs, 1, 2 ** 40, key);
+  if (options.maxHoldMs !== Infinity) integer('maxHoldMs', options.maxHoldMs, SHORTEST_LEASE_MS, 2 ** 40, key);
   if (options.maxHoldMs < options.minHoldMs) {
     throw invalid(`maxHoldMs (${options.maxHoldMs}) is shorter than minHoldMs (${options.minHoldMs})`, key);
   }

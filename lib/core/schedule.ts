@@ -69,14 +69,6 @@ export class Schedule {
     return this.heap[0];
   }
 
-  /** Moves every appointment of the kind that `moved` gives a new time for. */
-  reconsider(moved: (item: Appointment) => number | undefined): void {
-    for (const item of [...this.heap]) {
-      const at = moved(item);
-      if (at !== undefined) this.set(item, at);
-    }
-  }
-
   private fire(): void {
     this.timer = undefined;
     this.timerAt = Infinity;

@@ -16,7 +16,7 @@ import { Appointment, Schedule } from './schedule.js';
 /** Renewing 250 leases keeps a Redis busy for less than a millisecond. */
 const LARGEST_BATCH = 250;
 /** A waiter is heard of this often; the store takes its place away after 2,500 ms of silence. */
-export const HEARTBEAT_MS = 700;
+const HEARTBEAT_MS = 700;
 /** What is due within this part of the lease is renewed along, so that batches fill up. */
 const EARLY = 1 / 24;
 /** A wall clock or a machine's sleep that is off by less than this is not worth a thought. */
@@ -205,7 +205,7 @@ export class Watchdog {
     const now = this.clock.now();
     if (outcome.kind === 'lost') {
       lease.goneFromStore = true;
-      return this.lose(lease, 'the store no longer knows it (it ended, or the store lost its memory)');
+      return this.lose(lease, 'the store no longer knows it (it ended, an operator took it away, or the store lost its memory)');
     }
     if (outcome.kind === 'renewed') {
       lease.renewed(outcome.trustedUntil, outcome.contended, now, leaseMs);

@@ -20,6 +20,18 @@ describe('The embedded store', () => {
   });
   afterEach(() => store.close());
 
+  it('does not call a lock held that only has waiters, and lists it all the same', async () => {
+    const [holder, next] = [contender(), contender()];
+    await holder.acquires({ leaseMs: 1_000 });
+    await next.queues();
+    // Before the store's own timer has looked at it.
+    clock.block(1_001);
+    expect(await store.inspect('order:1')).toMatchObject({ mode: null, holders: [], waiters: [{ id: next.id }] });
+    const listed = [];
+    for await (const { key } of store.list()) listed.push(key);
+    expect(listed).toEqual(['order:1']);
+  });
+
   it('trusts a lease to its last instant, and lets the next in right after', async () => {
     const [holder, next] = [contender(), contender()];
     const { trustedUntil } = await holder.acquires({ leaseMs: 1_000 });

@@ -136,5 +136,5 @@ export function describe(key: string, lock: LockRecord, now: number): LockState 
   const holders = [...lock.holders.values()]
     .filter(lives)
     .map(({ id, fence, owner, label, end }) => ({ id, fence, owner, label, remainingMs: end - now }));
-  return { key, mode: holders.length + waiters.length > 0 ? lock.mode : null, holders, waiters };
+  return { key, mode: holders.length > 0 ? lock.mode : null, holders, waiters };
 }

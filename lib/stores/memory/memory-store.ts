@@ -111,7 +111,7 @@ export class MemoryStore implements LockStore {
     for (const key of [...this.machine.keys()]) {
       if (!key.startsWith(startsWith)) continue;
       const state = this.machine.inspect(key, this.instant());
-      if (state.mode !== null) yield state;
+      if (state.holders.length + state.waiters.length > 0) yield state;
     }
   }
 

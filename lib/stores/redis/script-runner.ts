@@ -127,7 +127,9 @@ export class ScriptRunner {
   }
 
   private lineOf(client: RedisClient, patienceMs: number): Line {
-    return { client, patienceMs, hasteMs: Math.min(this.timeoutMs, LEAST_SILENCE_MS), owesSince: undefined, out: 0 };
+    // On a Cluster one node that is late says nothing of the others.
+    const hasteMs = patienceMs === Infinity ? Infinity : Math.min(this.timeoutMs, LEAST_SILENCE_MS);
+    return { client, patienceMs, hasteMs, owesSince: undefined, out: 0 };
   }
 
   private perform<R, T>(
