@@ -28,6 +28,8 @@ const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 200;
 /** A grant that we heard of so late would be lost if its first renewal took its time. */
 const NEARLY_OVER_MS = 500;
+/** A grant that was pushed is counted from an answer that may be so old. */
+const PUSH_COUNTS_FROM_MS = 10_000;
 /**
  * A store that has not answered for the whole wait, or for the longer of these, is silent: that the lock is busy is more
  * than we know then. Within the shorter one silence cannot be told from a slow answer.
@@ -91,13 +93,13 @@ export class Question extends Waiter implements Sender {
 
   wake(grant: Grant | undefined): void {
     if (this.state !== 'open') return;
-    if (grant) this.grant(grant);
+    if (grant) this.grant(grant, this.desk.clock.now() - PUSH_COUNTS_FROM_MS);
     else this.ask();
   }
 
   heartbeat(outcome: HeartbeatOutcome): void {
     if (this.state !== 'open') return;
-    if (outcome.kind === 'granted') return this.grant(outcome.grant);
+    if (outcome.kind === 'granted') return this.wake(outcome.grant);
     if (outcome.kind === 'unknown') {
       this.lastError = outcome.cause;
       return;
@@ -167,7 +169,7 @@ export class Question extends Waiter implements Sender {
     this.replaces = undefined;
     switch (outcome.kind) {
       case 'granted':
-        return this.grant(outcome.grant);
+        return this.grant(outcome.grant, this.askedAt);
       case 'upgrade':
         return this.answer({ kind: 'upgrade' });
       case 'waiting':
@@ -193,7 +195,9 @@ export class Question extends Waiter implements Sender {
     this.delay();
   }
 
-  private grant(grant: Grant): void {
+  /** Its trust was counted from an instant not before `countedFrom`. */
+  private grant(grant: Grant, countedFrom: number): void {
+    if (this.desk.watchdog.sleptSince(countedFrom)) return this.ask();
     const leftMs = grant.trustedUntil - this.desk.clock.now();
     if (leftMs <= 0) return this.failed(slownessError(this.key, this.want.leaseMs));
     // A grant made to a waiter is short at first. The watchdog would lengthen it; a fixed lease has to be by us.
@@ -205,9 +209,10 @@ export class Question extends Waiter implements Sender {
   private async lengthen(grant: Grant): Promise<void> {
     const { id, key } = this;
     const { leaseMs, minReplicas } = this.want;
+    const sentAt = this.desk.clock.now();
     const [renewed] = await this.desk.store.renew([{ key, id, leaseMs, minReplicas }]);
     if (!this.isCurrent(id)) return;
-    if (renewed?.kind === 'renewed') this.answer({ kind: 'granted', id, grant: { ...grant, trustedUntil: renewed.trustedUntil } });
+    if (renewed?.kind === 'renewed' && !this.desk.watchdog.sleptSince(sentAt)) this.answer({ kind: 'granted', id, grant: { ...grant, trustedUntil: renewed.trustedUntil } });
     else this.ask();
   }
 

@@ -48,6 +48,8 @@ export class Watchdog {
   private readonly times: RenewalTimes;
   private sending = false;
   private lookedAt = -Infinity;
+  /** When a sleep of the machine was last noticed. */
+  private sleptAt = -Infinity;
   private asleepMs: number;
   private wallOffsetMs: number;
 
@@ -95,8 +97,9 @@ export class Watchdog {
   /** Renews one lease now, to `leaseMs` or its own length. */
   async renewNow(lease: HeldLease, leaseMs = lease.terms.leaseMs): Promise<RenewOutcome> {
     const { key, id } = lease;
+    const sentAt = this.clock.now();
     const [outcome] = await this.store.renew([{ key, id, leaseMs: this.capped(lease, leaseMs), minReplicas: lease.terms.minReplicas }]);
-    this.answered(lease, outcome!, leaseMs);
+    this.answered(lease, outcome!, leaseMs, sentAt);
     return outcome!;
   }
 
@@ -126,6 +129,7 @@ export class Watchdog {
     const sleptMs = asleepMs - this.asleepMs;
     if (sleptMs > JUMP_MS) {
       this.asleepMs = asleepMs;
+      this.sleptAt = now;
       for (const lease of this.leases.values()) lease.trustedUntil -= sleptMs;
       for (const lease of this.leases.values()) this.onLeaseDue(lease, now);
     }
@@ -133,6 +137,12 @@ export class Watchdog {
       this.wallOffsetMs = wallOffsetMs;
       this.renewAll();
     }
+  }
+
+  /** Whether the machine slept after this instant: what was counted from it is worth too much. */
+  sleptSince(instant: number): boolean {
+    this.noticeJumps();
+    return this.sleptAt > instant;
   }
 
   private readonly onLeaseDue = (lease: HeldLease, now: number): void => {
@@ -177,6 +187,7 @@ export class Watchdog {
   private async renewBatch(due: HeldLease[]): Promise<void> {
     const batch = due.filter((lease) => lease.state === 'held');
     if (batch.length === 0) return;
+    const sentAt = this.clock.now();
     const outcomes = await this.store.renew(
       batch.map((lease) => ({
         key: lease.key,
@@ -187,7 +198,7 @@ export class Watchdog {
     );
     batch.forEach((lease, index) => {
       lease.renewing = false;
-      this.answered(lease, outcomes[index]!, lease.terms.leaseMs);
+      this.answered(lease, outcomes[index]!, lease.terms.leaseMs, sentAt);
     });
   }
 
@@ -200,7 +211,7 @@ export class Watchdog {
     });
   }
 
-  private answered(lease: HeldLease, outcome: RenewOutcome, leaseMs: number): void {
+  private answered(lease: HeldLease, outcome: RenewOutcome, leaseMs: number, sentAt: number): void {
     if (lease.state !== 'held' || !this.leases.get(lease.id)) return;
     const now = this.clock.now();
     if (outcome.kind === 'lost') {
@@ -208,6 +219,7 @@ export class Watchdog {
       return this.lose(lease, 'the store no longer knows it (it ended, an operator took it away, or the store lost its memory)');
     }
     if (outcome.kind === 'renewed') {
+      if (this.sleptSince(sentAt)) return this.onLeaseDue(lease, now);
       lease.renewed(outcome.trustedUntil, outcome.contended, now, leaseMs);
       return this.schedule.set(lease, this.renewalDue(lease, this.times.next(lease.key, now, (lease.trustedUntil - now) / 3)));
     }

@@ -232,6 +232,43 @@ describe('A hold', () => {
     expect(() => lease.assertHeld()).toThrow(LockLostError);
   });
 
+  it('is not begun on an answer that was asked for before the machine slept: the store is asked again', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.slowMs = 100;
+    const asked = locks.acquire('k', { leaseMs: 5_000 });
+    await fleet.clock.advance(50);
+    fleet.clock.sleepMachine(6_000);
+    await fleet.clock.runUntil(asked);
+    expect(wire.sent.acquire).toBe(2);
+  });
+
+  it('is not begun on a message that is counted from before the machine slept: the store is asked', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const other = await fleet.process().locks.acquire('k');
+    const asked = locks.acquire('k');
+    await fleet.clock.settle();
+    fleet.clock.sleepMachine(6_000);
+    await other.release();
+    await fleet.clock.runUntil(asked);
+    expect(wire.sent.acquire).toBe(2);
+  });
+
+  it('is renewed once more when the machine slept while a renewal was on its way', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k', { leaseMs: 6_000 });
+    wire.slowMs = 100;
+    while (wire.sent.renew === 0) await fleet.clock.advance(10);
+    fleet.clock.sleepMachine(2_000);
+    await fleet.clock.advance(100);
+    expect(lease.remainingMs).toBeLessThan(4_100);
+    await fleet.clock.advance(100);
+    expect(wire.sent.renew).toBe(2);
+    expect(lease.remainingMs).toBeGreaterThan(5_500);
+  });
+
   it('is renewed at once when the wall clock jumps, and not lost', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
