@@ -25,12 +25,9 @@ const BURST = 64;
 export class KeyQueue {
   private readonly callers: Caller<Turn>[] = [];
   private holding: Holding | undefined;
-  private question: Question | undefined;
-  /** Whose options the question carries. */
-  private asker: Caller<Turn> | undefined;
+  /** The question to the store, and the caller whose options it carries. */
+  private asking: { readonly question: Question; readonly asker: Caller<Turn> } | undefined;
   private resting = false;
-  /** Of the turn that ended last: told when it is known whether the lease was handed on or replaced. */
-  private untold: ((outcome: ReleaseOutcome) => void) | undefined;
   private readonly demand: FenceDemand;
 
   constructor(
@@ -48,32 +45,39 @@ export class KeyQueue {
     this.callers.push(caller);
     caller.startWaiting((reason) => this.giveUp(caller, reason));
     this.pump();
-    if (this.asker !== caller) caller.tellWaiting();
+    if (this.asking?.asker !== caller) caller.tellWaiting();
   }
 
   private mayServeAtOnce(options: ResolvedOptions): boolean {
-    if (this.callers.length === 0 && !this.question) {
+    if (this.callers.length === 0 && !this.asking) {
       if (!this.holding || this.holding.admits(options, this.desk.clock.now(), this.handOn)) return true;
     }
     // Readers share: the answer to one that asks serves the others too, and a further lease may be had beside one at hand.
-    if (options.mode === 'write' || this.holding?.lease.mode === 'write' || this.question?.refused) return false;
+    if (options.mode === 'write' || this.holding?.lease.mode === 'write' || this.asking?.question.refused) return false;
     return this.callers.every((caller) => caller.options.mode === 'read');
   }
 
-  /** Somebody began to wait elsewhere, or a lease changed: look again. */
-  pump(): void {
+  /**
+   * Somebody began to wait elsewhere, or a lease changed: look again. Whether `replaced` will be told what became of the
+   * lease at hand, because it is given back with a new question.
+   */
+  pump(replaced?: (outcome: ReleaseOutcome) => void): boolean {
     while (!this.resting) {
       const [head] = this.callers;
-      if (!head) return this.tidy();
+      if (!head) {
+        this.tidy();
+        return false;
+      }
       const now = this.desk.clock.now();
-      if (this.holding?.admits(head.options, now, this.handOn)) this.admitFirst(this.holding, now);
-      else return this.ask(head);
+      if (!this.holding?.admits(head.options, now, this.handOn)) return this.ask(head, replaced);
+      this.admitFirst(this.holding, now);
     }
+    return false;
   }
 
   /** Whether the store is asked for the lock under this id. */
   asksFor(id: string): boolean {
-    return this.question?.id === id;
+    return this.asking?.question.id === id;
   }
 
   /** Rejects every caller that still waits and for whom `reasonFor` has a reason. */
@@ -118,17 +122,9 @@ export class KeyQueue {
       return this.loseOverdue(holding);
     }
     // A read lease beside which a newer one was taken is nobody's next turn; and whoever follows by a yield would wait for a minHoldMs that is not owed.
-    if (holding !== this.holding || this.callers.length === 0 || this.question || (abandoned && holding.spent)) return this.giveBack(holding, done);
-    this.untold = done;
-    this.pump();
+    if (holding !== this.holding || this.callers.length === 0 || this.asking || (abandoned && holding.spent)) return this.giveBack(holding, done);
     // Not asked for anew: it was handed on, or is about to be.
-    this.takeUntold()?.('released');
-  }
-
-  private takeUntold(): ((outcome: ReleaseOutcome) => void) | undefined {
-    const { untold } = this;
-    this.untold = undefined;
-    return untold;
+    if (!this.pump(done)) done('released');
   }
 
   private giveBack(holding: Holding, done: (outcome: ReleaseOutcome) => void): void {
@@ -161,21 +157,22 @@ export class KeyQueue {
     if (this.holding === holding) this.holding = undefined;
   }
 
-  private ask(head: Caller<Turn>): void {
+  /** @see pump */
+  private ask(head: Caller<Turn>, replaced?: (outcome: ReleaseOutcome) => void): boolean {
     const { holding } = this;
     // Beside this process's own readers a place in the queue is taken at once, so that nobody who comes later is served
     // first; behind its own writer there is nothing to ask before that one has ended.
-    if (holding && holding.users > 0 && holding.lease.mode === 'write') return;
-    if (this.question) {
-      if (asksAlike(this.asker!.options, head.options)) return;
+    if (holding && holding.users > 0 && holding.lease.mode === 'write') return false;
+    if (this.asking) {
+      if (asksAlike(this.asking.asker.options, head.options)) return false;
       this.dropQuestion();
     }
     const replaces = holding && holding.users === 0 ? holding.lease.id : undefined;
     if (replaces !== undefined) this.letGo(holding!);
-    this.asker = head;
-    const replaced = replaces === undefined ? undefined : this.takeUntold();
     const want = wantOf(this.key, head.options, this.demand.of(head.options, this.callers.length), replaces);
-    this.question = new Question(this.desk, want, (answer) => this.answered(answer), () => this.delayed(), replaced);
+    const told = replaces === undefined ? undefined : replaced;
+    this.asking = { asker: head, question: new Question(this.desk, want, (answer) => this.answered(answer, head), () => this.delayed(), told) };
+    return told !== undefined;
   }
 
   /** The store did not grant at once. */
@@ -186,10 +183,8 @@ export class KeyQueue {
     }
   }
 
-  private answered(answer: Answer): void {
-    const asker = this.asker!;
-    this.question = undefined;
-    this.asker = undefined;
+  private answered(answer: Answer, asker: Caller<Turn>): void {
+    this.asking = undefined;
     if (answer.kind === 'granted') this.take(answer, asker.options);
     else if (this.remove(asker)) asker.reject(this.refusal(answer, asker));
     this.pump();
@@ -216,10 +211,10 @@ export class KeyQueue {
 
   private giveUp(caller: Caller<Turn>, reason?: unknown): void {
     if (!this.remove(caller)) return;
-    caller.reject(reason === undefined ? (this.question?.storeFailure(caller.options.waitMs) ?? this.busy(caller)) : reason);
+    caller.reject(reason === undefined ? (this.asking?.question.storeFailure(caller.options.waitMs) ?? this.busy(caller)) : reason);
     // The place in the queue stays with the others of this process, unless it is of no use to the next of them.
     const [next] = this.callers;
-    if (this.asker === caller && !(next && asksAlike(next.options, caller.options))) this.dropQuestion();
+    if (this.asking?.asker === caller && !(next && asksAlike(next.options, caller.options))) this.dropQuestion();
     this.pump();
   }
 
@@ -230,20 +225,19 @@ export class KeyQueue {
   }
 
   private dropQuestion(): void {
-    this.question?.cancel();
-    this.question = undefined;
-    this.asker = undefined;
+    this.asking?.question.cancel();
+    this.asking = undefined;
   }
 
   private tidy(): void {
-    if (this.question) this.dropQuestion();
+    this.dropQuestion();
     if (!this.holding) return this.onIdle();
     if (this.holding.users === 0) this.giveBack(this.holding, () => {});
   }
 
   /** For who does not wait: that the lock is busy is more than we know while the store cannot be asked. */
   private refusedNow(caller: Caller<Turn>): Error {
-    return this.question?.lastFailure(0) ?? this.busy(caller);
+    return this.asking?.question.lastFailure(0) ?? this.busy(caller);
   }
 
   private busy({ options }: Caller<Turn>): Error {
