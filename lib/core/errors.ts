@@ -77,7 +77,10 @@ export interface NodeFailure {
   readonly reason: string;
 }
 
-/** The store could not be reached or could not serve. Nothing is held; the lock was asked for again for as long as `waitMs` allowed. */
+/**
+ * The store could not be reached or could not serve. As the answer to a request: nothing was begun, the lock was asked for again for as
+ * long as `waitMs` allowed, and what may have been granted is taken back. From `lease.renew()`: the hold goes on until its present end.
+ */
 export class LockStoreError extends LockError {
   override readonly name = 'LockStoreError';
   readonly code = 'LOCK_STORE';

@@ -44,7 +44,7 @@ export function outageError(key: string, waitMs: number, cause: LockStoreError):
 }
 
 export function silenceError(key: string, waitMs: number): LockStoreError {
-  return new LockStoreError(`Lock '${key}': the store did not answer ${within(waitMs)}. Nothing is held; it is safe to try again.`, { key });
+  return new LockStoreError(`Lock '${key}': the store did not answer ${within(waitMs)}. Nothing was begun, and what may have been granted is taken back; it is safe to try again.`, { key });
 }
 
 export function slownessError(key: string, leaseMs: number): LockStoreError {
