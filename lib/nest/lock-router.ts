@@ -3,7 +3,7 @@
  * but those of the store that its module may have beside the route.
  */
 import type { ModulesContainer } from '@nestjs/core';
-import { merge, type Observable } from 'rxjs';
+import { defer, mergeMap, ReplaySubject, type Observable } from 'rxjs';
 import { keysInOrder } from '../core/call-key.js';
 import { LockUsageError } from '../core/errors.js';
 import type { Lease } from '../core/lease.js';
@@ -20,21 +20,31 @@ export type Locks = { [Name in keyof LockService]: LockService[Name] };
 type Work<T> = (lease: Lease) => Promise<T> | T;
 
 export class LockRouter implements Locks {
-  private known: ReadonlyMap<string, LockService> | undefined;
+  /** What happens in all modules, in those too that are made after somebody subscribed. */
+  readonly events: Observable<LockEvent>;
+  private readonly known = new Map<string, LockService>();
+  private readonly found = new ReplaySubject<LockService>();
+  private whole = false;
 
   constructor(
     private readonly route: (key: string) => string,
-    private readonly name: string,
+    name: string,
     private readonly own: LockService | null,
     private readonly modules: ModulesContainer,
-  ) {}
-
-  get events(): Observable<LockEvent> {
-    return merge(...this.all().map(({ events }) => events));
+  ) {
+    this.events = defer(() => {
+      this.instances();
+      return this.found.pipe(mergeMap(({ events }) => events));
+    });
+    if (own) this.add(name, own);
   }
 
-  /** Modules open and close their own. */
-  async open(): Promise<void> {}
+  /** The application is put together: no module comes any more. Modules open and close their own. */
+  async open(): Promise<void> {
+    this.instances();
+    this.whole = true;
+    this.found.complete();
+  }
 
   withLock<T>(key: LockKey, fn: Work<T>): Promise<T>;
   withLock<T>(key: LockKey, options: WithLockOptions, fn: Work<T>): Promise<T>;
@@ -103,20 +113,29 @@ export class LockRouter implements Locks {
         `Locks ${quoted(keys)}: their route leads to several lock modules (${quoted(names)}); the keys of one call must go to one.`,
       );
     }
-    const locks = this.instances().get(name);
+    const locks = this.known.get(name) ?? this.instances().get(name);
     if (locks) return locks;
-    const known = quoted([...this.instances().keys()]) || 'none';
-    throw new LockUsageError(`Lock '${keys[0]}': its route leads to a lock module '${name}' that does not exist. There are: ${known}.`);
+    const known = quoted([...this.known.keys()]) || 'none';
+    const early = this.whole ? '' : ' The application is not initialized: use locks from onModuleInit on, when all lock modules are there.';
+    throw new LockUsageError(
+      `Lock '${keys[0]}': its route leads to a lock module '${name}' that does not exist. There are: ${known}.${early}`,
+    );
   }
 
   private all(): readonly LockService[] {
     return [...this.instances().values()];
   }
 
-  /** Every lock module of this application that keeps locks itself; looked for when first needed, after the boot. */
+  /** Every lock module of this application that keeps locks itself. Until the application is put together more may come. */
   private instances(): ReadonlyMap<string, LockService> {
-    this.known ??= new Map([...keepers(this.modules), ...(this.own ? [[this.name, this.own] as const] : [])]);
+    if (this.whole) return this.known;
+    for (const [name, locks] of keepers(this.modules)) if (!this.known.has(name)) this.add(name, locks);
     return this.known;
+  }
+
+  private add(name: string, locks: LockService): void {
+    this.known.set(name, locks);
+    this.found.next(locks);
   }
 }
 

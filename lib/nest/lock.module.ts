@@ -54,8 +54,10 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     return super.forRootAsync(options);
   }
 
-  onModuleInit(): void {
+  async onModuleInit(): Promise<void> {
     refuseTwins(this.modules, this.instance);
+    const locks = this.ownLocks();
+    if (locks instanceof LockRouter) await locks.open();
     const interceptor = this.single<LockInterceptor>(interceptorToken(this.instance));
     this.interceptor = interceptor;
     const options = this.single<LockModuleOptions>(MODULE_OPTIONS);

@@ -4,6 +4,7 @@ import { ConfigModule, ConfigService, registerAs } from '@nestjs/config';
 import { REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { InjectLocks, Locked, LockClosedError, LockKeyError, LockModule, LockService, LockUsageError, type LockModuleOptions } from '../../lib/index.js';
+import { locksToken } from '../../lib/nest/lock-names.js';
 import { Gate, startAlone, startApp } from './application.js';
 
 @Injectable()
@@ -251,6 +252,42 @@ describe('a route', () => {
     await locks.withLock('eu:a', () => locks.withLock('us:a', () => undefined));
     reading.unsubscribe();
     expect(keys).toEqual(['eu:a', 'us:a']);
+  });
+
+  it('may be used while the application is put together: modules that are made later are led to, and their events are told', async () => {
+    const granted: string[] = [];
+
+    @Injectable()
+    class Early {
+      readonly refused: Promise<unknown>;
+
+      constructor(locks: LockService) {
+        locks.events.subscribe({ next: ({ key, type }) => type === 'granted' && granted.push(key), complete: () => granted.push('the end') });
+        this.refused = locks.acquire('eu:early').catch((error: unknown) => error);
+        void this.refused.then(() => made.release());
+      }
+    }
+    const made = new Gate();
+    const late = LockModule.forRootAsync({ name: 'eu', useFactory: () => made.opened.then(() => ({ embedded: true })) });
+    const app = await startAlone({ imports: [LockModule.forRoot({ route }), late, LockModule.forRoot({ embedded: true, name: 'us' })], providers: [Early] });
+    expect(String(await app.get(Early).refused)).toMatch(/^LockUsageError: Lock 'eu:early': .*'eu' that does not exist.*The application is not initialized/);
+    await app.get(LockService).withLock('eu:a', () => undefined);
+    await app.get(LockService).withLock('us:a', () => undefined);
+    await app.close();
+    expect(granted).toEqual(['eu:a', 'us:a', 'the end']);
+  });
+
+  it('leads to modules of an application that was put together and never initialized', async () => {
+    const built = await Test.createTestingModule({
+      imports: [LockModule.forRoot({ route }), LockModule.forRoot({ embedded: true, name: 'eu' })],
+    }).compile();
+    const locks = built.get(LockService);
+    const told: string[] = [];
+    locks.events.subscribe(({ type }) => told.push(type));
+    await built.get<LockService>(locksToken('eu')).withLock('eu:a', () => undefined);
+    expect(told).toEqual(['granted', 'released']);
+    expect(await locks.isLocked('eu:a')).toBe(false);
+    await built.close();
   });
 
   it('to a module that does not exist is an error that says which exist', async () => {
