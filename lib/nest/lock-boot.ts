@@ -14,7 +14,8 @@ import type { LockedCall } from './locked-call.js';
 export interface BootOfInstance {
   readonly instance: string;
   readonly interceptor: LockInterceptor;
-  readonly defaults: ResolvedDefaults;
+  /** What every locked method has to keep to. */
+  readonly limits: ResolvedDefaults;
   readonly capabilities: StoreCapabilities | undefined;
 }
 
@@ -107,8 +108,8 @@ function ancestors(prototype: object): object[] {
 }
 
 /** At boot rather than at the first call. */
-function checkOptions({ options, place }: LockedCall, { defaults, capabilities }: BootOfInstance): void {
-  const { minReplicas } = resolveOptions(options, defaults, place);
+function checkOptions({ options, place }: LockedCall, { limits, capabilities }: BootOfInstance): void {
+  const { minReplicas } = resolveOptions(options, limits, place);
   if (minReplicas > 0 && capabilities?.replicas === false) {
     throw new LockUsageError(`${place} asks for minReplicas: ${minReplicas}, but its store has no replicas to count.`);
   }

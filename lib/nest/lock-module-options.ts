@@ -28,6 +28,7 @@ export interface LockModuleOptions extends LockDefaults {
   /**
    * Says for each key which lock module (by its `name`; 'default' is the one without) keeps it: locks spread over
    * separate Redises. Several keys of one call must go to the same one. Must give the same answer in every process.
+   * The module that keeps the key has the say: its defaults hold and its limits.
    * @default none
    */
   route?: ((key: string) => string) | undefined;
@@ -75,6 +76,8 @@ const KNOWN: Readonly<Record<keyof LockModuleOptions, true>> = {
   commandTimeoutMs: true,
   shutdownGraceMs: true,
 };
+/** What a module uses that keeps no locks itself. */
+const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides'];
 const FLAGS = ['embedded', 'describeHolders', 'strictServer', 'strictOverrides'] as const;
 const LONGEST_PREFIX_BYTES = 64;
 
@@ -91,7 +94,7 @@ export function whereabouts(options: LockModuleOptions, environment: string | un
   checkEach(options);
   if ('redis' in options) return redisOf(options);
   if (options.embedded === true) return { kind: 'embedded', implied: false };
-  if (options.route !== undefined) return { kind: 'elsewhere' };
+  if (options.route !== undefined) return elsewhere(options);
   if (Object.values(options).some((value) => value !== undefined)) {
     throw refused('no option says where the locks live. Give redis, embedded: true (locks in this process only), or route');
   }
@@ -141,6 +144,13 @@ function redisOf({ redis, embedded }: LockModuleOptions): Whereabouts {
   }
   if (Array.isArray(redis)) return { kind: 'redlock', targets: redis };
   return { kind: 'redis', target: redis as RedisTarget };
+}
+
+/** Limits, defaults and servers are those of the module that keeps the key: here they would be read by nobody. */
+function elsewhere(options: LockModuleOptions): Whereabouts {
+  const idle = Object.entries(options).find(([name, value]) => value !== undefined && !OF_A_ROUTE.includes(name));
+  if (!idle) return { kind: 'elsewhere' };
+  throw refused(`${idle[0]} would be ignored, because this module has only a route and keeps no locks. Give it to the lock modules that the route leads to`);
 }
 
 function isMissing(target: unknown): boolean {

@@ -95,7 +95,6 @@ function interceptorProvider(instance: string): FactoryProvider<LockInterceptor>
   return {
     provide: interceptorToken(instance),
     inject: [locksToken(instance), MODULE_OPTIONS],
-    useFactory: (locks: Locks, { onLost, describeHolders }: LockModuleOptions) =>
-      new LockInterceptor(locks, onLost, describeHolders),
+    useFactory: (locks: Locks, { describeHolders }: LockModuleOptions) => new LockInterceptor(locks, describeHolders),
   };
 }

@@ -5,7 +5,7 @@
 import type { NestInterceptor, Type } from '@nestjs/common';
 import { EMPTY, from, isObservable, type Observable } from 'rxjs';
 import { isLockError, LockUsageError } from '../core/errors.js';
-import type { CallSite, OnLost, WithLockOptions } from '../core/lock-options.js';
+import type { CallSite, WithLockOptions } from '../core/lock-options.js';
 import type { LockService } from '../lock.service.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';
@@ -15,10 +15,9 @@ import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js
 export type Locker = Pick<LockService, 'withLock'>;
 
 export class LockInterceptor {
-  /** `onLost` is the module's default; `describe` says whether the store may know which method a holder is. */
+  /** `describe` says whether the store may know which method a holder is. */
   constructor(
     private readonly locks: Locker,
-    private readonly onLost: OnLost = 'throw',
     private readonly describe = true,
   ) {}
 
@@ -68,11 +67,9 @@ export class LockInterceptor {
   /** Runs at each subscription what {@link around} runs at each call. */
   observed(call: LockedCall, args: readonly unknown[], work: () => unknown): Observable<unknown> {
     const { place, onBusy } = call;
-    const options = this.optionsOf(call);
     return lockedObservable({
       locks: this.locks,
-      options,
-      stopOnLoss: (options.onLost ?? this.onLost) === 'throw',
+      options: this.optionsOf(call),
       keyOf: () => call.keyOf(args),
       source: () => observableOf(place, work()),
       instead: (error) => {

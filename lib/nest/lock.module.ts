@@ -22,6 +22,9 @@ import { LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } from './lock.module-definition.js';
 
+/** More than any module can allow. */
+const LONGEST_LEASE_MS = 2 ** 40;
+
 /**
  * Locks for the whole application:
  *
@@ -62,12 +65,10 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     this.interceptor = interceptor;
     const options = this.single<LockModuleOptions>(MODULE_OPTIONS);
     const store = this.single<LockStore | null>(storeToken(this.instance));
-    const overrides = visitProviders(this.modules, {
-      instance: this.instance,
-      interceptor,
-      defaults: resolveDefaults(options),
-      capabilities: store?.capabilities,
-    });
+    // Where a route decides, only the call knows whose limits it has to keep to.
+    const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_LEASE_MS } : options);
+    const capabilities = options.route ? undefined : store?.capabilities;
+    const overrides = visitProviders(this.modules, { instance: this.instance, interceptor, limits, capabilities });
     if (options.strictOverrides && overrides.length > 0) throw new LockUsageError(overrides.join(' '));
     for (const override of overrides) this.logger.warn(override);
   }

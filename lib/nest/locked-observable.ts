@@ -3,6 +3,7 @@
  * gives the lease back on completion, error or unsubscription, whichever comes first.
  */
 import { Observable, takeUntil, type Subscriber } from 'rxjs';
+import { Hold } from '../core/hold.js';
 import type { Lease } from '../core/lease.js';
 import type { WithLockOptions } from '../core/lock-options.js';
 import type { Locker } from './lock.interceptor.js';
@@ -10,8 +11,6 @@ import type { Locker } from './lock.interceptor.js';
 export interface ObservableUnderLock {
   readonly locks: Locker;
   readonly options: WithLockOptions;
-  /** End with the loss as soon as it is known; otherwise the source goes on. */
-  readonly stopOnLoss: boolean;
   readonly keyOf: () => string | readonly string[];
   /** Called inside the hold. */
   readonly source: () => Observable<unknown>;
@@ -54,7 +53,7 @@ function relayed(work: ObservableUnderLock, lease: Lease, subscriber: Subscriber
     // subscribed to.
     const over = new Observable<void>((notice) => {
       subscriber.add(() => notice.next());
-      if (!work.stopOnLoss) return undefined;
+      if (!stopsOnLoss(work, lease)) return undefined;
       const lost = (): void => notice.error(lease.signal.reason);
       lease.signal.addEventListener('abort', lost, { once: true });
       return () => lease.signal.removeEventListener('abort', lost);
@@ -64,6 +63,15 @@ function relayed(work: ObservableUnderLock, lease: Lease, subscriber: Subscriber
       .pipe(takeUntil(over))
       .subscribe({ next: (value) => subscriber.next(value), error: reject, complete: resolve });
   });
+}
+
+/**
+ * Whether to end with the loss as soon as it is known. The hold knows what the call and the module that keeps the lock say;
+ * a double of LockService, in a test, may give leases that are none of ours.
+ */
+function stopsOnLoss({ options }: ObservableUnderLock, lease: Lease): boolean {
+  const { onLost } = lease instanceof Hold ? lease.options : options;
+  return onLost !== 'ignore';
 }
 
 function subscribeInstead(work: ObservableUnderLock, error: unknown, subscriber: Subscriber<unknown>): void {

@@ -3,6 +3,7 @@ import { Inject, Injectable, Logger, Module } from '@nestjs/common';
 import { ConfigModule, ConfigService, registerAs } from '@nestjs/config';
 import { REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
+import { concat, defer, lastValueFrom, map, timer, type Observable } from 'rxjs';
 import { InjectLocks, Locked, LockClosedError, LockKeyError, LockModule, LockService, LockUsageError, type LockModuleOptions } from '../../lib/index.js';
 import { locksToken } from '../../lib/nest/lock-names.js';
 import { Gate, startAlone, startApp } from './application.js';
@@ -38,6 +39,9 @@ describe('options', () => {
     ['the prefix could move keys', { embedded: true, prefix: '{a}' }, 'expected prefix to be'],
     ['a flag is no flag', { embedded: 'true' as never }, 'expected embedded to be true or false'],
     ['the route is no function', { embedded: true, route: 'a' as never }, 'expected route to be a function'],
+    ['a module that has only a route is given a default', { route: () => 'a', leaseMs: 5_000 }, 'leaseMs would be ignored, because this module has only a route'],
+    ['a module that has only a route is told what becomes of lost work', { route: () => 'a', onLost: 'ignore' }, 'onLost would be ignored'],
+    ['a module that has only a route is given a prefix', { route: () => 'a', prefix: 'b' }, 'prefix would be ignored'],
     ['a time is none', { embedded: true, bootTimeoutMs: 0 }, 'expected bootTimeoutMs to be'],
     ['the lease is longer than the longest', { embedded: true, leaseMs: 90_000 }, 'expected leaseMs'],
     ['replicas are asked for where there are none', { embedded: true, minReplicas: 1 }, 'minReplicas'],
@@ -293,6 +297,46 @@ describe('a route', () => {
   it('to a module that does not exist is an error that says which exist', async () => {
     const { locks } = await start();
     await expect(locks.acquire('mars:a')).rejects.toThrow(`lock module 'mars' that does not exist. There are: 'eu', 'us'`);
+  });
+
+  it('leaves defaults and limits to the module that keeps the key', async () => {
+    @Injectable()
+    class Exports {
+      constructor(readonly locks: LockService) {}
+
+      @Locked('<0>:export', { leaseMs: 90_000 })
+      async run(_region: string): Promise<number | undefined> {
+        return this.locks.currentLease()?.remainingMs;
+      }
+
+      @Locked('<0>:feed', { returns: 'observable' })
+      feed(_region: string): Observable<string> {
+        return concat(defer(() => this.locks.forceRelease('eu:feed')), timer(5)).pipe(map(() => 'went on'));
+      }
+    }
+    const app = await startAlone({
+      imports: [
+        LockModule.forRoot({ route, describeHolders: false, leaseMs: undefined }),
+        LockModule.forRoot({ embedded: true, name: 'eu', maxLeaseMs: 120_000, onLost: 'ignore' }),
+        LockModule.forRoot({ embedded: true, name: 'us', leaseMs: 5_000 }),
+      ],
+      providers: [Exports],
+    });
+    const exporting = app.get(Exports);
+    expect(await exporting.run('eu')).toBeGreaterThan(60_000);
+    await expect(exporting.run('us')).rejects.toThrow(`Lock 'us:export': expected leaseMs to be a whole number from 100 to 60000, got 90000`);
+    await using lease = await exporting.locks.acquire('us:a');
+    expect(lease.remainingMs).toBeLessThanOrEqual(5_000);
+    expect(await lastValueFrom(exporting.feed('eu'))).toBe('went on');
+  });
+
+  it('whose decorators no module could obey is refused at boot', async () => {
+    @Injectable()
+    class Hasty {
+      @Locked('hasty', { leaseMs: 5 })
+      async run(): Promise<void> {}
+    }
+    await expect(startAlone({ imports: [LockModule.forRoot({ route })], providers: [Hasty] })).rejects.toThrow(/'Hasty\.run': expected leaseMs/);
   });
 
   it('that answers nothing is told so, with the key; what is no key never reaches it', async () => {
