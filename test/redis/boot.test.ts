@@ -60,6 +60,14 @@ describe('a server that cannot be reached', () => {
   });
 });
 
+describe('a URL with parameters', () => {
+  it('means the same locks as without them', async () => {
+    const store = await openRedisStore(`${server.url}?keyPrefix=app:&stringNumbers=true`, 'p');
+    expect(await store.acquire({ ...usual, key: 'k', id: 'p.1', notAfter: performance.now() + 60_000 })).toMatchObject({ kind: 'granted' });
+    expect(await server.command('KEYS', '*:l:k')).toEqual([expect.stringMatching(/^\{lock:\d+\}:l:k$/)]);
+  });
+});
+
 describe('processes that do not agree', () => {
   it('on maxLeaseMs are told at boot, with both values and the key to delete', async () => {
     await openRedisStore(server.url, 'p1');

@@ -110,8 +110,7 @@ export class RedisConnections {
   }
 
   private connect(patienceMs: number): RedisClient {
-    const { target } = this;
-    if (typeof target === 'string') return new Redis(target, this.forced());
+    const target = typeof this.target === 'string' ? clientOf(this.target) : this.target;
     if (isClient(target)) {
       return isCluster(target) ? target.duplicate([], this.forcedForCluster(patienceMs, target.options)) : target.duplicate(this.forced(target.options));
     }
@@ -119,7 +118,7 @@ export class RedisConnections {
     return new Redis({ ...target, ...this.forced(target) });
   }
 
-  /** What no option or copied client may change. */
+  /** What no URL, option or copied client may change. */
   private forced(given: RedisOptions = {}): RedisOptions {
     return {
       keyPrefix: '',
@@ -138,7 +137,7 @@ export class RedisConnections {
       enableReadyCheck: false,
       commandTimeout: undefined,
       disconnectTimeout: 50,
-      connectTimeout: Math.min(given.connectTimeout ?? Infinity, Math.max(500, Math.min(this.timeoutMs, CONNECTS_WITHIN_MS))),
+      connectTimeout: Math.min(Number(given.connectTimeout) || Infinity, Math.max(500, Math.min(this.timeoutMs, CONNECTS_WITHIN_MS))),
       // One that is frozen would be waited for without end, while others know the new master.
       sentinelCommandTimeout: Math.min(given.sentinelCommandTimeout ?? Infinity, SENTINEL_ANSWERS_WITHIN_MS),
       // Leases are waiting: after a connection that worked the next one is tried almost at once.
@@ -217,6 +216,14 @@ function firstOf(pattern: RegExp, clock: Clock): (error: Error) => boolean {
 
 function isRefusedSelect(error: Error): boolean {
   return (error as { command?: { name?: unknown } }).command?.name === 'select';
+}
+
+/** Made to read the URL: ioredis lets its parameters win over options that are given beside it, but not over a copy's. */
+function clientOf(url: string): Redis {
+  const client = new Redis(url, { lazyConnect: true });
+  // A parameter may want it to connect at once.
+  client.disconnect();
+  return client;
 }
 
 function isClient(target: RedisTarget): target is RedisClient {

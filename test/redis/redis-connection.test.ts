@@ -1,0 +1,82 @@
+/** What becomes of a URL and its parameters; the rest of the connections is tested with the stores that use them. */
+import { createServer, type AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Redis, type RedisOptions } from 'ioredis';
+import { systemClock } from '../../lib/core/clock.js';
+import { RedisConnections } from '../../lib/stores/redis/redis-connection.js';
+
+const opened: RedisConnections[] = [];
+afterEach(() => opened.splice(0).forEach((connections) => connections.close()));
+
+function connectionsTo(url: string): RedisConnections {
+  const connections = new RedisConnections(url, 2_000, systemClock);
+  opened.push(connections);
+  return connections;
+}
+
+function optionsOf(url: string): RedisOptions {
+  const { commands } = connectionsTo(url);
+  if (!(commands instanceof Redis)) throw new Error('a URL is no Cluster');
+  return commands.options;
+}
+
+describe('a URL', () => {
+  it.each<[string, RedisOptions]>([
+    ['redis://user:p%40ss@redis.example:7000/3', { host: 'redis.example', port: 7000, db: 3, username: 'user', password: 'p@ss' }],
+    ['redis://:secret@redis.example', { host: 'redis.example', port: 6379, db: 0, password: 'secret' }],
+    ['redis://redis.example?db=2&family=6', { host: 'redis.example', db: 2, family: 6 }],
+    ['redis://[::1]:7000', { host: '::1', port: 7000 }],
+    ['redis.example:7000', { host: 'redis.example', port: 7000 }],
+    ['/run/redis.sock?db=2', { path: '/run/redis.sock', db: 2 }],
+    ['redis://redis.example?connectTimeout=200', { connectTimeout: 200 }],
+  ])('is understood: %s', (url, expected) => {
+    expect(optionsOf(url)).toMatchObject(expected);
+  });
+
+  it('asks for TLS by its scheme, and only by that', () => {
+    expect(optionsOf('rediss://redis.example').tls).toBeTruthy();
+    expect(optionsOf('redis://redis.example').tls).toBeFalsy();
+  });
+
+  it('changes nothing by its parameters that has to be as it is', () => {
+    const parameters = 'keyPrefix=app:&enableOfflineQueue=true&maxRetriesPerRequest=20&stringNumbers=true&readOnly=true&commandTimeout=1';
+    const url = `redis://redis.example?${parameters}&lazyConnect=&connectTimeout=60000&enableAutoPipelining=true&connectionName=other`;
+    const connections = connectionsTo(url);
+    for (const { options } of [connections.commands as Redis, connections.replicated as Redis, connections.subscribe()]) {
+      expect(options).toMatchObject({
+        keyPrefix: '',
+        enableOfflineQueue: false,
+        maxRetriesPerRequest: 0,
+        stringNumbers: false,
+        readOnly: false,
+        commandTimeout: undefined,
+        lazyConnect: true,
+        connectTimeout: 1_000,
+        enableAutoPipelining: false,
+        connectionName: 'nestjs-holdfast',
+      });
+    }
+  });
+
+  it.each(['', '0', 'soon'])('does not make connecting endless with connectTimeout=%s', (value) => {
+    expect(optionsOf(`redis://redis.example?connectTimeout=${value}`).connectTimeout).toBeGreaterThan(0);
+  });
+
+  it('is not connected to before the connection is used, and then once', async () => {
+    let accepted = 0;
+    const server = createServer((socket) => {
+      accepted += 1;
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const { commands } = connectionsTo(`redis://127.0.0.1:${port}?lazyConnect=`);
+    commands.on('error', () => {});
+    await new Promise<void>((resolve) => {
+      commands.once('close', resolve);
+      commands.connect().catch(() => undefined);
+    });
+    expect(accepted).toBe(1);
+    await new Promise((resolve) => server.close(resolve));
+  });
+});
