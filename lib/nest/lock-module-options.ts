@@ -4,7 +4,7 @@
  */
 import { LockUsageError } from '../core/errors.js';
 import type { LockDefaults } from '../core/lock-options.js';
-import type { RedisTarget } from '../stores/redis/redis-connection.js';
+import { isClient, type RedisTarget } from '../stores/redis/redis-connection.js';
 
 /** Options of LockModule.forRoot: where the locks live, and defaults for all calls. */
 export interface LockModuleOptions extends LockDefaults {
@@ -137,11 +137,9 @@ function isPrefix(prefix: unknown): boolean {
 
 function redisOf({ redis, embedded }: LockModuleOptions): Whereabouts {
   if (embedded === true) throw refused('redis and embedded: true contradict each other');
-  const targets = Array.isArray(redis) ? redis : [redis];
-  // A forgotten environment variable must not mean locks that protect nobody.
-  if (targets.length === 0 || targets.some(isMissing)) {
-    throw refused('redis was given, but it is undefined or empty; look whether an environment variable is missing');
-  }
+  const given = Array.isArray(redis) ? redis.map((each, n) => [`redis[${n}]`, each] as const) : [['redis', redis] as const];
+  if (given.length === 0) throw refused('redis was given, but it is an empty list; look whether an environment variable is missing');
+  for (const [name, target] of given) checkTarget(name, target);
   if (Array.isArray(redis)) return { kind: 'redlock', targets: redis };
   return { kind: 'redis', target: redis as RedisTarget };
 }
@@ -153,13 +151,34 @@ function elsewhere(options: LockModuleOptions): Whereabouts {
   throw refused(`${idle[0]} would be ignored, because this module has only a route and keeps no locks. Give it to the lock modules that the route leads to`);
 }
 
-function isMissing(target: unknown): boolean {
-  if (typeof target === 'string') return target.trim() === '';
-  if (typeof target !== 'object' || target === null) return true;
-  // Of its own: every ioredis client has a method of that name.
-  if (!Object.hasOwn(target, 'cluster')) return false;
-  const nodes: unknown = Reflect.get(target, 'cluster');
-  return !Array.isArray(nodes) || nodes.length === 0;
+/** A forgotten environment variable must not mean locks that protect nobody, or those in some Redis next door. */
+function checkTarget(name: string, target: unknown): void {
+  const lookWhere = 'look whether an environment variable is missing';
+  if (typeof target === 'string' && target.trim() !== '') return;
+  if (typeof target !== 'object' || target === null) throw refused(`${name} was given, but it is undefined or empty; ${lookWhere}`);
+  if (isClient(target)) return;
+  if ('url' in target) throw refused(`${name} has no option url; give the URL itself as ${name}`);
+  const servers = serversOf(target);
+  if (Array.isArray(servers) && servers.length > 0 && !servers.some(isNowhere)) return;
+  const what = 'its host (or path, cluster, sentinels) is undefined or empty, which would mean the Redis on this machine';
+  throw refused(`${name} was given, but ${what}; ${lookWhere}`);
+}
+
+function serversOf(target: object): unknown {
+  if ('cluster' in target) return target.cluster;
+  return ('sentinels' in target ? target.sentinels : undefined) ?? [target];
+}
+
+/** Where no address is given ioredis takes localhost. Who gives a port alone means that. */
+function isNowhere(server: unknown): boolean {
+  if (typeof server !== 'object' || server === null) return isVoid(server);
+  if ('path' in server && !isVoid(server.path)) return false;
+  if ('host' in server) return isVoid(server.host);
+  return !('port' in server) || isVoid(server.port);
+}
+
+function isVoid(value: unknown): boolean {
+  return typeof value === 'string' ? value.trim() === '' : !Number.isInteger(value);
 }
 
 function refused(problem: string): LockUsageError {

@@ -226,8 +226,8 @@ function clientOf(url: string): Redis {
   return client;
 }
 
-function isClient(target: RedisTarget): target is RedisClient {
-  return typeof target === 'object' && 'duplicate' in target && typeof target.duplicate === 'function';
+export function isClient(target: object): target is RedisClient {
+  return 'duplicate' in target && typeof target.duplicate === 'function';
 }
 
 function isCluster(client: RedisClient): client is Cluster {
