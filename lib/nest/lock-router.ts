@@ -127,7 +127,7 @@ export class LockRouter implements Locks {
   }
 
   /** Every lock module of this application that keeps locks itself. Until the application is put together more may come. */
-  private instances(): ReadonlyMap<string, LockService> {
+  instances(): ReadonlyMap<string, LockService> {
     if (this.whole) return this.known;
     for (const [name, locks] of keepers(this.modules)) if (!this.known.has(name)) this.add(name, locks);
     return this.known;

@@ -9,7 +9,7 @@ import { DEFAULT_INSTANCE, locksToken } from '../nest/lock-names.js';
 
 export interface LockHealthOptions {
   /**
-   * The `name` of the LockModule to look at.
+   * The `name` of the LockModule to look at. For one with a `route` all lock modules are asked that keep locks.
    * @default the module without a name
    */
   instance?: string | undefined;
@@ -19,6 +19,9 @@ export interface LockHealthOptions {
    */
   timeoutMs?: number | undefined;
 }
+
+/** What is asked: a LockService, or that of a module with a route, which has no store of its own. */
+type Asked = Pick<LockService, 'inspect'> & { instances?(): ReadonlyMap<string, Pick<LockService, 'inspect'>> };
 
 /** Looked at, never locked. The store answers as it would for any key, and keeps nothing of the question. */
 const PROBE_KEY = 'nestjs-holdfast:health';
@@ -47,18 +50,29 @@ export class LockHealthIndicator {
     const locks = this.locksOf(instance);
     const session = this.health.check(key);
     const askedAt = systemClock.now();
-    const failure = await within(timeoutMs, locks.inspect(PROBE_KEY));
+    const failure = await failureOf(locks, timeoutMs);
     const latencyMs = Math.round(systemClock.now() - askedAt);
     return failure === undefined ? session.up({ latencyMs }) : session.down({ message: failure, latencyMs });
   }
 
-  private locksOf(instance: string): Pick<LockService, 'inspect'> {
+  private locksOf(instance: string): Asked {
     try {
       return this.moduleRef.get(locksToken(instance), { strict: false });
     } catch (cause) {
       throw new LockUsageError(`The health of lock module '${instance}' was asked for, but the application imports no such module.`, { cause });
     }
   }
+}
+
+/** What does not answer. Which keys a route knows is its own affair: asked are the stores that it can lead to. */
+async function failureOf(locks: Asked, timeoutMs: number): Promise<string | undefined> {
+  if (!locks.instances) return within(timeoutMs, locks.inspect(PROBE_KEY));
+  const asked = [...locks.instances()].map(async ([name, each]) => {
+    const failure = await within(timeoutMs, each.inspect(PROBE_KEY));
+    return failure === undefined ? [] : [`Lock module '${name}': ${failure}`];
+  });
+  const failures = (await Promise.all(asked)).flat();
+  return failures.length > 0 ? failures.join(' ') : undefined;
 }
 
 /** Why there was no answer, if there was none. */

@@ -1,6 +1,6 @@
 /** The health indicator in a real application with @nestjs/terminus. */
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, type INestApplication } from '@nestjs/common';
+import { Controller, Get, type DynamicModule, type INestApplication } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { Test } from '@nestjs/testing';
 import { LockModule, LockService, LockUsageError, type LockState } from 'nestjs-holdfast';
@@ -30,10 +30,10 @@ afterEach(async () => {
   app = undefined;
 });
 
-async function start(...modules: readonly TestLocks[]): Promise<ReturnType<INestApplication['getHttpServer']>> {
+async function start(...modules: readonly (TestLocks | DynamicModule)[]): Promise<ReturnType<INestApplication['getHttpServer']>> {
   options = {};
   const module = await Test.createTestingModule({
-    imports: [TerminusModule.forRoot({ logger: false }), ...modules.map((test) => test.asModule())],
+    imports: [TerminusModule.forRoot({ logger: false }), ...modules.map((each) => (each instanceof TestLocks ? each.asModule() : each))],
     controllers: [HealthController],
     providers: [LockHealthIndicator],
   }).compile();
@@ -78,6 +78,20 @@ describe('LockHealthIndicator', () => {
     expect((await request(server).get('/health')).status).toBe(200);
     options = { instance: 'billing' };
     expect((await request(server).get('/health')).status).toBe(503);
+  });
+
+  it('asks every store that a route can lead to, and names the one that does not answer', async () => {
+    const [eu, us] = [new TestLocks({ name: 'eu' }), new TestLocks({ name: 'us' })];
+    const route = (key: string): string => ({ a: 'eu', b: 'us' })[key] ?? 'unknown';
+    const server = await start(LockModule.forRoot({ route }), eu, us);
+    const up = await request(server).get('/health');
+    expect(up.body.info.locks).toEqual({ status: 'up', latencyMs: expect.any(Number) });
+    us.storeDown();
+    const down = await request(server).get('/health');
+    expect(down.status).toBe(503);
+    expect(down.body.error.locks).toMatchObject({ status: 'down', message: expect.stringMatching(/^Lock module 'us': .*down/) });
+    us.storeBack();
+    expect((await request(server).get('/health')).status).toBe(200);
   });
 
   it('leaves nothing in the store and is never in the way of a lock', async () => {
