@@ -5,6 +5,7 @@
 import { LockUsageError } from '../core/errors.js';
 import type { LockDefaults } from '../core/lock-options.js';
 import { isClient, type RedisTarget } from '../stores/redis/redis-connection.js';
+import { checkPrefix } from '../stores/redis/redis-keys.js';
 
 /** Options of LockModule.forRoot: where the locks live, and defaults for all calls. */
 export interface LockModuleOptions extends LockDefaults {
@@ -79,7 +80,6 @@ const KNOWN: Readonly<Record<keyof LockModuleOptions, true>> = {
 /** What a module uses that keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides'];
 const FLAGS = ['embedded', 'describeHolders', 'strictServer', 'strictOverrides'] as const;
-const LONGEST_PREFIX_BYTES = 64;
 
 /** Where the locks of a module live. */
 export type Whereabouts =
@@ -118,21 +118,13 @@ function checkEach(options: LockModuleOptions): void {
     throw refused(`expected ${flag} to be true or false, got ${String(value)}`);
   }
   const { prefix, route, bootTimeoutMs } = options;
-  if (prefix !== undefined && !isPrefix(prefix)) {
-    const allowed = `1 to ${LONGEST_PREFIX_BYTES} bytes without braces, spaces and control characters`;
-    throw refused(`expected prefix to be ${allowed}, got '${String(prefix)}'`);
-  }
+  if (prefix !== undefined) checkPrefix(prefix);
   if (route !== undefined && typeof route !== 'function') {
     throw refused(`expected route to be a function of the key, got ${typeof route}`);
   }
   if (bootTimeoutMs !== undefined && !(Number.isInteger(bootTimeoutMs) && bootTimeoutMs > 0)) {
     throw refused(`expected bootTimeoutMs to be a whole number above 0, got ${String(bootTimeoutMs)}`);
   }
-}
-
-function isPrefix(prefix: unknown): boolean {
-  if (typeof prefix !== 'string' || Buffer.byteLength(prefix) > LONGEST_PREFIX_BYTES) return false;
-  return /^[^{}\s\p{Cc}\p{Cs}]+$/u.test(prefix);
 }
 
 function redisOf({ redis, embedded }: LockModuleOptions): Whereabouts {

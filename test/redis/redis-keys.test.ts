@@ -1,5 +1,6 @@
 /** Key names are part of the wire format: what is written here may not change without a new format version. */
 import { describe, expect, it } from '@jest/globals';
+import { whereabouts } from '../../lib/nest/lock-module-options.js';
 import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
 
 describe('redis keys', () => {
@@ -25,7 +26,14 @@ describe('redis keys', () => {
     expect([keys.channel('p'), keys.format]).toEqual(['{lock}:c:p', '{lock}:format']);
   });
 
-  it.each(['', 'a{b', 'a}b', 'a b', 'a*', 'a?', 'a[b'])('refuse the prefix %p', (prefix) => {
-    expect(() => new RedisKeys(prefix)).toThrow(expect.objectContaining({ code: 'LOCK_USAGE' }));
+  it.each(['', 'a{b', 'a}b', 'a b', 'a*', 'a?', 'a[b', 'a]b', 'a\\b', 'a\0b', '\ud800', 'ä'.repeat(33), 7])('refuse the prefix %p, as the lock module does', (prefix) => {
+    const refusal = expect.objectContaining({ code: 'LOCK_USAGE', message: expect.stringContaining('expected prefix to be 1 to 64 bytes') });
+    expect(() => new RedisKeys(prefix as string)).toThrow(refusal);
+    expect(() => whereabouts({ embedded: true, prefix: prefix as string }, 'test')).toThrow(refusal);
+  });
+
+  it.each(['lock', 'a:b', 'käse', 'a'.repeat(64)])('take the prefix %p, as the lock module does', (prefix) => {
+    expect(new RedisKeys(prefix).format).toBe(`{${prefix}}:format`);
+    expect(whereabouts({ embedded: true, prefix }, 'test').kind).toBe('embedded');
   });
 });

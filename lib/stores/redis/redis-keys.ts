@@ -13,6 +13,7 @@ export const SLOT_GROUPS = 256;
 /** Goes up with every change of a key, a record or a script that older processes would not understand. */
 export const FORMAT_VERSION = 1;
 
+const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
 
 export class RedisKeys {
@@ -22,10 +23,7 @@ export class RedisKeys {
 
   /** @throws LockUsageError */
   constructor(readonly prefix: string) {
-    if (prefix === '' || /[{}\s*?[\]\\]/.test(prefix)) {
-      const message = `Lock options: expected prefix to be a name without braces, spaces or glob characters, got '${prefix}'.`;
-      throw new LockUsageError(message);
-    }
+    checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
     this.format = `{${prefix}}:format`;
     this.channelPrefix = `{${prefix}}:c:`;
@@ -73,6 +71,17 @@ export class RedisKeys {
   keyOf(lockKey: string): string {
     return lockKey.slice(lockKey.indexOf('}:l:') + 4);
   }
+}
+
+/**
+ * A brace would move keys to other slots; a space or a glob character would mean something else in access rules and in SCAN.
+ * @throws LockUsageError
+ */
+export function checkPrefix(prefix: unknown): void {
+  const isText = typeof prefix === 'string' && Buffer.byteLength(prefix) <= LONGEST_PREFIX_BYTES;
+  if (isText && /^[^{}\s*?[\]\\\p{Cc}\p{Cs}]+$/u.test(prefix)) return;
+  const allowed = `1 to ${LONGEST_PREFIX_BYTES} bytes without braces, spaces, control characters and any of * ? [ ] \\`;
+  throw new LockUsageError(`Lock options: expected prefix to be ${allowed}, got '${String(prefix)}'.`);
 }
 
 function hashByte(hash: number, byte: number): number {
