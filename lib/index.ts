@@ -2,7 +2,7 @@
  * The public surface, whole. What is not named here is private; test/public-api.test.ts pins the list.
  */
 export { LockModule } from './nest/lock.module.js';
-export type { LockModuleOptions } from './nest/lock-module-options.js';
+export type { ClusterTarget, LockModuleOptions, RedisTarget } from './nest/lock-module-options.js';
 export type { LockModuleExtras } from './nest/lock.module-definition.js';
 export { InjectLocks } from './nest/lock-names.js';
 export { Locked, ReadLock, WriteLock } from './nest/locked.decorator.js';

@@ -32,6 +32,7 @@ describe('the public API', () => {
     );
     expect(types.sort()).toEqual([
       'CallKey',
+      'ClusterTarget',
       'EvalClient',
       'HolderState',
       'KeyFunction',
@@ -49,6 +50,7 @@ describe('the public API', () => {
       'LockedOptions',
       'NodeFailure',
       'OnLost',
+      'RedisTarget',
       'ReleaseOutcome',
       'RouteKey',
       'RouteLockOptions',

@@ -7,6 +7,9 @@ import type { LockDefaults } from '../core/lock-options.js';
 import { isClient, type RedisTarget } from '../stores/redis/redis-connection.js';
 import { checkPrefix } from '../stores/redis/redis-keys.js';
 
+/** Public with the option that they are the type of; the package's index knows no store. */
+export type { ClusterTarget, RedisTarget } from '../stores/redis/redis-connection.js';
+
 /** Options of LockModule.forRoot: where the locks live, and defaults for all calls. */
 export interface LockModuleOptions extends LockDefaults {
   /**
