@@ -10,7 +10,7 @@ import { RedlockStore } from '../stores/redlock/redlock-store.js';
 import type { LockModuleOptions, Whereabouts } from './lock-module-options.js';
 
 /** What a store gets from the application around it. */
-export interface StoreSurroundings {
+interface StoreSurroundings {
   /** The name that holder ids start with. */
   readonly process: string;
   readonly clock: Clock;
@@ -19,7 +19,7 @@ export interface StoreSurroundings {
 }
 
 /** Where the locks of a module may live that has a store. */
-export type StoreWhereabouts = Exclude<Whereabouts, { kind: 'elsewhere' }>;
+type StoreWhereabouts = Exclude<Whereabouts, { kind: 'elsewhere' }>;
 
 /** Makes the store; it connects when it is opened. @throws LockUsageError */
 export function createStore(where: StoreWhereabouts, options: LockModuleOptions, around: StoreSurroundings): LockStore {

@@ -11,7 +11,7 @@ import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
 
-export interface BootOfInstance {
+interface BootOfInstance {
   readonly instance: string;
   readonly interceptor: LockInterceptor;
   /** What every locked method has to keep to. */

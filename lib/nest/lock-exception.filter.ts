@@ -6,7 +6,7 @@ import { throwError } from 'rxjs';
 import { LockError, type LockErrorCode } from '../core/errors.js';
 
 /** What clients are told. Keys and advice to programmers stay in the log. */
-export interface LockErrorAnswer {
+interface LockErrorAnswer {
   readonly statusCode: number;
   readonly code: LockErrorCode;
   readonly message: string;

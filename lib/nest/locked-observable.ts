@@ -8,7 +8,7 @@ import type { Lease } from '../core/lease.js';
 import type { WithLockOptions } from '../core/lock-options.js';
 import type { Locker } from './lock.interceptor.js';
 
-export interface ObservableUnderLock {
+interface ObservableUnderLock {
   readonly locks: Locker;
   readonly options: WithLockOptions;
   readonly keyOf: () => string | readonly string[];
