@@ -159,7 +159,8 @@ export class LockService {
 
   /**
    * An operator's last resort: takes the lock away from its holders, or from the one with this fence. They are told that
-   * they lost it, but their work may go on for a moment. False when there was nobody. @throws LockStoreError
+   * they lost it, but their work may go on for a moment. False when there was nobody.
+   * @throws LockStoreError; LockUsageError for a fence that is none, which must not mean all holders
    */
   async forceRelease(key: string, options: { fence?: number } = {}): Promise<boolean> {
     const { fence } = options;

@@ -31,7 +31,7 @@ export interface LockOptions {
   renew?: boolean | undefined;
   /**
    * No renewal sets an end later than the start of the hold plus this many ms; then the signal aborts. So a hung
-   * handler cannot hold for ever.
+   * handler cannot hold for ever. At least 100.
    * @default none
    */
   maxHoldMs?: number | undefined;
