@@ -85,7 +85,7 @@ const list = [
   ['shutdown releases', core('shutdown-gate'), 'if (this.holds > 0) await', 'if (this.holds < 0) await', 'C2: running holds get no grace', 'test/core/shutdown'],
   // Redlock
   ['no quarantine', lua('vote'), 'if not epoch.whole then', 'if false then', 'S6: votes for what it has forgotten', 'redlock:nodes'],
-  ['short quarantine', lua('shared/epoch'), 'since + maxLeaseMs + 1 - now', 'since + maxLeaseMs / 8 - now', 'S6: votes while old leases last', 'redlock:nodes'],
+  ['short quarantine', lua('shared/epoch'), 'since + maxLeaseMs + 1 - now', 'since + maxLeaseMs / 8 - now', 'S6: votes while old leases last', 'test/lua/redlock'],
   ['half is a quorum', redlock('quorum'), 'Math.floor(nodes / 2) + 1', 'Math.floor(nodes / 2)', 'S1: two quorums without a common node', 'redlock:calm'],
   ['the longest node decides', redlock('quorum'), '[quorumOf(nodes) - 1]', '[0]', 'S1: trusted when no quorum has it any more', 'redlock:clocks'],
   ['overdue grant', redlock('ballot'), 'if (clock.now() >= trustedUntil) {', 'if (false as boolean) {', 'S1: the vote took longer than the lease', 'test/redlock'],
