@@ -9,7 +9,8 @@ export interface EvalClient {
 
 /**
  * Writes `fields` into the hash at `key`, with the fence of the hold that wants it beside them, in one step. `stale`: a
- * hold with a higher fence has written before, and nothing was changed. The field `fence` belongs to this function.
+ * hold with a higher fence has written before, and nothing was changed. The field `fence` belongs to this function. Without
+ * fields it claims the hash: do that before you read what you will write. Some 4,000 fields are the most that fit in a call.
  *
  *     await writeFenced(redis, 'account:7', lease.fence, { balance: 100 })
  *

@@ -10,7 +10,7 @@
 import type { Clock } from '../../core/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/errors.js';
 import type { ReleaseRequest } from '../../core/lock-store.js';
-import { leastRule, probe } from '../redis/boot-probe.js';
+import { isProbe, leastRule, probe } from '../redis/boot-probe.js';
 import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../redis/lock-reply.js';
 import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../redis/lua.generated.js';
 import { RedisConnections, type RedisTarget } from '../redis/redis-connection.js';
@@ -183,7 +183,7 @@ export class RedlockNode {
     const [node] = this.connections.masters();
     const pattern = this.keys.lockPattern(startsWith);
     const [next, found] = await this.runner.command('list', async () => node!.scan(cursor, 'MATCH', pattern, 'COUNT', 500));
-    return { next, found: [...new Set(found)].map((lockKey) => this.keys.keyOf(lockKey)) };
+    return { next, found: [...new Set(found)].map((lockKey) => this.keys.keyOf(lockKey)).filter((key) => !isProbe(key)) };
   }
 
   close(): void {
