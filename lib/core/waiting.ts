@@ -99,7 +99,8 @@ export class Question extends Waiter implements Sender {
 
   heartbeat(outcome: HeartbeatOutcome): void {
     if (this.state !== 'open') return;
-    if (outcome.kind === 'granted') return this.wake(outcome.grant);
+    // A request that is on its way, or has failed, may give the grant back just now: then the store has to be asked what is left.
+    if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError ? undefined : outcome.grant);
     if (outcome.kind === 'unknown') {
       this.lastError = outcome.cause;
       return;

@@ -25,6 +25,36 @@ describe('A process that waits', () => {
     await lease.release();
   });
 
+  it('does not begin on the grant of a heartbeat while a question of its own may give it back', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('k', { leaseMs: 400, renew: false });
+    const { locks, wire } = fleet.process();
+    wire.lostWakes.add('granted').add('ask');
+    let began = false;
+    const waiting = locks.acquire('k').then((lease) => {
+      began = true;
+      return lease;
+    });
+    await fleet.clock.settle();
+    // It asks when the holder's lease may end: granted, but not acknowledged, say, and given back in the end.
+    const answer = gate();
+    const { acquire } = wire;
+    wire.acquire = async (request) => {
+      await acquire.call(wire, request);
+      await answer.promise;
+      await wire.release(request);
+      throw new LockStoreError('not acknowledged');
+    };
+    await fleet.clock.advance(2_000);
+    expect(wire.sent.heartbeat).toBeGreaterThan(1);
+    expect(began).toBe(false);
+    wire.acquire = acquire;
+    answer.open();
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(await lease.verify()).toBe(true);
+    expect(await holder.release()).toBe('lost');
+  });
+
   it('that hears of its grant when it is nearly over gets a whole lease before it begins', async () => {
     const fleet = new Fleet();
     const holder = await fleet.process().locks.acquire('k');
