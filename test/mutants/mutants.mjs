@@ -63,7 +63,7 @@ const list = [
   ['holds of the past', core('hold-context'), 'while (outer && !outer.hold.isOpen) ({ outer } = outer);', '', 'L6: a job that schedules its next run keeps all before', 'test/core/holds'],
   ['begins while closing', core('entrance'), 'if (refusal) throw refusal;', '', 'C2: lost as soon as it has begun', 'test/core/shutdown'],
   ['heartbeat is ignored', core('watchdog'), 'this.dueWaiters.push(waiter);', '', 'L4: places are lost', 'single:calm'],
-  ['heartbeat asks no one', core('waiting'), "if (outcome.kind === 'granted') return this.wake(outcome.grant);", "if (outcome.kind === 'granted') return;", 'L4: a lost message is lost', 'single:deaf'],
+  ['heartbeat asks no one', core('waiting'), "if (outcome.kind === 'granted') return this.wake(", "if (outcome.kind === 'granted') return void (", 'L4: a lost message is lost', 'single:deaf'],
   ['a grant that is given back', core('waiting'), 'this.wake(this.asking || this.lastError ? undefined : outcome.grant)', 'this.wake(outcome.grant)', 'S1: a heartbeat crosses the release of its id', 'test/core/waiting'],
   ['lost place while asking', core('waiting'), 'if (this.askAgain) this.ask();', '', 'L4: sleeps until its time is over', 'test/core/waiting'],
   ['no background release', core('background-release'), 'const done = this.repeat(request, this.clock.now() + endsInMs);', 'const done = Promise.resolve(request && endsInMs).then(() => {});', 'S5: an unknown outcome keeps the lock', 'test/core/holds'],
