@@ -13,7 +13,8 @@ import type { Lease } from './core/lease.js';
 import { LocalQueue } from './core/local-queue.js';
 import type { LockEvent } from './core/lock-events.js';
 import type { LockMode } from './core/lock-mode.js';
-import { resolveDefaults, resolveOptions, type CallSite, type LockDefaults, type LockOptions, type ResolvedDefaults, type ResolvedOptions, type WithLockOptions } from './core/lock-options.js';
+import { resolveDefaults, resolveOptions, type CallSite, type LockDefaults, type LockOptions } from './core/lock-options.js';
+import type { ResolvedDefaults, ResolvedOptions, WithLockOptions } from './core/lock-options.js';
 import type { ListOptions, LockState, LockStore } from './core/lock-store.js';
 import { runInHold, type Work } from './core/run-in-hold.js';
 import { ShutdownGate } from './core/shutdown-gate.js';
@@ -135,7 +136,8 @@ export class LockService {
     const hold = this.context.find(escapeKey(key), mode);
     if (!hold) {
       const found = this.context.find(escapeKey(key)) ? 'it holds it for reading only' : 'it does not hold it';
-      throw new LockUsageError(`Lock '${key}' must be held for ${mode === 'write' ? 'writing' : 'reading'} by the code that runs here, but ${found}.`, { key });
+      const wanted = mode === 'write' ? 'writing' : 'reading';
+      throw new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}.`, { key });
     }
     hold.assertHeld();
     return hold;
@@ -165,7 +167,8 @@ export class LockService {
   async forceRelease(key: string, options: { fence?: number } = {}): Promise<boolean> {
     const { fence } = options;
     if (fence !== undefined && !(Number.isSafeInteger(fence) && fence > 0)) {
-      throw new LockUsageError(`Lock '${key}': expected fence to be the number of a hold, got ${String(fence)}. Leave it out to take the lock from all holders.`, { key });
+      const message = `Lock '${key}': expected fence to be the number of a hold, got ${String(fence)}.`;
+      throw new LockUsageError(`${message} Leave it out to take the lock from all holders.`, { key });
     }
     return this.store.forceRelease(escapeKey(key), fence);
   }

@@ -74,7 +74,8 @@ export function readArguments(args: readonly string[], environment: NodeJS.Proce
   if (name === undefined) throw new UsageError('a command is missing: list, inspect, watch or release');
   if (rest.length > 0) throw new UsageError(`'${rest.join(' ')}' is too much; quote a key that has spaces`);
   for (const [option, commands] of Object.entries(OWN)) {
-    if (Object.hasOwn(values, option) && !(commands as readonly string[]).includes(name)) throw new UsageError(`--${option} belongs to ${commands.join(', ')}`);
+    const fits = !Object.hasOwn(values, option) || (commands as readonly string[]).includes(name);
+    if (!fits) throw new UsageError(`--${option} belongs to ${commands.join(', ')}`);
   }
   return { command: commandOf(name, subject, values), target: targetOf(values, environment), json: values.json ?? false };
 }

@@ -85,7 +85,8 @@ async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { o
   }
   const released = await look.forceRelease(escaped, fence);
   if (json) await out.line(JSON.stringify({ key: escaped, fence, released }));
-  else await out.line(released ? `'${key}' was taken away from the holder with fence ${fence}.` : `'${key}' has no holder with fence ${fence}; nothing was changed.`);
+  else if (released) await out.line(`'${key}' was taken away from the holder with fence ${fence}.`);
+  else await out.line(`'${key}' has no holder with fence ${fence}; nothing was changed.`);
   return released ? EXIT.done : EXIT.nothing;
 }
 

@@ -54,7 +54,8 @@ export class RedlockLook {
     const mute = answers.filter(({ status }) => status === 'rejected').length;
     if (taken >= this.quorum) return true;
     if (taken + mute < this.quorum) return false;
-    throw new LockStoreError(`Lock '${key}': only ${answers.length - mute} of ${answers.length} nodes answered, ${taken} of them took it away. Try again.`, { key });
+    const answered = `only ${answers.length - mute} of ${answers.length} nodes answered`;
+    throw new LockStoreError(`Lock '${key}': ${answered}, ${taken} of them took it away. Try again.`, { key });
   }
 
   async close(): Promise<void> {

@@ -1,13 +1,14 @@
 /**
  * Somebody in this process who waits: settled once, by what it waits for, by the end of its own patience, or by an error.
  */
+import { offAbort, onAbort, type AbortListener } from './abort-signals.js';
 import type { ResolvedOptions } from './lock-options.js';
 import { Appointment, type Schedule } from './schedule.js';
 
 /** Who does not want to wait still has to hear the answer of the store; so long, when the store is silent. */
 const PATIENCE_MS = 800;
 
-export class Caller<T> extends Appointment {
+export class Caller<T> extends Appointment implements AbortListener {
   private told = false;
   private settled = false;
   private giveUp: ((reason: unknown) => void) | undefined;
@@ -30,8 +31,8 @@ export class Caller<T> extends Appointment {
     this.giveUp = giveUp;
     const { waitMs, signal } = this.options;
     this.schedule.set(this, waitMs === 0 ? this.until + PATIENCE_MS : this.until);
-    if (signal?.aborted) this.handleEvent();
-    else signal?.addEventListener('abort', this);
+    if (signal?.aborted) this.aborted();
+    else if (signal) onAbort(signal, this);
   }
 
   due(): void {
@@ -39,7 +40,7 @@ export class Caller<T> extends Appointment {
   }
 
   /** The signal aborted. */
-  handleEvent(): void {
+  aborted(): void {
     this.giveUp?.(this.options.signal?.reason);
   }
 
@@ -63,6 +64,6 @@ export class Caller<T> extends Appointment {
   private stopWaiting(): void {
     this.settled = true;
     this.schedule.cancel(this);
-    this.options.signal?.removeEventListener('abort', this);
+    if (this.options.signal) offAbort(this.options.signal, this);
   }
 }

@@ -1,6 +1,7 @@
 /**
  * How a request gets its turns: inside a hold that surrounds it, or from the local queue; several keys all or nothing.
  */
+import { offAbort, onAbort } from './abort-signals.js';
 import type { Clock } from './clock.js';
 import type { LockLostError } from './errors.js';
 import type { HoldContext } from './hold-context.js';
@@ -51,10 +52,11 @@ export class Entrance {
   private async all(keys: readonly string[], options: ResolvedOptions, until: number): Promise<Turn[]> {
     const turns: Turn[] = [];
     const stop = new AbortController();
-    const aborted = (): void => stop.abort(options.signal!.reason);
+    const { signal } = options;
+    const ended = { aborted: () => stop.abort(signal?.reason) };
     const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
     const insideHold = this.context.find() !== undefined;
-    options.signal?.addEventListener('abort', aborted);
+    if (signal) onAbort(signal, ended);
     // A shutdown waits until what it has is given back.
     this.shutdown.holdBegan();
     try {
@@ -75,7 +77,7 @@ export class Entrance {
       throw this.shutdown.refusal(keys[0]!, insideHold) ?? error;
     } finally {
       this.shutdown.holdEnded();
-      options.signal?.removeEventListener('abort', aborted);
+      if (signal) offAbort(signal, ended);
       for (const { lease } of turns) lease.offLoss(lost);
     }
   }

@@ -39,16 +39,23 @@ export function ownerUpgradeError(key: string, owner: string | undefined): LockU
 }
 
 export function outageError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
-  const message = `Lock '${key}' could not be asked for ${within(waitMs)}; nothing was begun, and what may have been granted is taken back. The last try: ${cause.message}`;
+  const message =
+    `Lock '${key}' could not be asked for ${within(waitMs)}; nothing was begun, and what may have been granted is taken back. ` +
+    `The last try: ${cause.message}`;
   return new LockStoreError(message, { key, cause, nodes: cause.nodes });
 }
 
 export function silenceError(key: string, waitMs: number): LockStoreError {
-  return new LockStoreError(`Lock '${key}': the store did not answer ${within(waitMs)}. Nothing was begun, and what may have been granted is taken back; it is safe to try again.`, { key });
+  const message =
+    `Lock '${key}': the store did not answer ${within(waitMs)}. ` +
+    'Nothing was begun, and what may have been granted is taken back; it is safe to try again.';
+  return new LockStoreError(message, { key });
 }
 
 export function slownessError(key: string, leaseMs: number): LockStoreError {
-  const message = `Lock '${key}': it was granted, but its ${leaseMs} ms were over before the answer was here. It is safe to try again, with a longer lease if this happens often.`;
+  const message =
+    `Lock '${key}': it was granted, but its ${leaseMs} ms were over before the answer was here. ` +
+    'It is safe to try again, with a longer lease if this happens often.';
   return new LockStoreError(message, { key });
 }
 

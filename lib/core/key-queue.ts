@@ -58,21 +58,17 @@ export class KeyQueue {
   }
 
   /**
-   * Somebody began to wait elsewhere, or a lease changed: look again. Whether `replaced` will be told what became of the
-   * lease at hand, because it is given back with a new question.
+   * Somebody began to wait elsewhere, or a lease changed: look again. If that gives the lease at hand back together with a
+   * new question, `replaced` is told what became of it.
    */
-  pump(replaced?: (outcome: ReleaseOutcome) => void): boolean {
+  pump(replaced?: (outcome: ReleaseOutcome) => void): void {
     while (!this.resting) {
       const [head] = this.callers;
-      if (!head) {
-        this.tidy();
-        return false;
-      }
+      if (!head) return this.tidy();
       const now = this.desk.clock.now();
       if (!this.holding?.admits(head.options, now, this.handOn)) return this.ask(head, replaced);
       this.admitFirst(this.holding, now);
     }
-    return false;
   }
 
   /** Whether the store is asked for the lock under this id. */
@@ -121,10 +117,13 @@ export class KeyQueue {
       // Afterwards: whoever leaves lost nothing.
       return this.loseOverdue(holding);
     }
-    // A read lease beside which a newer one was taken is nobody's next turn; and whoever follows by a yield would wait for a minHoldMs that is not owed.
-    if (holding !== this.holding || this.callers.length === 0 || this.asking || (abandoned && holding.spent)) return this.giveBack(holding, done);
-    // Not asked for anew: it was handed on, or is about to be.
-    if (!this.pump(done)) done('released');
+    // A read lease beside which a newer one was taken is nobody's next turn.
+    const noNext = holding !== this.holding || this.callers.length === 0 || this.asking;
+    // And whoever followed by a yield would wait for a minHoldMs that is not owed.
+    if (noNext || (abandoned && holding.spent)) return this.giveBack(holding, done);
+    this.pump(done);
+    // It was handed on, or is about to be.
+    if (lease.state !== 'released') done('released');
   }
 
   private giveBack(holding: Holding, done: (outcome: ReleaseOutcome) => void): void {
@@ -158,21 +157,21 @@ export class KeyQueue {
   }
 
   /** @see pump */
-  private ask(head: Caller<Turn>, replaced?: (outcome: ReleaseOutcome) => void): boolean {
+  private ask(head: Caller<Turn>, replaced?: (outcome: ReleaseOutcome) => void): void {
     const { holding } = this;
     // Beside this process's own readers a place in the queue is taken at once, so that nobody who comes later is served
     // first; behind its own writer there is nothing to ask before that one has ended.
-    if (holding && holding.users > 0 && holding.lease.mode === 'write') return false;
+    if (holding && holding.users > 0 && holding.lease.mode === 'write') return;
     if (this.asking) {
-      if (asksAlike(this.asking.asker.options, head.options)) return false;
+      if (asksAlike(this.asking.asker.options, head.options)) return;
       this.dropQuestion();
     }
     const replaces = holding && holding.users === 0 ? holding.lease.id : undefined;
     if (replaces !== undefined) this.letGo(holding!);
     const want = wantOf(this.key, head.options, this.demand.of(head.options, this.callers.length), replaces);
     const told = replaces === undefined ? undefined : replaced;
-    this.asking = { asker: head, question: new Question(this.desk, want, (answer) => this.answered(answer, head), () => this.delayed(), told) };
-    return told !== undefined;
+    const question = new Question(this.desk, want, (answer) => this.answered(answer, head), () => this.delayed(), told);
+    this.asking = { asker: head, question };
   }
 
   /** The store did not grant at once. */
@@ -191,8 +190,11 @@ export class KeyQueue {
   }
 
   private take({ id, grant }: Extract<Answer, { kind: 'granted' }>, options: ResolvedOptions): void {
+    const { holding } = this;
     // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
-    if (this.holding && (grant.mode === 'write' || this.holding.lease.mode === 'write')) this.desk.watchdog.lose(this.holding.lease, 'the store granted the lock anew');
+    if (holding && (grant.mode === 'write' || holding.lease.mode === 'write')) {
+      this.desk.watchdog.lose(holding.lease, 'the store granted the lock anew');
+    }
     const lease = new HeldLease(this.key, id, options, grant, this.desk.clock.now(), { leaseLost: () => this.lost(lease) });
     this.desk.watchdog.watch(lease);
     this.holding = new Holding(lease, options, grant);

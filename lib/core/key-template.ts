@@ -106,7 +106,9 @@ function parsePath(path: string, subject: TemplateSubject, fail: (problem: strin
   }
   const startsWithNumber = /^(?:0|[1-9]\d*)$/.test(segments[0] ?? '');
   if (subject === 'arguments' && !startsWithNumber) fail(`'<${path}>' does not start with the position of an argument; expected <0> or <0.id>`);
-  if (subject === 'request' && startsWithNumber) fail(`'<${path}>' starts with the position of an argument, and a route has none; expected a path into the request, such as <params.id>`);
+  if (subject === 'request' && startsWithNumber) {
+    fail(`'<${path}>' starts with the position of an argument, and a route has none; expected a path into the request, such as <params.id>`);
+  }
   return segments;
 }
 

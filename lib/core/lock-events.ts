@@ -20,7 +20,13 @@ export type LockEvent =
   /** A request gave up: the lock stayed busy. */
   | (LockEventBase & { readonly type: 'busy'; readonly waitedMs: number })
   /** A hold ended. */
-  | (LockEventBase & { readonly type: 'released'; readonly fence: number; readonly nested: boolean; readonly heldMs: number; readonly outcome: ReleaseOutcome })
+  | (LockEventBase & {
+      readonly type: 'released';
+      readonly fence: number;
+      readonly nested: boolean;
+      readonly heldMs: number;
+      readonly outcome: ReleaseOutcome;
+    })
   /** A hold's lease ended before the hold did. */
   | (LockEventBase & { readonly type: 'lost'; readonly fence: number; readonly nested: boolean; readonly heldMs: number; readonly cause: LockError })
   /** A renewal got no answer; it is tried again until trust ends. */

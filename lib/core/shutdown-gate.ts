@@ -83,5 +83,6 @@ export class ShutdownGate {
 }
 
 function closedError(key: string): LockClosedError {
-  return new LockClosedError(`Lock '${key}' was not taken: the lock module is shutting down. Nothing is held; try again on another instance.`, { key });
+  const message = `Lock '${key}' was not taken: the lock module is shutting down. Nothing is held; try again on another instance.`;
+  return new LockClosedError(message, { key });
 }

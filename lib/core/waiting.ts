@@ -213,8 +213,8 @@ export class Question extends Waiter implements Sender {
     const sentAt = this.desk.clock.now();
     const [renewed] = await this.desk.store.renew([{ key, id, leaseMs, minReplicas }]);
     if (!this.isCurrent(id)) return;
-    if (renewed?.kind === 'renewed' && !this.desk.watchdog.sleptSince(sentAt)) this.answer({ kind: 'granted', id, grant: { ...grant, trustedUntil: renewed.trustedUntil } });
-    else this.ask();
+    if (renewed?.kind !== 'renewed' || this.desk.watchdog.sleptSince(sentAt)) return this.ask();
+    this.answer({ kind: 'granted', id, grant: { ...grant, trustedUntil: renewed.trustedUntil } });
   }
 
   private answer(answer: Answer): void {

@@ -4,14 +4,14 @@ import { get, type IncomingMessage } from 'node:http';
 import type { BoardView } from '../../lib/board/board-feed.js';
 
 export interface EventReader {
-  /** The first view, from now on, that pleases, with how many were seen so far; rejects after five seconds. */
+  /** The first view, from now on, that pleases, with how many were seen so far; rejects after fifteen seconds. */
   until(pleases: (view: BoardView, seen: number) => boolean): Promise<[BoardView, number]>;
   /** Resolves when the server ended the stream. */
   readonly ended: Promise<void>;
   close(): void;
 }
 
-const WITHIN_MS = 5_000;
+const WITHIN_MS = 15_000;
 
 export async function readEvents(url: string): Promise<EventReader> {
   const request = get(url);

@@ -130,9 +130,7 @@ describe('the events of the board', () => {
   it('show calls that wait in this process behind a hold of its own, and forget them when they end', async () => {
     const { url, locks } = await serve();
     const viewer = await watch(url);
-    const gate = new Gate();
-    const hold = locks.withLock('order:1', () => gate.opened);
-    await eventually(async () => expect(await locks.isLocked('order:1')).toBe(true));
+    const hold = await locks.acquire('order:1');
     const waiting = [locks.withLock('order:1', () => undefined), locks.withLock('order:1', { mode: 'read' }, () => undefined)];
     const abort = new AbortController();
     const cancelled = locks.withLock('order:1', { signal: abort.signal }, () => undefined);
@@ -141,8 +139,8 @@ describe('the events of the board', () => {
     abort.abort(new Error('changed my mind'));
     await expect(cancelled).rejects.toThrow('changed my mind');
     await callsOf(2);
-    gate.release();
-    await Promise.all([hold, ...waiting]);
+    await hold.release();
+    await Promise.all(waiting);
     await using _again = await locks.acquire('order:1');
     await callsOf(0);
   });

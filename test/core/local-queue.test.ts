@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError, LockTimeoutError } from '../../lib/core/errors.js';
 import type { LockService } from '../../lib/lock.service.js';
@@ -158,6 +159,35 @@ describe('The callers of one process', () => {
     }
     held.open();
     await fleet.clock.runUntil(holder);
+  });
+
+  it('of which a hundred share a signal give it one listener, and none when they have gone', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const abort = new AbortController();
+    const listeners = (): number => getEventListeners(abort.signal, 'abort').length;
+    const held = gate();
+    const holder = locks.withLock('k', () => held.promise);
+    await fleet.clock.settle();
+    const served = Array.from({ length: 50 }, () => locks.withLock('k', { signal: abort.signal, waitMs: Infinity }, async () => {}));
+    await fleet.clock.settle();
+    expect(listeners()).toBe(1);
+    held.open();
+    await fleet.clock.runUntil(Promise.all([holder, ...served]));
+    expect(listeners()).toBe(0);
+
+    const next = gate();
+    const again = locks.withLock('k', () => next.promise);
+    await fleet.clock.settle();
+    const keys = Array.from({ length: 50 }, (_, at) => (at % 2 === 0 ? 'k' : [`a${at}`, 'k']));
+    const cancelled = Promise.allSettled(keys.map((key) => locks.acquire(key, { signal: abort.signal, waitMs: Infinity })));
+    await fleet.clock.settle();
+    expect(listeners()).toBe(1);
+    abort.abort('over');
+    for (const outcome of await fleet.clock.runUntil(cancelled)) expect(outcome).toEqual({ status: 'rejected', reason: 'over' });
+    expect(listeners()).toBe(0);
+    next.open();
+    await fleet.clock.runUntil(again);
   });
 
   it('that do not wait are told at once that the lock is busy, and that the holder is in this process', async () => {

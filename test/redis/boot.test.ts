@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockStoreError } from '../../lib/core/errors.js';
-import { leastRule } from '../../lib/stores/redis/boot-probe.js';
+import { leastRule } from '../../lib/stores/redis/access-rule.js';
 import { freePort } from '../support/free-port.js';
 import { startFlakyProxy } from '../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';

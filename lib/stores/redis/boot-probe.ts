@@ -5,6 +5,7 @@
  */
 import { delay, type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/errors.js';
+import { rightsError } from './access-rule.js';
 import { acquire, downgrade, forceRelease, heartbeat, inspect, release, renew, type LuaScript } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
 import { FORMAT_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
@@ -44,7 +45,7 @@ export async function probe(probed: Probed): Promise<void> {
     await connected(connections, options.clock, options.bootTimeoutMs);
     while (!(await isFit(probed, deadline))) await delay(options.clock, PAUSE_MS);
   } catch (error) {
-    throw permissionError(error, connections.node, keys.prefix) ?? error;
+    throw rightsError(error, connections.node, keys.prefix) ?? error;
   }
 }
 
@@ -107,9 +108,6 @@ async function checkFormat({ runner, keys, options, connections }: Probed): Prom
     { nodes: [{ node: connections.node, reason: `format '${theirs}' instead of '${ours}'` }], retryable: false },
   );
 }
-
-/** The least that a user of the server has to be allowed. SUBSCRIBE is proved by the subscription itself. */
-const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe client|setname';
 
 /** Each connection has probe keys of its own: two names of one server, given as two Redlock nodes, must not disturb each other. */
 function probeKey(what: string, { options, connections }: Probed): string {
@@ -177,22 +175,7 @@ async function checkEviction({ connections, options, runner }: Probed): Promise<
   const evicting = policies.find((policy) => policy !== 'noeviction');
   if (evicting === undefined) return;
   const message = `Locks: ${connections.node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
-  if (options.strictServer === true) throw new LockStoreError(message, { retryable: false, nodes: [{ node: connections.node, reason: `maxmemory-policy ${evicting}` }] });
-  options.report(message);
-}
-
-/** What the docs print. */
-export function leastRule(prefix: string): string {
-  return `${COMMANDS.split(' ').map((command) => `+${command}`).join(' ')} ~{${prefix}:*}:* ~{${prefix}}:* &{${prefix}}:c:*`;
-}
-
-function permissionError(error: unknown, node: string, prefix: string): LockStoreError | undefined {
-  const reason = reasonOf(error);
-  if (!/\bNOPERM\b|ACL failure|user executing the script/i.test(reason)) return undefined;
-  const command = /run the '([^']+)'/.exec(reason)?.[1];
-  const missing = command !== undefined ? `+${command}` : /channel/i.test(reason) ? `&{${prefix}}:c:*` : `~{${prefix}:*}:* ~{${prefix}}:*`;
-  const least = leastRule(prefix);
-  const rule = least.includes(missing) ? least : `${missing} ${least}`;
-  const message = `Locks: ${node} does not allow what locks need; missing: ${missing}. The least rule for its user: ${rule} (the server said: ${reason})`;
-  return new LockStoreError(message, { cause: error, nodes: [{ node, reason }], retryable: false });
+  if (options.strictServer !== true) return options.report(message);
+  const reason = `maxmemory-policy ${evicting}`;
+  throw new LockStoreError(message, { retryable: false, nodes: [{ node: connections.node, reason }] });
 }

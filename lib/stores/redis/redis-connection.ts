@@ -112,7 +112,8 @@ export class RedisConnections {
   private connect(patienceMs: number): RedisClient {
     const target = typeof this.target === 'string' ? clientOf(this.target) : this.target;
     if (isClient(target)) {
-      return isCluster(target) ? target.duplicate([], this.forcedForCluster(patienceMs, target.options)) : target.duplicate(this.forced(target.options));
+      if (isCluster(target)) return target.duplicate([], this.forcedForCluster(patienceMs, target.options));
+      return target.duplicate(this.forced(target.options));
     }
     if (isClusterTarget(target)) return new Cluster([...target.cluster], this.forcedForCluster(patienceMs, target.options));
     return new Redis({ ...target, ...this.forced(target) });

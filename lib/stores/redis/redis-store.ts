@@ -83,7 +83,8 @@ export class RedisStore implements LockStore {
     this.sourceOf = sourceOf;
     this.bundled = new BundledCalls(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
-    this.acquiring = new Acquiring({ bundled: this.bundled, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release: (request) => this.release(request) });
+    const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
+    this.acquiring = new Acquiring({ bundled: this.bundled, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),

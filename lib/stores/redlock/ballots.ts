@@ -1,5 +1,6 @@
 /**
- * The ballots of a store, one for each holder id: what it asks for or holds. An entry goes with the refusal, the release, the loss, or the end by itself.
+ * The ballots of a store, one for each holder id: what it asks for or holds. An entry goes with the refusal, the release,
+ * the loss, or the end by itself.
  */
 import type { Ballot } from './ballot.js';
 

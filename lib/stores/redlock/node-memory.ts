@@ -24,7 +24,12 @@ export interface Survey {
 }
 
 /** Runs a script on the node. */
-type Run = <T>(script: LuaScript, keys: readonly string[], args: readonly ScriptArgument[], decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T) => Promise<T>;
+type Run = <T>(
+  script: LuaScript,
+  keys: readonly string[],
+  args: readonly ScriptArgument[],
+  decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T,
+) => Promise<T>;
 
 export class NodeMemory {
   constructor(

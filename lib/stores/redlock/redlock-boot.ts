@@ -50,12 +50,15 @@ export class RedlockBoot {
 
   private judge(): string | undefined {
     const { nodes, opened, failures } = this;
-    const missing = nodes.filter((node) => !opened.has(node)).map((node): NodeFailure => ({ node: node.name, reason: reasonFor(failures.get(node)) }));
+    const missing = nodes
+      .filter((node) => !opened.has(node))
+      .map((node): NodeFailure => ({ node: node.name, reason: reasonFor(failures.get(node)) }));
     if (missing.length === 0) return undefined;
     const details = missing.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
     for (const error of failures.values()) if (isForTheOperator(error)) throw error;
-    if (opened.size >= quorumOf(nodes.length)) return `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
-    const message = `Locks: only ${opened.size} of ${nodes.length} Redlock nodes can be used, and a quorum is ${quorumOf(nodes.length)} (${details}).`;
+    const quorum = quorumOf(nodes.length);
+    if (opened.size >= quorum) return `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
+    const message = `Locks: only ${opened.size} of ${nodes.length} Redlock nodes can be used, and a quorum is ${quorum} (${details}).`;
     throw new LockStoreError(message, { nodes: missing });
   }
 }

@@ -10,14 +10,15 @@
 import type { Clock } from '../../core/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/errors.js';
 import type { ReleaseRequest } from '../../core/lock-store.js';
-import { isProbe, leastRule, probe } from '../redis/boot-probe.js';
+import { nodeRightsError } from '../redis/access-rule.js';
+import { isProbe, probe } from '../redis/boot-probe.js';
 import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../redis/lock-reply.js';
 import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../redis/lua.generated.js';
 import { RedisConnections, type RedisTarget } from '../redis/redis-connection.js';
 import type { RedisKeys } from '../redis/redis-keys.js';
 import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../redis/script-runner.js';
 import { ServerClock } from '../redis/server-clock.js';
-import { reasonOf, storeFailure } from '../redis/store-failure.js';
+import { storeFailure } from '../redis/store-failure.js';
 import { WakeChannel } from '../redis/wake-channel.js';
 import { NodeMemory } from './node-memory.js';
 import { trusted, voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
@@ -227,10 +228,7 @@ export class RedlockNode {
     try {
       await runner.run({ script: greet, keys: [epochKey], args: [around.maxLeaseMs] }, () => undefined);
     } catch (error) {
-      const reason = reasonOf(error);
-      if (!/\bNOPERM\b|ACL failure|user executing the script/i.test(reason)) throw error;
-      const message = `Locks: ${name} does not allow what a Redlock needs; missing: +info. The least rule for its user: ${leastRule(keys.prefix)} +info (the server said: ${reason})`;
-      throw new LockStoreError(message, { cause: error, nodes: [{ node: name, reason }], retryable: false });
+      throw nodeRightsError(error, name, keys.prefix) ?? error;
     }
   }
 

@@ -186,7 +186,8 @@ export class RedlockStore implements LockStore {
     if (this.closed) throw new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false });
     if (request.minReplicas > 0) throw noReplicas(key);
     if (this.clock.now() > notAfter) {
-      throw new LockStoreError(`Lock '${key}': the request was looked at only after its time was over; nothing was done. It is safe to try again.`, { key });
+      const message = `Lock '${key}': the request was looked at only after its time was over; nothing was done.`;
+      throw new LockStoreError(`${message} It is safe to try again.`, { key });
     }
     const held = this.ballots.get(id);
     if (held !== undefined) {

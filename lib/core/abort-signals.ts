@@ -1,0 +1,40 @@
+/**
+ * Listening to signals that belong to callers. One signal may end a thousand calls: it gets one listener from here, because
+ * Node takes more than ten for a leak and says so.
+ */
+export interface AbortListener {
+  aborted(): void;
+}
+
+class Watch {
+  readonly listeners = new Set<AbortListener>();
+
+  constructor(private readonly signal: AbortSignal) {
+    signal.addEventListener('abort', this);
+  }
+
+  /** The signal aborted. */
+  handleEvent(): void {
+    for (const listener of this.listeners) listener.aborted();
+  }
+
+  end(): void {
+    this.signal.removeEventListener('abort', this);
+  }
+}
+
+const watches = new WeakMap<AbortSignal, Watch>();
+
+/** Calls `listener` when the signal aborts; never for one that has aborted already. */
+export function onAbort(signal: AbortSignal, listener: AbortListener): void {
+  let watch = watches.get(signal);
+  if (!watch) watches.set(signal, (watch = new Watch(signal)));
+  watch.listeners.add(listener);
+}
+
+export function offAbort(signal: AbortSignal, listener: AbortListener): void {
+  const watch = watches.get(signal);
+  if (!watch?.listeners.delete(listener) || watch.listeners.size > 0) return;
+  watches.delete(signal);
+  watch.end();
+}
