@@ -162,7 +162,7 @@ export class LockService {
   /**
    * An operator's last resort: takes the lock away from its holders, or from the one with this fence. They are told that
    * they lost it, but their work may go on for a moment. False when there was nobody.
-   * @throws LockStoreError; LockUsageError for a fence that is none, which must not mean all holders
+   * @throws LockStoreError, when it may have been done; LockUsageError for a fence that is none, which must not mean all holders
    */
   async forceRelease(key: string, options: { fence?: number } = {}): Promise<boolean> {
     const { fence } = options;
@@ -207,8 +207,9 @@ export class LockService {
   }
 
   private begin({ options, since }: Request, turns: readonly Turn[]): Hold {
-    const hold = new Hold(this.host, turns, options);
+    // Before it is made: a lease that was lost meanwhile ends it at once.
     this.shutdown.holdBegan();
+    const hold = new Hold(this.host, turns, options);
     this.emitHold(hold, (common) => ({ ...common, type: 'granted', waitedMs: hold.startedAt - since }));
     return hold;
   }

@@ -5,8 +5,8 @@ import { offAbort, onAbort, type AbortListener } from './abort-signals.js';
 import type { ResolvedOptions } from './lock-options.js';
 import { Appointment, type Schedule } from './schedule.js';
 
-/** Who does not want to wait still has to hear the answer of the store; so long, when the store is silent. */
-const PATIENCE_MS = 800;
+/** Who does not want to wait still waits so long for the store's first answer. */
+const ANSWER_WITHIN_MS = 800;
 
 export class Caller<T> extends Appointment implements AbortListener {
   private told = false;
@@ -30,7 +30,7 @@ export class Caller<T> extends Appointment implements AbortListener {
   startWaiting(giveUp: (reason: unknown) => void): void {
     this.giveUp = giveUp;
     const { waitMs, signal } = this.options;
-    this.schedule.set(this, waitMs === 0 ? this.until + PATIENCE_MS : this.until);
+    this.schedule.set(this, waitMs === 0 ? this.until + ANSWER_WITHIN_MS : this.until);
     if (signal?.aborted) this.aborted();
     else if (signal) onAbort(signal, this);
   }

@@ -10,8 +10,8 @@ import type { ResolvedOptions } from './lock-options.js';
 import type { ShutdownGate } from './shutdown-gate.js';
 import type { Turn } from './turn.js';
 
-/** The caller has waited long enough: what a silent store has not done in this time is done without it. */
-const PATIENCE_MS = 500;
+/** Longest wait for the store when several keys begin together, or are given back: it ends in the background. */
+const TOGETHER_WITHIN_MS = 500;
 
 export class Entrance {
   constructor(
@@ -85,7 +85,7 @@ export class Entrance {
   private each(turns: readonly Turn[], act: (turn: Turn, done: () => void) => void): Promise<void> {
     if (turns.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = this.clock.setTimer(resolve, PATIENCE_MS);
+      const timer = this.clock.setTimer(resolve, TOGETHER_WITHIN_MS);
       let left = turns.length;
       const done = (): void => {
         left -= 1;

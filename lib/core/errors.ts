@@ -78,8 +78,9 @@ export interface NodeFailure {
 }
 
 /**
- * The store could not be reached or could not serve. As the answer to a request: nothing was begun, the lock was asked for again for as
- * long as `waitMs` allowed, and what may have been granted is taken back. From `lease.renew()`: the hold goes on until its present end.
+ * The store could not be reached or could not serve. As the answer to a request for a lock: nothing was begun, the lock was asked for
+ * again for as long as `waitMs` allowed, and what may have been granted is taken back. From `lease.renew()`: the hold goes on until its
+ * present end. From `forceRelease()`: it may have been done.
  */
 export class LockStoreError extends LockError {
   override readonly name = 'LockStoreError';
@@ -99,7 +100,7 @@ export class LockStoreError extends LockError {
   }
 }
 
-/** The module is shutting down, or was never opened. Nothing is held. */
+/** The module is shutting down, or has shut down. Nothing is held. */
 export class LockClosedError extends LockError {
   override readonly name = 'LockClosedError';
   readonly code = 'LOCK_CLOSED';

@@ -129,7 +129,7 @@ export class Hold implements Lease, SurroundingHold, LossListener {
     const now = this.clock.now();
     this.host.watchdog.noticeJumps(now);
     if (now >= this.startedAt + this.options.maxHoldMs) this.expire();
-    for (const { turn } of this.parts) if (!turn.lease.isTrusted(now)) this.host.watchdog.lose(turn.lease, 'its time was over');
+    for (const { turn } of this.parts) if (!turn.lease.isTrusted(now)) this.host.watchdog.lose(turn.lease);
     return this.loss;
   }
 
@@ -227,6 +227,8 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   }
 
   private expire(): void {
+    // The work ended in time, and only the answer to its release is still out.
+    if (this.isOver) return;
     const reason = `it was held longer than maxHoldMs (${this.options.maxHoldMs} ms)`;
     for (const { turn } of this.parts) turn.expire();
     this.leaseLost(lostError(this.key, reason));

@@ -106,7 +106,7 @@ export class KeyQueue {
     holding.users -= 1;
     lease.abandoned = abandoned;
     if (isOverdue) holding.overdue -= 1;
-    if (!lease.isTrusted(this.desk.clock.now())) this.desk.watchdog.lose(lease, 'its time was over');
+    if (!lease.isTrusted(this.desk.clock.now())) this.desk.watchdog.lose(lease);
     if (lease.state === 'lost') {
       // By the clock it is lost; what the store may still keep of it is taken back, so that others need not wait for its end.
       if (holding.users === 0 && !lease.goneFromStore) this.desk.background.release(lease, lease.terms.leaseMs);

@@ -41,8 +41,8 @@ interface Parts {
 }
 
 const UNSAFE_OR_BROKEN = /[{}\u0000-\u001f\u007f-\u009f]|\p{Cs}/u;
-/** What the text of a forgotten value looks like, as a whole part of a key. */
-const FORGOTTEN_VALUE = /(?:^|:)undefined(?:$|:)|\[object \w+\]/;
+/** A forgotten value as a whole part of a key. In a key that was given whole, also by an operator, more than that may be data. */
+const FORGOTTEN_PART = /(?:^|:)undefined(?:$|:)|\[object \w+\]/;
 
 /**
  * Parses a template. `place` is the class and method (or the route) that messages name.
@@ -166,7 +166,7 @@ export function escapeKey(raw: string, place = ''): string {
     key = escapeUnsafe(raw);
   }
   if (key.length * 3 > LONGEST_KEY_BYTES) checkLength(key, at);
-  if ((key.includes('undefined') || key.includes('[object ')) && FORGOTTEN_VALUE.test(key)) {
+  if ((key.includes('undefined') || key.includes('[object ')) && FORGOTTEN_PART.test(key)) {
     throw new LockKeyError(`${at}the key '${key}' was made of a value that is missing or is no id. Mend what made it.`, { key });
   }
   return key;

@@ -19,6 +19,8 @@ export class LocalQueue {
   private readonly desk: Desk;
   readonly background: BackgroundRelease;
   private sequence = 0;
+  /** Queues made for requests of owners. */
+  private ofOwners = 0;
 
   constructor(
     store: LockStore,
@@ -62,7 +64,7 @@ export class LocalQueue {
 
   /** Requests of one owner pass the queue, so they must not wait for each other here: each asks the store itself. */
   private queueFor(key: string, owner: string | undefined): KeyQueue {
-    const name = owner === undefined ? key : `${key}\0${this.sequence}`;
+    const name = owner === undefined ? key : `${key}\0${this.ofOwners++}`;
     const present = this.queues.get(name);
     if (present) return present;
     const queue = new KeyQueue(key, this.desk, this.defaults.handOn, () => {
@@ -87,7 +89,7 @@ export class LocalQueue {
         return this.desk.waiting.get(wake.id)?.wake(undefined);
       case 'stray':
         // A master that knows only the past, or an old snapshot, grants to those who have gone: the next would wait for their leases.
-        if (!this.watchdog.find(wake.id) && !this.isAskedFor(wake.id)) this.background.release(wake, this.defaults.commandTimeoutMs);
+        if (!this.watchdog.find(wake.id) && !this.isAskedFor(wake.id)) this.background.release({ ...wake, abandoned: true }, this.defaults.commandTimeoutMs);
         return;
       case 'contended': {
         const lease = this.watchdog.find(wake.id);

@@ -7,6 +7,8 @@
 const MOST = 2_000;
 
 export interface Sender {
+  /** Gives a lock back with the same request: others wait for it, so it does not stand in line. */
+  readonly urgent: boolean;
   /** Sends the request; {@link Traffic.left} is called with the answer. False when nobody wants it any more. */
   send(): boolean;
 }
@@ -18,7 +20,7 @@ export class Traffic {
   private first = 0;
 
   enter(sender: Sender): void {
-    if (this.onTheWay >= MOST) this.line.push(sender);
+    if (this.onTheWay >= MOST && !sender.urgent) this.line.push(sender);
     else if (sender.send()) this.onTheWay += 1;
   }
 

@@ -74,6 +74,10 @@ export class Question extends Waiter implements Sender {
     return this.want.key;
   }
 
+  get urgent(): boolean {
+    return this.replaces !== undefined;
+  }
+
   /** Nobody wants the lock any more: leave the queue, or give back what may just be granted. */
   cancel(): void {
     if (this.state !== 'open') return;
@@ -249,9 +253,7 @@ export class Question extends Waiter implements Sender {
 
   private giveBack(id = this.id): void {
     const { key, leaseMs, minHoldMs } = this.want;
-    // What was never sent will have no answer to tell it with.
-    if (!this.sent) this.replaced?.('unknown');
-    else this.desk.background.release({ key, id, abandoned: true }, Math.max(leaseMs, minHoldMs) + this.desk.commandTimeoutMs);
+    if (this.sent) this.desk.background.release({ key, id, abandoned: true }, Math.max(leaseMs, minHoldMs) + this.desk.commandTimeoutMs);
     if (this.replaces !== undefined) this.desk.background.release({ key, id: this.replaces }, leaseMs + this.desk.commandTimeoutMs);
   }
 }

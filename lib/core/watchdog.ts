@@ -24,7 +24,7 @@ const JUMP_MS = 1_000;
 
 /** How long the machine has been up is read from a file: not more often than this, unless the wall clock shows a jump. */
 const LOOK_MS = 250;
-/** Trust ends this long before the end that was asked for, and one hundredth of the lease: the margin, and some travel. */
+/** A trust that ends so close to renewUntil, and one hundredth of the lease, ends because of maxHoldMs: the rest is margin and travel. */
 const LATEST_BEFORE_END_MS = 15;
 
 /** Somebody who waits in the store's queue. */
@@ -113,7 +113,8 @@ export class Watchdog {
     for (const lease of this.leases.values()) this.lose(lease, reason);
   }
 
-  lose(lease: HeldLease, reason: string): void {
+  /** By default because its time is over. */
+  lose(lease: HeldLease, reason = whyOver(lease)): void {
     if (lease.state !== 'held') return;
     this.forget(lease);
     lease.lose(reason);
@@ -146,7 +147,7 @@ export class Watchdog {
   }
 
   private readonly onLeaseDue = (lease: HeldLease, now: number): void => {
-    if (now >= lease.trustedUntil) return this.lose(lease, whyOver(lease));
+    if (now >= lease.trustedUntil) return this.lose(lease);
     this.schedule.set(lease, lease.trustedUntil);
     if (lease.renewing || !lease.terms.renew || now >= lease.renewUntil) return;
     lease.renewing = true;

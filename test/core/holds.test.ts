@@ -312,6 +312,23 @@ describe('A hold', () => {
     await lease.release();
   });
 
+  it('that ended in time is released, though maxHoldMs ends before the answer to its release', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const work = locks.withLock('k', { maxHoldMs: 2_500 }, async () => {
+      await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 2_450));
+      wire.slowMs = 200;
+      return 'done';
+    });
+    await expect(fleet.clock.runUntil(work)).resolves.toBe('done');
+    wire.slowMs = 0;
+    const lease = await locks.acquire('k', { maxHoldMs: 1_000 });
+    await fleet.clock.advance(900);
+    wire.slowMs = 200;
+    expect(await fleet.clock.runUntil(lease.release())).toBe('released');
+    expect(lease.signal.aborted).toBe(false);
+  });
+
   it('shorter than minHoldMs resolves at once and leaves the lock taken that long', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();

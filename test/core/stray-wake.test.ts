@@ -16,6 +16,18 @@ describe('A grant that the store takes for a stray', () => {
     expect(wire.sent.release).toBe(1);
   });
 
+  it('owes no minHoldMs, because nobody worked under it', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const given = { key: 'k', mode: 'write', queue: true, fences: 1, minReplicas: 0, leaseMs: 5_000, minHoldMs: 60_000 } as const;
+    expect(await wire.acquire({ ...given, id: 'p1.gone', notAfter: fleet.clock.now() + 1_000 })).toMatchObject({ kind: 'granted' });
+    wakes(fleet)({ kind: 'stray', key: 'k', id: 'p1.gone' });
+    await fleet.clock.settle();
+    const lease = await locks.tryAcquire('k');
+    expect(lease).not.toBeNull();
+    await lease?.release();
+  });
+
   it('is left alone while its own request is still on the way, has no answer, or is tried again', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

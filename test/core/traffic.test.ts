@@ -10,7 +10,7 @@ describe('A crowd that asks the store in one moment', () => {
   it('is sent in order, so many at a time, the next with each answer', () => {
     const traffic = new Traffic();
     const sent: number[] = [];
-    for (let n = 0; n < CROWD; n++) traffic.enter({ send: () => sent.push(n) > 0 });
+    for (let n = 0; n < CROWD; n++) traffic.enter({ urgent: false, send: () => sent.push(n) > 0 });
     expect(sent).toHaveLength(MOST);
     for (let answers = 0; answers < CROWD; answers++) {
       traffic.left();
@@ -22,9 +22,9 @@ describe('A crowd that asks the store in one moment', () => {
   it('is not held up by those who gave up meanwhile', () => {
     const traffic = new Traffic();
     const sent: string[] = [];
-    for (let n = 0; n < MOST; n++) traffic.enter({ send: () => true });
-    for (let n = 0; n < 100_000; n++) traffic.enter({ send: () => false });
-    traffic.enter({ send: () => sent.push('the last') > 0 });
+    for (let n = 0; n < MOST; n++) traffic.enter({ urgent: false, send: () => true });
+    for (let n = 0; n < 100_000; n++) traffic.enter({ urgent: false, send: () => false });
+    traffic.enter({ urgent: false, send: () => sent.push('the last') > 0 });
     traffic.left();
     expect(sent).toEqual(['the last']);
   });
@@ -56,23 +56,23 @@ describe('A crowd that asks the store in one moment', () => {
     expect(wire.sent.acquire).toBe(MOST);
   });
 
-  it('does not keep back what became of a turn whose follower gave up in line', async () => {
+  it('does not keep a lock that is handed over with a request: that one passes the line', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process({ handOn: 1 });
-    const impatient = new AbortController();
     const works = gate();
-    let follower: Promise<void> | undefined;
-    const first = locks.withLock('k', async () => {
-      wire.slowMs = 100_000;
-      follower = locks.detached(() => locks.withLock('k', { signal: impatient.signal }, async () => {}));
-      for (let n = 0; n < MOST; n++) locks.acquire(`k:${n}`, { waitMs: 500 }).catch(() => {});
-      await works.promise;
-    });
+    const order: string[] = [];
+    const first = locks.withLock('k', () => works.promise).then(() => order.push('released'));
     await fleet.clock.settle();
+    const follower = locks.withLock('k', { waitMs: Infinity }, async () => order.push('follower'));
+    wire.slowMs = 100;
+    const crowd = Array.from({ length: CROWD }, (_, n) => locks.withLock(`k:${n}`, async () => order.push('crowd')));
+    await fleet.clock.settle();
+    expect(wire.sent).toMatchObject({ acquire: MOST + 1, release: 0 });
     works.open();
     await fleet.clock.settle();
-    impatient.abort(new Error('no longer'));
-    await expect(follower).rejects.toThrow('no longer');
-    await first;
+    expect(wire.sent).toMatchObject({ acquire: MOST + 2, release: 0 });
+    await fleet.clock.runUntil(Promise.all([first, follower, ...crowd]));
+    expect(order.indexOf('follower')).toBeLessThan(MOST + 2);
+    expect(order).toHaveLength(CROWD + 2);
   });
 });

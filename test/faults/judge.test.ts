@@ -58,6 +58,14 @@ describe('The judge of fault runs', () => {
     expect(brokenOf(orderly(), strict, { resource })).toEqual([expect.stringContaining('accepted an old fence')]);
   });
 
+  it('takes an answer that was on its way during a fault, which let others in at once, for as old as its request', () => {
+    const outrun = (askedAt: number) => [stay('p1', 200, 300), stay('p2', 1_050, 1_060, { fences: { k: 900 } }), stay('p1', 1_070, 1_080, { fences: { k: 800 }, askedAt })];
+    const later = [stay('p2', 2_300, 2_400, { fences: { k: 1_000 } })];
+    expect(brokenOf([...outrun(1_040), ...later], { ...strict, overlapMs: 400 })).toEqual([]);
+    expect(brokenOf([...outrun(1_061), ...later], { ...strict, overlapMs: 400 })).toEqual([expect.stringContaining("fence of 'k'")]);
+    expect(brokenOf([...outrun(1_040), ...later])).toEqual([expect.stringContaining("fence of 'k'")]);
+  });
+
   it('finds a loss without need, and allows one during the fault where the scenario does', () => {
     const lost = (at: number) => [...orderly(), stay('p3', 500, at, { keys: ['j'], fences: { j: 1 }, abortedAt: at }), stay('p3', 2_500, 2_600, { keys: ['j'], fences: { j: 2 } })];
     expect(brokenOf(lost(1_500), { losses: 'during' })).toEqual([]);

@@ -8,9 +8,9 @@ const core = (file) => `lib/core/${file}.ts`;
 
 const list = [
   // Trust
-  ['trust from receipt', redis('trust'), 'trustedUntil: sentAt + leftMs', 'trustedUntil: sentAt + 400 + leftMs', 'S1: trust is not counted from before the request', 'single:clocks'],
-  ['renewed trust from receipt', redis('renewals'), 'trustedUntil: sentAt + leftMs', 'trustedUntil: sentAt + 400 + leftMs', 'S1: the same for renewals', 'single:processes'],
-  ['pushed trust from arrival', redis('server-clock'), 'Math.min(sample.sentAt + sinceSample - marginOf(sinceSample), receivedAt + lengthMs - marginOf(lengthMs))', 'receivedAt + lengthMs', 'S1: a late message is trusted', 'single:processes'],
+  ['trust from receipt', redis('trust'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: trust is not counted from before the request', 'single:clocks'],
+  ['renewed trust from receipt', redis('renewals'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: the same for renewals', 'single:processes'],
+  ['pushed trust from arrival', redis('server-clock'), 'Math.min(trustOf(sinceSample, sample.sentAt), trustOf(lengthMs, receivedAt))', 'trustOf(lengthMs, receivedAt)', 'S1: a late message is trusted', 'single:processes'],
   ['no margin', redis('server-clock'), 'lengthMs * 0.01 + 5', '0', 'S1: clocks drift', 'single:clocks'],
   ['stale samples', redis('server-clock'), 'receivedAt - sample.receivedAt > FRESH_MS', 'false', 'S1: an old sample is worth nothing', 'test/redis/server-clock'],
   ['no notice of jumps', redis('server-clock'), 'if (ahead || behind) this.jumpedUntil', 'if (false as boolean) this.jumpedUntil', 'S1: a clock that was set', 'test/redis/server-clock'],
@@ -83,6 +83,9 @@ const list = [
   ['maxHoldMs is renewed over', core('watchdog'), 'Math.max(1, Math.min(leaseMs, Math.floor(lease.renewUntil - this.clock.now())))', 'leaseMs', 'a hung handler holds for ever', 'test/core/watchdog'],
   ['late renewals', core('watchdog'), '((lease.trustedUntil - now) / 3) * spread', '((lease.trustedUntil - now) / 0.9) * spread', 'S3: leases are lost for nothing', 'single:calm'],
   ['key queue leaks', core('key-queue'), 'if (!this.holding) return this.onIdle();', 'if (!this.holding) return;', 'L6: an entry for every key', 'single:calm'],
+  ['work that ended is overdue', core('hold'), 'if (this.isOver) return;', '', 'S3: a release that takes its time is told as a loss', 'test/core/holds'],
+  ['a stray owes time', core('local-queue'), '{ ...wake, abandoned: true }', 'wake', 'L4: taken for nobody', 'test/core/stray-wake'],
+  ['a hand-over stands in line', core('traffic'), ' && !sender.urgent', '', 'L4: taken for nobody while a crowd asks', 'test/core/traffic'],
   ['shutdown releases', core('shutdown-gate'), 'if (this.holds > 0) await', 'if (this.holds < 0) await', 'C2: running holds get no grace', 'test/core/shutdown'],
   // Redlock
   ['no quarantine', lua('vote'), 'if not epoch.whole then', 'if false then', 'S6: votes for what it has forgotten', 'redlock:nodes'],
@@ -94,6 +97,7 @@ const list = [
   ['no proposal above what was seen', redlock('ballot'), 'Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000)', '1', 'S2: nodes that lost their counters', 'test/redlock/ballot'],
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/faults/redlock-memory'],
   ['votes are not taken back', redlock('ballot'), 'for (const node of this.asked) this.withdraw(node);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
+  ['looked at once', redlock('redlock-store'), 'for (const node of this.nodes) if (!node.connected) this.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/faults/redlock-nodes'],
   ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && ends[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (ends[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
 ];
 

@@ -1,6 +1,8 @@
 /** The Redis store on a Cluster whose slots move and whose masters die. */
+import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake } from '../../lib/core/lock-store.js';
+import type { RedisConnections } from '../../lib/stores/redis/redis-connection.js';
 import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
 import { eventually } from '../support/eventually.js';
 import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
@@ -92,6 +94,22 @@ describe('list', () => {
     const found: string[] = [];
     for await (const state of store.list({ startsWith: 'listed:' })) found.push(state.key);
     expect(found.sort()).toEqual(held.map(({ key }) => key).sort());
+    for (const each of held) await store.release(each);
+  }, 60_000);
+
+  it('finds those of a master too whose connection was closed while nobody used it', async () => {
+    const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
+    const held = Array.from({ length: 30 }, (_, i) => request(`listed:${i}`));
+    for (const each of held) await store.acquire(each);
+    const { commands } = (store as unknown as { connections: RedisConnections }).connections;
+    const forgotten = once(commands, '-node');
+    await cluster.masters[0]!.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await forgotten;
+    await eventually(async () => {
+      const found: string[] = [];
+      for await (const state of store.list({ startsWith: 'listed:' })) found.push(state.key);
+      expect(found.sort()).toEqual(held.map(({ key }) => key).sort());
+    });
     for (const each of held) await store.release(each);
   }, 60_000);
 });

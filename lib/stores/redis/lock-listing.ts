@@ -8,6 +8,7 @@ import { isProbe } from './boot-probe.js';
 import type { RedisConnections } from './redis-connection.js';
 import type { RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
+import { storeFailure } from './store-failure.js';
 
 const PAGE = 500;
 
@@ -19,7 +20,9 @@ export async function* listLocks(
   inspect: (key: string) => Promise<LockState>,
 ): AsyncGenerator<LockState, void, undefined> {
   const pattern = keys.lockPattern(startsWith);
-  for (const node of connections.masters()) {
+  const masters = connections.masters();
+  if (masters.length === 0) throw storeFailure(new Error('not connected'), { what: 'list', key: undefined, node: connections.node });
+  for (const node of masters) {
     let cursor = '0';
     do {
       const [next, page] = await runner.command('list', () => node.scan(cursor, 'MATCH', pattern, 'COUNT', PAGE));

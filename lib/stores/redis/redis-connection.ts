@@ -130,7 +130,7 @@ export class RedisConnections {
       monitor: false,
       lazyConnect: true,
       connectionName: CONNECTION_NAME,
-      // An unknown outcome is told at once and dealt with above; nothing is kept to be sent when nobody wants it any more.
+      // An unknown outcome is told at once (but see the Cluster's) and dealt with above; nothing is kept to be sent when nobody wants it any more.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,
@@ -160,10 +160,12 @@ export class RedisConnections {
       lazyConnect: true,
       enableReadyCheck: true,
       maxRedirections: 4,
+      // Also for what was never sent, because its node is only being connected. What was on its way is sent again as well: the
+      // scripts allow that, but a release that had arrived is told 'lost' then.
       retryDelayOnFailover: 100,
       retryDelayOnClusterDown: 100,
       retryDelayOnTryAgain: 10,
-      // An idle process asks nothing: a redirection or a lost node is what tells of a change.
+      // An idle process asks nothing: a redirection or a lost node (below) is what tells of a change.
       slotsRefreshInterval: 0,
       clusterRetryStrategy: () => this.reconnectDelay(),
       redisOptions: { ...given.redisOptions, ...forNodes, socketTimeout: patienceMs },
@@ -175,9 +177,14 @@ export class RedisConnections {
   }
 
   private guard(client: RedisClient): void {
-    if (isCluster(client)) return;
+    if (isCluster(client)) return this.keepNodes(client);
     this.dropStuckHandshakes(client);
     this.dropWrongDatabase(client);
+  }
+
+  /** ioredis forgets a node whose connection closed until a command needs it; a walk over all nodes would miss it. */
+  private keepNodes(client: Cluster): void {
+    client.on('-node', () => !this.closed && client.status === 'ready' && client.refreshSlotsCache());
   }
 
   /** ioredis goes on in database 0, where nobody else's locks are, when a server that is busy refuses the SELECT of a new connection. */

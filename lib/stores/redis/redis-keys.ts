@@ -4,6 +4,7 @@
  *
  *     {prefix:b}:l:<key>   the lock          {prefix:b}:q:<key>   its waiters         {prefix:b}:f   the group's last fence
  *     {prefix}:c:<process> messages to a process                  {prefix}:format     the wire format
+ *     {prefix}:e           what a node of a Redlock remembers of its own past
  *
  * The hash and the number of groups are part of the wire format: processes that disagree would not exclude each other.
  */
@@ -19,6 +20,7 @@ const FNV_START = 0x811c9dc5;
 export class RedisKeys {
   private readonly heads: readonly string[];
   readonly format: string;
+  readonly epoch: string;
   readonly channelPrefix: string;
 
   /** @throws LockUsageError */
@@ -26,6 +28,7 @@ export class RedisKeys {
     checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
     this.format = `{${prefix}}:format`;
+    this.epoch = `{${prefix}}:e`;
     this.channelPrefix = `{${prefix}}:c:`;
   }
 

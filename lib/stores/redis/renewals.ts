@@ -9,7 +9,7 @@ import { numbersOf, renewArgs, renewOutcomes } from './lock-reply.js';
 import { renew } from './lua.generated.js';
 import type { RedisKeys } from './redis-keys.js';
 import type { ScriptCall, ScriptRunner } from './script-runner.js';
-import { marginOf } from './server-clock.js';
+import { trustOf } from './server-clock.js';
 import { isTryAgain, storeFailure } from './store-failure.js';
 import type { Trust } from './trust.js';
 
@@ -95,6 +95,6 @@ export class Renewals {
 
 function outcomesOf(reply: readonly number[], requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
   return renewOutcomes(reply, requests, (leftMs, contended) =>
-    leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: sentAt + leftMs - marginOf(leftMs), contended },
+    leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended },
   );
 }

@@ -12,6 +12,11 @@ export function marginOf(lengthMs: number): number {
   return lengthMs * 0.01 + 5;
 }
 
+/** Local instant until which a lease can be trusted that had `leftMs` left when the server answered; it was asked at `sentAt`. */
+export function trustOf(leftMs: number, sentAt: number): number {
+  return sentAt + leftMs - marginOf(leftMs);
+}
+
 interface Sample {
   readonly sentAt: number;
   readonly serverNow: number;
@@ -58,7 +63,7 @@ export class ServerClock {
     if (sample === undefined || receivedAt - sample.receivedAt > FRESH_MS) return undefined;
     if ((this.jumpedUntil.get(source) ?? -Infinity) > receivedAt) return undefined;
     const sinceSample = end - sample.serverNow;
-    return Math.min(sample.sentAt + sinceSample - marginOf(sinceSample), receivedAt + lengthMs - marginOf(lengthMs));
+    return Math.min(trustOf(sinceSample, sample.sentAt), trustOf(lengthMs, receivedAt));
   }
 
   /**

@@ -41,7 +41,8 @@ export function reasonOf(error: unknown): string {
  * too, and what it reports in the end may be one of their answers.
  */
 export function isTryAgain(error: unknown): boolean {
-  return /\bTRYAGAIN\b|Too many Cluster redirections/.test(reasonOf(error));
+  const reason = reasonOf(error);
+  return /\bTRYAGAIN\b|Too many Cluster redirections/.test(reason) && !/\bCLUSTERDOWN\b/.test(reason);
 }
 
 export function isNoScript(error: unknown): boolean {

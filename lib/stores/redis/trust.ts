@@ -6,7 +6,7 @@ import type { Grant } from '../../core/lock-store.js';
 import { FenceFloors } from './fence-floors.js';
 import type { ServerGrant } from './lock-reply.js';
 import type { Place } from './places.js';
-import { marginOf, ServerClock } from './server-clock.js';
+import { trustOf, ServerClock } from './server-clock.js';
 import type { PushedGrant } from './wake-channel.js';
 
 /** When a request was sent and its reply received, on our clock, and what the server's clock showed in between. */
@@ -42,7 +42,7 @@ export class Trust {
     const { fence, fences, mode, end, contended } = grant;
     this.floors.saw(group, fence + fences - 1);
     const leftMs = end - serverNow;
-    return { fence, fences, mode, trustedUntil: sentAt + leftMs - marginOf(leftMs), contended };
+    return { fence, fences, mode, trustedUntil: trustOf(leftMs, sentAt), contended };
   }
 
   /** A grant that a message told us, if that is enough to trust it. */

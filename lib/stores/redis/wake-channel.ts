@@ -33,7 +33,7 @@ export interface WakeListener {
 const SHORTEST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 500;
 /** A deaf connection is not replaced more often than this, and a message counts as lost when it is late by so much. */
-const PATIENCE_MS = 500;
+const DEAF_AFTER_MS = 500;
 
 export class WakeChannel {
   private client: Redis | undefined;
@@ -73,8 +73,8 @@ export class WakeChannel {
   check(): void {
     if (this.overdue.size === 0) return;
     const now = this.clock.now();
-    const late = [...this.overdue.values()].some((since) => now - since > PATIENCE_MS);
-    if (late && now - this.openedAt > PATIENCE_MS) this.client?.stream?.destroy();
+    const late = [...this.overdue.values()].some((since) => now - since > DEAF_AFTER_MS);
+    if (late && now - this.openedAt > DEAF_AFTER_MS) this.client?.stream?.destroy();
   }
 
   /**

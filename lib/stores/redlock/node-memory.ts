@@ -35,13 +35,12 @@ export class NodeMemory {
   constructor(
     private readonly run: Run,
     private readonly keys: RedisKeys,
-    private readonly epochKey: string,
     private readonly around: { readonly maxLeaseMs: number; readonly clock: ServerClock },
   ) {}
 
   /** Asks whether it remembers, and tells it the fences that were seen, in case it does not. */
   greet(floors: ReadonlyMap<number, number>): Promise<Memory> {
-    const keys = [this.epochKey, ...[...floors.keys()].map((group) => this.keys.fence(group))];
+    const keys = [this.keys.epoch, ...[...floors.keys()].map((group) => this.keys.fence(group))];
     return this.run(greet, keys, [this.around.maxLeaseMs, ...floors.values()], (reply, sentAt, receivedAt) => {
       const [whole, leftMs, runId, since, now] = listOf(reply);
       // So that whatever is asked of it from the first has a limit in its time.
@@ -51,7 +50,7 @@ export class NodeMemory {
   }
 
   survey(): Promise<Survey> {
-    return this.run(survey, [this.epochKey, ...this.fenceKeys()], [this.around.maxLeaseMs], (reply) => {
+    return this.run(survey, [this.keys.epoch, ...this.fenceKeys()], [this.around.maxLeaseMs], (reply) => {
       const [whole, ...fences] = listOf(reply);
       return { whole: whole === 1, fences: fences.map(Number) };
     });
@@ -60,7 +59,7 @@ export class NodeMemory {
   /** Lets it vote again if it is still the incarnation that was greeted. */
   admit({ runId, since }: Memory, fences: readonly number[]): Promise<boolean> {
     const args = [this.around.maxLeaseMs, runId, since, ...fences];
-    return this.run(admit, [this.epochKey, ...this.fenceKeys()], args, (reply) => reply === 1);
+    return this.run(admit, [this.keys.epoch, ...this.fenceKeys()], args, (reply) => reply === 1);
   }
 
   private fenceKeys(): string[] {

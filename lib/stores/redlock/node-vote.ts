@@ -4,7 +4,7 @@
  */
 import type { LockMode } from '../../core/lock-mode.js';
 import type { LockState } from '../../core/lock-store.js';
-import { marginOf } from '../redis/server-clock.js';
+import { trustOf } from '../redis/server-clock.js';
 import type { Reply } from './poll.js';
 import type { Vote } from './quorum.js';
 
@@ -51,18 +51,13 @@ export interface NodeView {
   readonly ends: readonly number[];
 }
 
-/** Counted from before the node was asked, and less by what its clock and ours may drift apart. */
-export function trusted(sentAt: number, leftMs: number): number {
-  return sentAt + leftMs - marginOf(leftMs);
-}
-
 /** What vote.lua answered. */
 export function voteOf([code, , third = 0, leftMs = 0, write, shared]: readonly number[], sentAt: number): NodeVote {
   switch (code) {
     case 0:
       return { kind: 'busy', leftMs: third };
     case 1:
-      return { kind: 'granted', fence: third, mode: write === 1 ? 'write' : 'read', end: trusted(sentAt, leftMs), shared: shared === 1 };
+      return { kind: 'granted', fence: third, mode: write === 1 ? 'write' : 'read', end: trustOf(leftMs, sentAt), shared: shared === 1 };
     case 2:
       return { kind: 'upgrade' };
     case 3:

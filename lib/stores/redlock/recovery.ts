@@ -103,7 +103,7 @@ export class Recovery {
     if (whole < quorum) {
       report(
         `Locks: ${forgetful} of ${nodes.length} Redlock nodes do not remember what they granted (they are new, restarted without data, or were flushed). ` +
-          `${node.name} votes again; fences start from the clock and from what the other nodes and the running processes have seen.`,
+          `${node.name} may vote again; fences start from the clock and from what the other nodes and the running processes have seen.`,
       );
     }
     return Array.from({ length: SLOT_GROUPS }, (_, group) => Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0)));

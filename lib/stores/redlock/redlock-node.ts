@@ -17,11 +17,11 @@ import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vo
 import { RedisConnections, type RedisTarget } from '../redis/redis-connection.js';
 import type { RedisKeys } from '../redis/redis-keys.js';
 import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../redis/script-runner.js';
-import { ServerClock } from '../redis/server-clock.js';
+import { ServerClock, trustOf } from '../redis/server-clock.js';
 import { storeFailure } from '../redis/store-failure.js';
 import { WakeChannel } from '../redis/wake-channel.js';
 import { NodeMemory } from './node-memory.js';
-import { trusted, voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
+import { voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
 
 export interface NodeSurroundings {
   readonly keys: RedisKeys;
@@ -50,9 +50,8 @@ export class RedlockNode {
   private readonly serverClock = new ServerClock();
   private readonly keys: RedisKeys;
   private readonly clock: Clock;
-  private readonly epochKey: string;
   readonly memory: NodeMemory;
-  private opening = false;
+  opening = false;
   /** It has answered on this connection: a frozen server accepts one and says nothing. */
   private heard = false;
   /** The wire format as it was agreed on; undefined until this node has been checked. */
@@ -65,8 +64,7 @@ export class RedlockNode {
     const { keys, process, commandTimeoutMs, clock } = around;
     this.keys = keys;
     this.clock = clock;
-    this.epochKey = `{${keys.prefix}}:e`;
-    this.memory = new NodeMemory((script, names, args, decode) => this.send(script, undefined, names, args, decode), keys, this.epochKey, {
+    this.memory = new NodeMemory((script, names, args, decode) => this.send(script, undefined, names, args, decode), keys, {
       maxLeaseMs: around.maxLeaseMs,
       clock: this.serverClock,
     });
@@ -128,7 +126,7 @@ export class RedlockNode {
   vote(request: VoteRequest, proposal: number, notAfter: number): Promise<NodeVote> {
     const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs } = request;
     const limit = this.serverClock.before(0, notAfter, this.clock.now());
-    return this.run(vote, key, [this.keys.lock(group, key), this.keys.fence(group), this.epochKey], [
+    return this.run(vote, key, [this.keys.lock(group, key), this.keys.fence(group), this.keys.epoch], [
       id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, this.around.maxLeaseMs,
     ], (reply, sentAt, receivedAt) => {
       const numbers = numbersOf(reply);
@@ -154,7 +152,7 @@ export class RedlockNode {
     return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, args, (reply, sentAt, receivedAt) => {
       const numbers = numbersOf(reply);
       this.serverClock.observe(0, sentAt, numbers[0] ?? 0, receivedAt);
-      return renewOutcomes(numbers, parts, (leftMs) => (leftMs < 0 ? undefined : trusted(sentAt, leftMs)));
+      return renewOutcomes(numbers, parts, (leftMs) => (leftMs < 0 ? undefined : trustOf(leftMs, sentAt)));
     }, timeoutMs);
   }
 
@@ -175,7 +173,7 @@ export class RedlockNode {
     const keys = this.allKeys(key).slice(0, 2);
     return this.run(inspect, key, keys, [], (reply, askedAt) => {
       const state = lockState(key, reply);
-      return { state, ends: state.holders.map(({ remainingMs }) => trusted(askedAt, remainingMs)) };
+      return { state, ends: state.holders.map(({ remainingMs }) => trustOf(remainingMs, askedAt)) };
     });
   }
 
@@ -224,9 +222,9 @@ export class RedlockNode {
 
   /** Only a Redlock needs to know who the server is. */
   private async probeMemory(): Promise<void> {
-    const { runner, epochKey, around, name, keys } = this;
+    const { runner, around, name, keys } = this;
     try {
-      await runner.run({ script: greet, keys: [epochKey], args: [around.maxLeaseMs] }, () => undefined);
+      await runner.run({ script: greet, keys: [keys.epoch], args: [around.maxLeaseMs] }, () => undefined);
     } catch (error) {
       throw nodeRightsError(error, name, keys.prefix) ?? error;
     }

@@ -102,6 +102,7 @@ export class RedlockStore implements LockStore {
       await this.close();
       throw error;
     }
+    for (const node of this.nodes) if (!node.connected) this.lookAgain(node);
   }
 
   onWake(listener: (wake: Wake) => void): void {
@@ -244,6 +245,15 @@ export class RedlockStore implements LockStore {
     if (this.closed) return;
     const { refused } = await rejoin(node, () => this.recovery.attend(node));
     if (refused !== undefined) this.options.report(`Locks: ${node.name} is not used until this process is restarted: ${refused.message}`);
-    else if (!node.connected && !this.closed) this.clock.setTimer(() => !node.connected && node.reachable && void this.connected(node), AGAIN_MS);
+    else if (!node.connected) this.lookAgain(node);
+  }
+
+  /** It may be there and not fit yet: its connection will not tell when it is. */
+  private lookAgain(node: RedlockNode): void {
+    this.clock.setTimer(() => {
+      if (this.closed || node.connected) return;
+      if (node.opening) this.lookAgain(node);
+      else if (node.reachable) void this.connected(node);
+    }, AGAIN_MS);
   }
 }

@@ -52,6 +52,8 @@ export interface FaultRun {
 const WARM_WITHIN_MS = 8_000;
 /** Long enough for places in queues and for renewals. */
 const WARM_MS = 300;
+/** A process whose last try failed, while the servers came up, knows so much later that they serve. */
+const TRIED_AGAIN_MS = 250;
 const HOLDS_WITHIN_MS = 8_000;
 const RENEWED_MS = { from: 550, to: 900 } as const;
 const SETTLES_MS = 600;
@@ -77,7 +79,7 @@ export async function runFault(scenario: Scenario, seed: number, crew: Crew, res
     await Promise.all(members.map((member, n) => member.begin(planned[n] as CallerPlan[], seed * 10 + n)));
     const keys = [...new Set(planned.flat().flatMap(({ key }) => key))];
     await granted(members, keys, since, WARM_WITHIN_MS);
-    const warmAt = monotonicNow();
+    const warmAt = monotonicNow() + TRIED_AGAIN_MS;
     await sleep(WARM_MS);
     const stage: Stage = { topology, crew: members, random: seededRandom(seed), leaseMs };
     const outage = await during(() => scenario.fault(stage));

@@ -37,17 +37,27 @@ export function judgeOverlaps({ stays, lateness, allowance: { overlapMs: allowed
 }
 
 /** A grant's fence is greater than those of all holds that had ended before it. */
-export function judgeFences({ stays }: Trial, broken: string[]): void {
-  const history = stays.flatMap((stay, n) => stay.keys.flatMap((key) => historyOf(stay, key, `${stay.process}#${n}`)));
+export function judgeFences(trial: Trial, broken: string[]): void {
+  const history = trial.stays.flatMap((stay, n) => stay.keys.flatMap((key) => historyOf(stay, key, `${stay.process}#${n}`, grantCountsFrom(stay, trial))));
   for (const { rule, key, message } of checkHistory(history)) if (rule === 'fence') broken.push(`fence of '${key}': ${message}`);
 }
 
-function historyOf(stay: StayRecord, key: string, id: string): HistoryEvent[] {
+/**
+ * When its process heard of it. Where leases end before their time and others are let in at once, what they did may be heard
+ * of before an answer from before it; then the grant is as old as the request.
+ */
+function grantCountsFrom({ askedAt, grantedAt }: StayRecord, { record: { outage }, allowance: { overlapMs = 0 } }: Trial): number | undefined {
+  if (grantedAt === undefined) return undefined;
+  const onItsWay = overlapMs > 0 && askedAt < outage.to && grantedAt > outage.from && grantedAt < outage.to + overlapMs;
+  return onItsWay ? askedAt : grantedAt;
+}
+
+function historyOf(stay: StayRecord, key: string, id: string, countsFrom: number | undefined): HistoryEvent[] {
   const { mode } = stay;
   const asked: HistoryEvent = { kind: 'asked', at: stay.askedAt, key, id, mode };
   // One that found out at its first look that it holds nothing any more held nothing: its process was stopped in between.
   if (!isHeld(stay) || stay.sureAt === undefined) return [asked];
   const until = Math.max(sureUntil(stay), stay.grantedAt + 0.001);
-  const granted: HistoryEvent = { kind: 'granted', at: stay.grantedAt, key, id, mode, fence: stay.fences?.[key] ?? 0, fences: 1, trustedUntil: until };
+  const granted: HistoryEvent = { kind: 'granted', at: countsFrom ?? stay.grantedAt, key, id, mode, fence: stay.fences?.[key] ?? 0, fences: 1, trustedUntil: until };
   return [asked, granted, { kind: 'released', at: until, key, id }];
 }

@@ -28,7 +28,7 @@ export interface RunRecord {
   /** Late turns of the test's own event loop, through which the proxies go. */
   readonly lags: readonly Lag[];
   readonly resource: ResourceState;
-  /** Since when every key has been granted: from then on the store is in service. */
+  /** When every key has been granted, and every process had the time to hear of it: from then on the store is in service. */
   readonly warmAt: number;
   readonly outage: Outage;
   /** When the processes were told to stop. */
