@@ -39,7 +39,7 @@ interface Request {
 }
 
 export class LockService {
-  /** What happens to locks in this process. */
+  /** What happens to locks in this process, told at the moment it happens; completes when the module is closed. */
   readonly events: Observable<LockEvent>;
   private readonly eventSubject = new Subject<LockEvent>();
   private readonly store: LockStore;
@@ -154,7 +154,7 @@ export class LockService {
     return this.store.inspect(escapeKey(key));
   }
 
-  /** Every lock of this prefix that is held or waited for, without order. @throws LockStoreError */
+  /** Every lock of this prefix that is held or waited for, without order. @throws LockStoreError, also in the midst of the walk */
   list(options?: ListOptions): AsyncIterable<LockState> {
     return this.store.list(options);
   }

@@ -13,8 +13,8 @@ export interface LockOptions {
   mode?: LockMode | undefined;
   /**
    * Length of the lease in ms that the watchdog keeps renewing while the work goes on. It bounds how long the lock
-   * stays taken after a crash, not how long the work may take. Giving it does not switch the watchdog off. At
-   * most `maxLeaseMs`.
+   * stays taken after a crash, not how long the work may take. Giving it does not switch the watchdog off. From 100 to
+   * `maxLeaseMs`.
    * @default 30000
    */
   leaseMs?: number | undefined;
@@ -43,14 +43,15 @@ export interface LockOptions {
   minHoldMs?: number | undefined;
   /**
    * Requests that name the owner of the present hold join it, from any process, each with its own lease: they share its
-   * mode and its fence and pass the queue. They never upgrade from read to write.
+   * mode and its fence and pass the queue. They never upgrade from read to write. 1 to 128 characters.
    * @default none
    */
   owner?: string | undefined;
   /** Stops the wait when it aborts; the call rejects with `signal.reason`. */
   signal?: AbortSignal | undefined;
   /**
-   * A grant or renewal only counts when this many replicas acknowledged it (one Redis, Sentinel, Cluster).
+   * A grant or renewal only counts when this many replicas acknowledged it (one Redis, Sentinel, Cluster); each costs a
+   * command with WAIT more. Too few of them are LockStoreError, as is any number but 0 on the embedded store or a Redlock.
    * @default 0
    */
   minReplicas?: number | undefined;

@@ -172,12 +172,13 @@ export interface LockStore {
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]>;
   /** P4, P6. `lost`: the id was not there any more. Rejects with LockStoreError when the outcome is unknown. */
   release(request: ReleaseRequest): Promise<'released' | 'lost'>;
-  /** Turns a write hold into a read hold in one step and admits the queued readers. */
+  /** Turns a write hold into a read hold in one step and admits the queued readers. Rejects as a release does. */
   downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'>;
+  /** Rejects with LockStoreError when the store cannot be asked. */
   inspect(key: string): Promise<LockState>;
-  /** Every lock that is held or waited for; never blocks the store. */
+  /** Every lock that is held or waited for; never blocks the store. Rejects like {@link inspect}, also in the midst of the walk. */
   list(options?: ListOptions): AsyncIterable<LockState>;
-  /** Takes the lock from the holder with this fence, or from all holders; they are told. False when there was none. */
+  /** Takes the lock from the holder with this fence, or from all holders; they are told. False when there was none. Rejects as a release does. */
   forceRelease(key: string, fence?: number): Promise<boolean>;
   /** Closes what {@link open} opened; the clients that were given stay open. */
   close(): Promise<void>;
