@@ -114,7 +114,7 @@ try {
 const { seeds, failures, storeCalls, least, commands, holds, virtualMs } = totals;
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
 console.log(
-  `${seeds} seeds, ${failures} failures: ${storeCalls} store calls (at least ${least} in a seed), ${commands} commands, ` +
+  `${seeds} seeds, ${failures} failures: ${storeCalls} store calls${least < Infinity ? ` (at least ${least} in a seed)` : ''}, ${commands} commands, ` +
     `${holds} holds, ${(virtualMs / 3_600_000).toFixed(1)} virtual hours, in ${seconds} s`,
 );
 process.exit(failures === 0 && seeds > 0 ? 0 : 1);

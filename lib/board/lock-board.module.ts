@@ -6,11 +6,11 @@ import { ModuleRef } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { systemClock } from '../core/clock.js';
 import { LockUsageError } from '../core/errors.js';
-import { locksToken } from '../nest/lock-names.js';
+import { findLocks } from '../nest/find-locks.js';
 import { BOARD, boardControllers, type Board } from './board-controllers.js';
 import { BoardFeed } from './board-feed.js';
 import { assertGuarded, resolveBoardOptions, type LockBoardOptions, type ResolvedBoardOptions } from './board-options.js';
-import { WatchedLocks, type Locks } from './watched-locks.js';
+import { WatchedLocks } from './watched-locks.js';
 
 const BOARD_OPTIONS = Symbol.for('nestjs-holdfast:board-options');
 
@@ -77,19 +77,11 @@ export class LockBoardModule implements OnModuleInit, OnModuleDestroy {
       const power = options.forceRelease ? 'see locks and take them away' : 'see locks';
       new Logger('LockBoardModule').warn(`Everybody who reaches this server may ${power} at '${options.path}': the board has no guards.`);
     }
-    this.board.open(options.instances.map((name) => new WatchedLocks(name, this.locksOf(name), systemClock)));
+    this.board.open(options.instances.map((name) => new WatchedLocks(name, findLocks(this.moduleRef, name, 'LockBoardModule'), systemClock)));
   }
 
   /** Before the server closes, which waits for open views. */
   async onModuleDestroy(): Promise<void> {
     await this.board.close();
-  }
-
-  private locksOf(instance: string): Locks {
-    try {
-      return this.moduleRef.get(locksToken(instance), { strict: false });
-    } catch (cause) {
-      throw new LockUsageError(`LockBoardModule: lock module '${instance}' shall be shown, but the application imports no such module.`, { cause });
-    }
   }
 }

@@ -11,13 +11,12 @@ import type { LockEvent } from '../core/lock-events.js';
 import type { LockMode } from '../core/lock-mode.js';
 import type { LockOptions, WithLockOptions } from '../core/lock-options.js';
 import type { ListOptions, LockState } from '../core/lock-store.js';
+import type { Work } from '../core/run-in-hold.js';
 import { LockService, type LockKey } from '../lock.service.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 
 /** What a LockService shows to its users. */
 export type Locks = { [Name in keyof LockService]: LockService[Name] };
-
-type Work<T> = (lease: Lease) => Promise<T> | T;
 
 export class LockRouter implements Locks {
   /** What happens in all modules, in those too that are made after somebody subscribed. */

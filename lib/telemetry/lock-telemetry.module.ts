@@ -1,9 +1,8 @@
 /** Metrics and spans for the locks of a Nest application. */
 import { Inject, Module, type DynamicModule, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { LockUsageError } from '../core/errors.js';
-import type { LockService } from '../lock.service.js';
-import { DEFAULT_INSTANCE, locksToken } from '../nest/lock-names.js';
+import { findLocks } from '../nest/find-locks.js';
+import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 import { instrumentLocks, type LockTelemetryOptions } from './instrument-locks.js';
 
 export interface LockTelemetryModuleOptions extends LockTelemetryOptions {
@@ -38,14 +37,6 @@ export class LockTelemetryModule implements OnModuleInit {
   /** Nothing stops it: holds go on to the last hook of a shutdown, and the events end with their service. */
   onModuleInit(): void {
     const { instances = [DEFAULT_INSTANCE], ...options } = this.options;
-    for (const instance of instances) instrumentLocks(this.locksOf(instance), { ...options, instance });
-  }
-
-  private locksOf(instance: string): Pick<LockService, 'events'> {
-    try {
-      return this.moduleRef.get(locksToken(instance), { strict: false });
-    } catch (cause) {
-      throw new LockUsageError(`LockTelemetryModule: lock module '${instance}' shall be measured, but the application imports no such module.`, { cause });
-    }
+    for (const instance of instances) instrumentLocks(findLocks(this.moduleRef, instance, 'LockTelemetryModule'), { ...options, instance });
   }
 }

@@ -3,9 +3,9 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
 import { systemClock } from '../core/clock.js';
-import { LockUsageError } from '../core/errors.js';
 import type { LockService } from '../lock.service.js';
-import { DEFAULT_INSTANCE, locksToken } from '../nest/lock-names.js';
+import { findLocks } from '../nest/find-locks.js';
+import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
 export interface LockHealthOptions {
   /**
@@ -47,20 +47,12 @@ export class LockHealthIndicator {
   /** Never rejects for a store that is down. @throws LockUsageError when there is no lock module of that name */
   async pingCheck<const Key extends string>(key: Key, options: LockHealthOptions = {}): Promise<HealthIndicatorResult<Key>> {
     const { instance = DEFAULT_INSTANCE, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-    const locks = this.locksOf(instance);
+    const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator');
     const session = this.health.check(key);
     const askedAt = systemClock.now();
     const failure = await failureOf(locks, timeoutMs);
     const latencyMs = Math.round(systemClock.now() - askedAt);
     return failure === undefined ? session.up({ latencyMs }) : session.down({ message: failure, latencyMs });
-  }
-
-  private locksOf(instance: string): Asked {
-    try {
-      return this.moduleRef.get(locksToken(instance), { strict: false });
-    } catch (cause) {
-      throw new LockUsageError(`The health of lock module '${instance}' was asked for, but the application imports no such module.`, { cause });
-    }
   }
 }
 

@@ -55,7 +55,7 @@ const list = [
   // The store beside its scripts
   ['fences are not compared', redis('acquiring'), 'if (grant.fence <= floor) return this.askAnew', 'if (false as boolean) return this.askAnew', 'S2: a server that lost its memory', 'test/redis/pushes'],
   ['pushed fences are not compared', redis('trust'), ' || push.fence <= floor', '', 'S2: a server that lost its memory', 'single:amnesia'],
-  ['no place after a refusal', redis('acquiring'), 'return this.acquire({ ...request, replaces: undefined });', 'return this.ask({ ...request, replaces: undefined }, this.parts.keys.groupOf(request.key), 0);', 'S2: the next grant is not held against what was seen', 'test/redis/pushes'],
+  ['no place after a refusal', redis('acquiring'), 'return this.acquire({ ...request, replaces: undefined });', 'return this.ask({ request: { ...request, replaces: undefined }, group: this.parts.keys.groupOf(request.key), floor: 0, place: undefined });', 'S2: the next grant is not held against what was seen', 'test/redis/pushes'],
   ['message before its answer', redis('places'), 'early: undefined', 'early: known?.early', 'P10: a message of before is taken for the new place', 'test/redis/places'],
   ['another database', redis('redis-connection'), 'if (!isRefusedSelect(error)) return;', 'if (isRefusedSelect(error)) return;', 'S1: a server that was busy when the connection was made', 'test/redis/faults'],
   ['no questions after a gap', redis('redis-store'), "for (const id of this.places.ids()) this.listener({ kind: 'ask', id });", '', 'L4: messages were missed', 'test/redis/faults'],

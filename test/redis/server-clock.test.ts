@@ -6,7 +6,7 @@ const SERVER_START = 1_795_236_000_000;
 
 /** A server whose clock stood at SERVER_START when ours was 0, and a reply that took `upMs` up and `downMs` down. */
 function sampleAt(clock: ServerClock, sentAt: number, upMs: number, downMs: number, offset = 0): void {
-  clock.observe(0, sentAt, Math.floor(SERVER_START + offset + sentAt + upMs), sentAt + upMs + downMs);
+  clock.observe(0, { sentAt, serverNow: Math.floor(SERVER_START + offset + sentAt + upMs), receivedAt: sentAt + upMs + downMs });
 }
 
 describe('trust in a pushed grant', () => {

@@ -16,7 +16,8 @@ import type { Place, Places } from './places.js';
 import type { RedisKeys } from './redis-keys.js';
 import type { Renewals } from './renewals.js';
 import type { Decode, ScriptArgument, ScriptReply } from './script-runner.js';
-import type { Exchange, Trust } from './trust.js';
+import type { Exchange } from './server-clock.js';
+import type { Trust } from './trust.js';
 
 /** Those who were refused a place ask again after about this long, or when the present lease ends. */
 const RETRY_MS = 50;
@@ -37,6 +38,16 @@ export interface AcquiringParts {
   release(request: ReleaseRequest): Promise<unknown>;
 }
 
+/** A request on its way, and what its answer is held against. */
+interface Asked {
+  readonly request: AcquireRequest;
+  readonly group: number;
+  /** A grant's fence must be above this one. */
+  readonly floor: number;
+  /** Where messages about it will be put, if it may wait. */
+  readonly place: Place | undefined;
+}
+
 export class Acquiring {
   constructor(private readonly parts: AcquiringParts) {}
 
@@ -46,15 +57,17 @@ export class Acquiring {
     const group = keys.groupOf(request.key);
     // A place that was asked for before may have been granted since, by whoever: that grant is held against its floor.
     const floor = places.get(request.id)?.floor ?? 0;
-    return this.ask(request, group, floor, request.queue ? places.expect(request, group, trust.floors.of(group)) : undefined);
+    const place = request.queue ? places.expect(request, group, trust.floors.of(group)) : undefined;
+    return this.ask({ request, group, floor, place });
   }
 
-  private ask(request: AcquireRequest, group: number, floor: number, place?: Place): Promise<AcquireOutcome> {
+  private ask(asked: Asked): Promise<AcquireOutcome> {
     const { bundled, keys, places, sourceOf } = this.parts;
+    const { request, group, place } = asked;
     const { key } = request;
     const call = { script: acquire, key, keys: keys.all(group, key), args: this.argsOf(request, group) };
     const decode: Decode<ScriptReply, AcquireOutcome> = (reply, sentAt, receivedAt) => {
-      const outcome = this.outcomeOf(request, group, floor, reply, sentAt, receivedAt);
+      const outcome = this.outcomeOf(asked, reply, sentAt, receivedAt);
       if (place === undefined) return outcome;
       return outcome instanceof Promise ? outcome.then((later) => this.answered(place, later)) : this.answered(place, outcome);
     };
@@ -80,14 +93,19 @@ export class Acquiring {
     ];
   }
 
+  private outcomeOf(asked: Asked, reply: ScriptReply, sentAt: number, receivedAt: number): AcquireOutcome | Promise<AcquireOutcome> {
+    if (typeof reply === 'string') return this.grantedAsAsked(asked, Number(reply), sentAt, receivedAt);
+    const numbers = numbersOf(reply);
+    const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
+    this.parts.trust.observe(asked.group, exchange);
+    const [code = 0] = numbers;
+    if (code < REPLACED_LOST) return this.answerOf(asked, numbers, exchange);
+    const answer = this.answerOf(asked, [code - REPLACED_LOST, ...numbers.slice(1)], exchange);
+    return answer instanceof Promise ? answer.then(withReplacedLost) : withReplacedLost(answer);
+  }
+
   /** The commonest answer is as short as can be: a fence, which is the server's time as well. */
-  private grantedAsAsked(
-    request: AcquireRequest,
-    group: number,
-    fence: number,
-    sentAt: number,
-    receivedAt: number,
-  ): AcquireOutcome | Promise<AcquireOutcome> {
+  private grantedAsAsked({ request, group }: Asked, fence: number, sentAt: number, receivedAt: number): AcquireOutcome | Promise<AcquireOutcome> {
     const serverNow = Math.floor(fence / 1000);
     const exchange: Exchange = { sentAt, receivedAt, serverNow };
     this.parts.trust.observe(group, exchange);
@@ -95,31 +113,7 @@ export class Acquiring {
     return this.granted(request, this.parts.trust.answered(group, grant, exchange));
   }
 
-  private outcomeOf(
-    request: AcquireRequest,
-    group: number,
-    floor: number,
-    reply: ScriptReply,
-    sentAt: number,
-    receivedAt: number,
-  ): AcquireOutcome | Promise<AcquireOutcome> {
-    if (typeof reply === 'string') return this.grantedAsAsked(request, group, Number(reply), sentAt, receivedAt);
-    const numbers = numbersOf(reply);
-    const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
-    this.parts.trust.observe(group, exchange);
-    const [code = 0] = numbers;
-    if (code < REPLACED_LOST) return this.answerOf(request, group, floor, numbers, exchange);
-    const answer = this.answerOf(request, group, floor, [code - REPLACED_LOST, ...numbers.slice(1)], exchange);
-    return answer instanceof Promise ? answer.then(withReplacedLost) : withReplacedLost(answer);
-  }
-
-  private answerOf(
-    request: AcquireRequest,
-    group: number,
-    floor: number,
-    numbers: readonly number[],
-    exchange: Exchange,
-  ): AcquireOutcome | Promise<AcquireOutcome> {
+  private answerOf({ request, group, floor }: Asked, numbers: readonly number[], exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> {
     const [code, , third = 0] = numbers;
     switch (code) {
       case 1: {

@@ -10,7 +10,8 @@ import type { Places } from './places.js';
 import type { RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
 import { storeFailure } from './store-failure.js';
-import type { Exchange, Trust } from './trust.js';
+import type { Exchange } from './server-clock.js';
+import type { Trust } from './trust.js';
 
 /** A place costs the server about 5 µs. */
 const BATCH = 100;

@@ -17,6 +17,11 @@ export const FORMAT_VERSION = 1;
 const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
 
+/** What holder ids begin with, up to their last dot, is read by scripts. @throws LockUsageError */
+export function checkProcess(process: string): void {
+  if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
+}
+
 export class RedisKeys {
   private readonly heads: readonly string[];
   readonly format: string;

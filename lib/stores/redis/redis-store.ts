@@ -3,7 +3,6 @@
  * into calls, replies into outcomes, server time into trust, and messages into wakes.
  */
 import type { Clock } from '../../core/clock.js';
-import { LockUsageError } from '../../core/errors.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -27,7 +26,7 @@ import { lockState } from './lock-reply.js';
 import { downgrade, forceRelease, inspect, release, type LuaScript } from './lua.generated.js';
 import { Places } from './places.js';
 import { RedisConnections, type RedisTarget } from './redis-connection.js';
-import { RedisKeys } from './redis-keys.js';
+import { checkProcess, RedisKeys } from './redis-keys.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from './script-runner.js';
 import { storeFailure } from './store-failure.js';
@@ -70,7 +69,7 @@ export class RedisStore implements LockStore {
 
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock } = options;
-    if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
+    checkProcess(process);
     const keys = (this.keys = new RedisKeys(prefix));
     const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
     const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs));

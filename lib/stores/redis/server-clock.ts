@@ -17,10 +17,11 @@ export function trustOf(leftMs: number, sentAt: number): number {
   return sentAt + leftMs - marginOf(leftMs);
 }
 
-interface Sample {
+/** When a request was sent and its reply received, on our clock, and what the server's clock showed in between. */
+export interface Exchange {
   readonly sentAt: number;
-  readonly serverNow: number;
   readonly receivedAt: number;
+  readonly serverNow: number;
 }
 
 /** A pushed grant is only judged by a sample that is at most this old. */
@@ -31,13 +32,14 @@ const USABLE_MS = 60_000;
 const KEEP_MS = 2_000;
 
 export class ServerClock {
-  private readonly samples = new Map<number, Sample>();
+  private readonly samples = new Map<number, Exchange>();
   /** The last sample of any source: masters of one Cluster have nearly the same time. */
-  private latest: Sample | undefined;
+  private latest: Exchange | undefined;
   /** Until when no pushed grant is trusted, because a server's clock was seen to jump. */
   private readonly jumpedUntil = new Map<number, number>();
 
-  observe(source: number, sentAt: number, serverNow: number, receivedAt: number): void {
+  observe(source: number, exchange: Exchange): void {
+    const { sentAt, receivedAt, serverNow } = exchange;
     const known = this.samples.get(source);
     if (known !== undefined) {
       const margin = marginOf(receivedAt - known.sentAt);
@@ -46,8 +48,8 @@ export class ServerClock {
       if (ahead || behind) this.jumpedUntil.set(source, receivedAt + FRESH_MS);
       else if (receivedAt - known.receivedAt < KEEP_MS && sentAt - serverNow < known.sentAt - known.serverNow) return;
     }
-    this.latest = { sentAt, serverNow, receivedAt };
-    this.samples.set(source, this.latest);
+    this.latest = exchange;
+    this.samples.set(source, exchange);
   }
 
   /** Forgets everything: whoever answers next may be another server. */

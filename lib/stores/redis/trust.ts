@@ -6,15 +6,8 @@ import type { Grant } from '../../core/lock-store.js';
 import { FenceFloors } from './fence-floors.js';
 import type { ServerGrant } from './lock-reply.js';
 import type { Place } from './places.js';
-import { trustOf, ServerClock } from './server-clock.js';
+import { ServerClock, trustOf, type Exchange } from './server-clock.js';
 import type { PushedGrant } from './wake-channel.js';
-
-/** When a request was sent and its reply received, on our clock, and what the server's clock showed in between. */
-export interface Exchange {
-  readonly sentAt: number;
-  readonly receivedAt: number;
-  readonly serverNow: number;
-}
 
 export class Trust {
   readonly floors = new FenceFloors();
@@ -23,8 +16,8 @@ export class Trust {
   /** `sourceOf` tells whose clock answers for a slot group. */
   constructor(private readonly sourceOf: (group: number) => number) {}
 
-  observe(group: number, { sentAt, serverNow, receivedAt }: Exchange): void {
-    this.clock.observe(this.sourceOf(group), sentAt, serverNow, receivedAt);
+  observe(group: number, exchange: Exchange): void {
+    this.clock.observe(this.sourceOf(group), exchange);
   }
 
   /** Another connection may lead to another server, with another clock. */

@@ -44,7 +44,7 @@ export class NodeMemory {
     return this.run(greet, keys, [this.around.maxLeaseMs, ...floors.values()], (reply, sentAt, receivedAt) => {
       const [whole, leftMs, runId, since, now] = listOf(reply);
       // So that whatever is asked of it from the first has a limit in its time.
-      this.around.clock.observe(0, sentAt, Number(now), receivedAt);
+      this.around.clock.observe(0, { sentAt, receivedAt, serverNow: Number(now) });
       return { whole: whole === 1, leftMs: Number(leftMs), runId: String(runId), since: Number(since) };
     });
   }

@@ -23,7 +23,7 @@ export interface Asked {
   readonly heardAt: number;
 }
 
-export interface Question<N extends Asked, A, R> {
+export interface Poll<N extends Asked, A, R> {
   readonly nodes: readonly N[];
   readonly clock: Clock;
   /** How long to wait for any one node. */
@@ -46,7 +46,7 @@ export function leaseTimeoutMs(leaseMs: number, commandTimeoutMs: number): numbe
   return Math.min(commandTimeoutMs, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 5));
 }
 
-export function poll<N extends Asked, A, R>(question: Question<N, A, R>): Promise<R> {
+export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R> {
   const { nodes, clock, timeoutMs } = question;
   return new Promise<R>((resolve, reject) => {
     const replies = new Map<N, Reply<A>>();
@@ -97,7 +97,7 @@ export function poll<N extends Asked, A, R>(question: Question<N, A, R>): Promis
 export async function agree<N extends Asked, A extends string>(
   what: string,
   key: string,
-  question: Pick<Question<N, A, A>, 'nodes' | 'clock' | 'timeoutMs' | 'ask'>,
+  question: Pick<Poll<N, A, A>, 'nodes' | 'clock' | 'timeoutMs' | 'ask'>,
 ): Promise<A> {
   const { nodes } = question;
   const result = await poll<N, A, A | LockStoreError>({

@@ -130,7 +130,7 @@ export class RedlockNode {
       id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, this.around.maxLeaseMs,
     ], (reply, sentAt, receivedAt) => {
       const numbers = numbersOf(reply);
-      this.serverClock.observe(0, sentAt, numbers[1] ?? 0, receivedAt);
+      this.serverClock.observe(0, { sentAt, receivedAt, serverNow: numbers[1] ?? 0 });
       return voteOf(numbers, sentAt);
     });
   }
@@ -151,7 +151,7 @@ export class RedlockNode {
     const args = [this.around.maxLeaseMs, ...renewArgs(parts)];
     return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, args, (reply, sentAt, receivedAt) => {
       const numbers = numbersOf(reply);
-      this.serverClock.observe(0, sentAt, numbers[0] ?? 0, receivedAt);
+      this.serverClock.observe(0, { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
       return renewOutcomes(numbers, parts, (leftMs) => (leftMs < 0 ? undefined : trustOf(leftMs, sentAt)));
     }, timeoutMs);
   }

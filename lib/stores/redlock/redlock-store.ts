@@ -23,7 +23,7 @@ import type {
 } from '../../core/lock-store.js';
 import { FenceFloors } from '../redis/fence-floors.js';
 import type { RedisTarget } from '../redis/redis-connection.js';
-import { RedisKeys } from '../redis/redis-keys.js';
+import { checkProcess, RedisKeys } from '../redis/redis-keys.js';
 import { Ballot, type PollingStation } from './ballot.js';
 import { Ballots } from './ballots.js';
 import { agree, leaseTimeoutMs } from './poll.js';
@@ -75,7 +75,7 @@ export class RedlockStore implements LockStore {
     if (nodes.length < 3 || nodes.length % 2 === 0) {
       throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
-    if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
+    checkProcess(process);
     this.capabilities = { queue: false, replicas: false, maxLeaseMs };
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
