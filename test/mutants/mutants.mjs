@@ -11,7 +11,7 @@ const list = [
   ['trust from receipt', redis('trust'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: trust is not counted from before the request', 'single:clocks'],
   ['renewed trust from receipt', redis('renewals'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: the same for renewals', 'single:processes'],
   ['pushed trust from arrival', redis('server-clock'), 'Math.min(trustOf(sinceSample, sample.sentAt), trustOf(lengthMs, receivedAt))', 'trustOf(lengthMs, receivedAt)', 'S1: a late message is trusted', 'single:processes'],
-  ['no margin', redis('server-clock'), 'lengthMs * 0.01 + 5', '0', 'S1: clocks drift', 'single:clocks'],
+  ['no margin', redis('server-clock'), 'lengthMs * 0.01 + 5', '0', 'S1: clocks drift', 'test/redis/server-clock'],
   ['stale samples', redis('server-clock'), 'receivedAt - sample.receivedAt > FRESH_MS', 'false', 'S1: an old sample is worth nothing', 'test/redis/server-clock'],
   ['no notice of jumps', redis('server-clock'), 'if (ahead || behind) this.jumpedUntil', 'if (false as boolean) this.jumpedUntil', 'S1: a clock that was set', 'test/redis/server-clock'],
   ['hand-on without trust', core('holding'), 'if (!lease.isTrusted(now) || !alike(options, wanted)) return false;\n    if (this.turns === 0) return true;', 'if (!alike(options, wanted)) return false;\n    if (options) return true;', 'S1: handed on after its end', 'single:processes'],

@@ -1,6 +1,6 @@
 /** Server time to local time: what may be trusted from which sample, worst cases included. */
 import { describe, expect, it } from '@jest/globals';
-import { marginOf, ServerClock } from '../../lib/stores/redis/server-clock.js';
+import { marginOf, ServerClock, trustOf } from '../../lib/stores/redis/server-clock.js';
 
 const SERVER_START = 1_795_236_000_000;
 
@@ -8,6 +8,14 @@ const SERVER_START = 1_795_236_000_000;
 function sampleAt(clock: ServerClock, sentAt: number, upMs: number, downMs: number, offset = 0): void {
   clock.observe(0, { sentAt, serverNow: Math.floor(SERVER_START + offset + sentAt + upMs), receivedAt: sentAt + upMs + downMs });
 }
+
+describe('the margin', () => {
+  it('is one hundredth of the length and five milliseconds, and trust is counted from the question less that', () => {
+    expect(marginOf(30_000)).toBe(305);
+    expect(marginOf(0)).toBe(5);
+    expect(trustOf(30_000, 1_000)).toBe(1_000 + 30_000 - 305);
+  });
+});
 
 describe('trust in a pushed grant', () => {
   it('never outlasts the lease on the server, whichever way the sample was slow', () => {
