@@ -97,7 +97,7 @@ const list = [
   ['no proposal above what was seen', redlock('ballot'), 'Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000)', '1', 'S2: nodes that lost their counters', 'test/redlock/ballot'],
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/faults/redlock-memory'],
   ['votes are not taken back', redlock('ballot'), 'for (const node of this.asked) this.withdraw(node);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
-  ['looked at once', redlock('redlock-store'), 'for (const node of this.nodes) if (!node.connected) this.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/faults/redlock-nodes'],
+  ['looked at once', redlock('redlock-store'), 'for (const node of this.nodes) if (!node.connected) this.lateNodes.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/faults/redlock-nodes'],
   ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && ends[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (ends[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
 ];
 

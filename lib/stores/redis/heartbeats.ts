@@ -9,8 +9,8 @@ import { heartbeat } from './lua.generated.js';
 import type { Places } from './places.js';
 import type { RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
-import { storeFailure } from './store-failure.js';
 import type { Exchange } from './server-clock.js';
+import { storeFailure } from './store-failure.js';
 import type { Trust } from './trust.js';
 
 /** A place costs the server about 5 µs. */

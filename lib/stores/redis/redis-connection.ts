@@ -130,7 +130,8 @@ export class RedisConnections {
       monitor: false,
       lazyConnect: true,
       connectionName: CONNECTION_NAME,
-      // An unknown outcome is told at once (but see the Cluster's) and dealt with above; nothing is kept to be sent when nobody wants it any more.
+      // An unknown outcome is told at once (but see the Cluster's) and dealt with above; nothing is kept to be sent when nobody
+      // wants it any more.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,

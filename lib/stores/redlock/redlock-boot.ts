@@ -10,6 +10,7 @@ import type { RedlockNode } from './redlock-node.js';
 
 /** Once a quorum is there, the others get this long to be there as well before the application starts without them. */
 const STRAGGLERS_MS = 300;
+const AGAIN_MS = 500;
 
 export class RedlockBoot {
   private readonly opened = new Map<RedlockNode, string>();
@@ -63,17 +64,46 @@ export class RedlockBoot {
   }
 }
 
-/** A node is there again, or for the first time: it is checked before anything is asked of it. */
-export async function rejoin(node: RedlockNode, attend: () => Promise<unknown>): Promise<{ readonly refused?: LockStoreError }> {
-  try {
-    if (!node.opened) await node.open();
-    else if (!(await node.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
-    await attend();
-    return {};
-  } catch (error) {
-    if (!isForTheOperator(error as LockStoreError)) return {};
-    node.refused = error as LockStoreError;
-    return { refused: node.refused };
+/** Nodes that are there again, or for the first time: each is checked before anything is asked of it. */
+export class LateNodes {
+  private closed = false;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly attend: (node: RedlockNode) => Promise<unknown>,
+    private readonly report: (message: string) => void,
+  ) {}
+
+  async join(node: RedlockNode): Promise<void> {
+    if (this.closed) return;
+    try {
+      if (!node.opened) await node.open();
+      else if (!(await node.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
+      await this.attend(node);
+    } catch (error) {
+      // A store that closes ends what is on its way, and that is nobody's fault.
+      if (this.closed) return;
+      if (isForTheOperator(error as LockStoreError)) return this.refuse(node, error as LockStoreError);
+    }
+    if (!node.connected) this.lookAgain(node);
+  }
+
+  /** It may be there and not fit yet: its connection will not tell when it is. */
+  lookAgain(node: RedlockNode): void {
+    this.clock.setTimer(() => {
+      if (this.closed || node.connected) return;
+      if (node.opening) this.lookAgain(node);
+      else if (node.reachable) void this.join(node);
+    }, AGAIN_MS);
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+
+  private refuse(node: RedlockNode, error: LockStoreError): void {
+    node.refused = error;
+    this.report(`Locks: ${node.name} is not used until this process is restarted: ${error.message}`);
   }
 }
 

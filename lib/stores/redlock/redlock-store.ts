@@ -31,7 +31,7 @@ import { noReplicas, renewByQuorum } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { quorumOf } from './quorum.js';
 import { Recovery } from './recovery.js';
-import { rejoin, RedlockBoot } from './redlock-boot.js';
+import { LateNodes, RedlockBoot } from './redlock-boot.js';
 import { RedlockNode } from './redlock-node.js';
 import { Withdrawals } from './withdrawals.js';
 
@@ -52,8 +52,6 @@ export interface RedlockStoreOptions {
   readonly strictServer?: boolean | undefined;
 }
 
-const AGAIN_MS = 500;
-
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   private readonly clock: Clock;
@@ -62,6 +60,7 @@ export class RedlockStore implements LockStore {
   private readonly station: PollingStation;
   private readonly recovery: Recovery;
   private readonly withdrawals: Withdrawals;
+  private readonly lateNodes: LateNodes;
   private readonly ballots = new Ballots();
   /** Requests on their way, so that one sent twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
@@ -84,11 +83,12 @@ export class RedlockStore implements LockStore {
       ...options,
       keys: this.keys,
       lost: (node: RedlockNode, ballotId: string) => this.taken(node, ballotId),
-      connected: (node: RedlockNode) => void this.connected(node),
+      connected: (node: RedlockNode) => void this.lateNodes.join(node),
     };
     this.nodes = nodes.map((target) => new RedlockNode(target, around));
     const floors = new FenceFloors();
     this.recovery = new Recovery({ nodes: this.nodes, clock, commandTimeoutMs, floors, report });
+    this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
     const forgetful = (node: RedlockNode): void => void this.recovery.attend(node);
     this.station = { nodes: this.nodes, clock, commandTimeoutMs, floors, withdrawals: this.withdrawals, forgetful };
   }
@@ -102,7 +102,7 @@ export class RedlockStore implements LockStore {
       await this.close();
       throw error;
     }
-    for (const node of this.nodes) if (!node.connected) this.lookAgain(node);
+    for (const node of this.nodes) if (!node.connected) this.lateNodes.lookAgain(node);
   }
 
   onWake(listener: (wake: Wake) => void): void {
@@ -176,6 +176,7 @@ export class RedlockStore implements LockStore {
 
   async close(): Promise<void> {
     this.closed = true;
+    this.lateNodes.close();
     this.recovery.close();
     this.withdrawals.close();
     for (const node of this.nodes) node.close();
@@ -239,21 +240,5 @@ export class RedlockStore implements LockStore {
     if (ballot.takenOn.size < quorumOf(this.nodes.length)) return;
     this.drop(ballot);
     this.listener({ kind: 'lost', id: ballot.holder });
-  }
-
-  private async connected(node: RedlockNode): Promise<void> {
-    if (this.closed) return;
-    const { refused } = await rejoin(node, () => this.recovery.attend(node));
-    if (refused !== undefined) this.options.report(`Locks: ${node.name} is not used until this process is restarted: ${refused.message}`);
-    else if (!node.connected) this.lookAgain(node);
-  }
-
-  /** It may be there and not fit yet: its connection will not tell when it is. */
-  private lookAgain(node: RedlockNode): void {
-    this.clock.setTimer(() => {
-      if (this.closed || node.connected) return;
-      if (node.opening) this.lookAgain(node);
-      else if (node.reachable) void this.connected(node);
-    }, AGAIN_MS);
   }
 }
