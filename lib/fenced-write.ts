@@ -1,6 +1,6 @@
 /** The guarded resource in Redis: a hash that refuses the write of a holder that came too late. */
-import { LockUsageError } from './core/errors.js';
-import { fencedWrite } from './stores/redis/lua.generated.js';
+import { LockUsageError } from './core/port/errors.js';
+import { fencedWrite } from './stores/wire/lua.generated.js';
 
 /** The part of an ioredis client (Redis or Cluster) that {@link writeFenced} needs. */
 export interface EvalClient {

@@ -2,24 +2,24 @@
  * LockService: the one path through core that decorators, `withLock` and `acquire` share.
  */
 import { Subject, type Observable } from 'rxjs';
-import { keysInOrder } from './core/call-key.js';
-import { systemClock, type Clock } from './core/clock.js';
-import { isLockError, LockTimeoutError, LockUsageError } from './core/errors.js';
-import { Entrance } from './core/entrance.js';
-import { Hold, type HoldHost } from './core/hold.js';
-import { HoldContext } from './core/hold-context.js';
-import { escapeKey } from './core/key-template.js';
-import type { Lease } from './core/lease.js';
-import { LocalQueue } from './core/local-queue.js';
-import type { LockEvent } from './core/lock-events.js';
-import type { LockMode } from './core/lock-mode.js';
-import { resolveDefaults, resolveOptions, type CallSite, type LockDefaults, type LockOptions } from './core/lock-options.js';
-import type { ResolvedDefaults, ResolvedOptions, WithLockOptions } from './core/lock-options.js';
-import type { ListOptions, LockState, LockStore } from './core/lock-store.js';
-import { runInHold, type Work } from './core/run-in-hold.js';
-import { ShutdownGate } from './core/shutdown-gate.js';
-import type { Turn } from './core/turn.js';
-import { Watchdog } from './core/watchdog.js';
+import { keysInOrder } from './core/key/call-key.js';
+import { systemClock, type Clock } from './core/port/clock.js';
+import { isLockError, LockTimeoutError, LockUsageError } from './core/port/errors.js';
+import { Entrance } from './core/hold/entrance.js';
+import { Hold, type HoldHost } from './core/hold/hold.js';
+import { HoldContext } from './core/hold/hold-context.js';
+import { escapeKey } from './core/key/key-template.js';
+import type { Lease } from './core/port/lease.js';
+import { LocalQueue } from './core/queue/local-queue.js';
+import type { LockEvent } from './core/port/lock-events.js';
+import type { LockMode } from './core/port/lock-mode.js';
+import { resolveDefaults, resolveOptions, type CallSite, type LockDefaults, type LockOptions } from './core/port/lock-options.js';
+import type { ResolvedDefaults, ResolvedOptions, WithLockOptions } from './core/port/lock-options.js';
+import type { ListOptions, LockState, LockStore } from './core/port/lock-store.js';
+import { runInHold, type Work } from './core/hold/run-in-hold.js';
+import { ShutdownGate } from './core/hold/shutdown-gate.js';
+import type { Turn } from './core/queue/turn.js';
+import { Watchdog } from './core/lease/watchdog.js';
 
 /** One key, or several locks that are taken together or not at all. */
 export type LockKey = string | readonly string[];

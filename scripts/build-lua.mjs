@@ -1,4 +1,4 @@
-// Compiles lib/stores/redis/lua/*.lua into lua.generated.ts: pulls in the shared functions, holds each header against
+// Compiles lib/stores/wire/lua/*.lua into lua.generated.ts: pulls in the shared functions, holds each header against
 // its body, and takes the names of keys and arguments from it. `--check` writes nothing and fails when a build would.
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -98,8 +98,8 @@ ${blocks.join('\n')}`;
 
 function main(args) {
   const [dir, out] = args.filter((arg) => arg !== '--check');
-  const folder = dir ?? fileURLToPath(new URL('../lib/stores/redis/lua', import.meta.url));
-  const target = out ?? fileURLToPath(new URL('../lib/stores/redis/lua.generated.ts', import.meta.url));
+  const folder = dir ?? fileURLToPath(new URL('../lib/stores/wire/lua', import.meta.url));
+  const target = out ?? fileURLToPath(new URL('../lib/stores/wire/lua.generated.ts', import.meta.url));
   const text = compileFolder(folder);
   if (existsSync(target) && readFileSync(target, 'utf8') === text) return;
   if (args.includes('--check')) throw new Error(`${basename(target)} is not what the Lua files say: run npm run build:lua and commit it`);

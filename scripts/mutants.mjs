@@ -69,7 +69,7 @@ async function look(where) {
 /** Plants it for one look, and takes it away again. */
 async function lookWith({ file, text, instead }, place) {
   const path = join(copy, file);
-  const generated = join(copy, 'lib/stores/redis/lua.generated.ts');
+  const generated = join(copy, 'lib/stores/wire/lua.generated.ts');
   const [original, scripts] = [readFileSync(path, 'utf8'), readFileSync(generated, 'utf8')];
   writeFileSync(path, original.replace(text, () => instead));
   try {

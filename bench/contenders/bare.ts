@@ -2,8 +2,8 @@
  * Bare: our own scripts, sent by ioredis without the library. The library's share is what lies between this and Holdfast.
  */
 import { Redis } from 'ioredis';
-import { acquire, release } from '../../lib/stores/redis/lua.generated.js';
-import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
+import { acquire, release } from '../../lib/stores/wire/lua.generated.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { Contender } from './contender.js';
 
 const LEASE_MS = 30_000;

@@ -2,11 +2,11 @@
  * Holdfast as an application has it: LockService over the Redis store, with all defaults unless a question says otherwise.
  */
 import { randomUUID } from 'node:crypto';
-import { systemClock } from '../../lib/core/clock.js';
-import type { LockDefaults } from '../../lib/core/lock-options.js';
+import { systemClock } from '../../lib/core/port/clock.js';
+import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import type { RedisTarget } from '../../lib/stores/redis/redis-connection.js';
+import type { RedisTarget } from '../../lib/stores/wire/redis-connection.js';
 import type { Contender } from './contender.js';
 
 export function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`): RedisStore {

@@ -6,7 +6,7 @@
  */
 import { Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, Sse, UseGuards, type MessageEvent, type Type } from '@nestjs/common';
 import { map, type Observable } from 'rxjs';
-import { isLockError } from '../core/errors.js';
+import { isLockError } from '../core/port/errors.js';
 import { sendAnswer, sendFile, sendPage, type PageResponse } from './board-page.js';
 import type { ResolvedBoardOptions } from './board-options.js';
 import { foreignRequest, type RequestHeaders } from './same-origin.js';

@@ -3,7 +3,7 @@
  * watches.
  */
 import { defer, EMPTY, finalize, Observable, ReplaySubject, share, Subject, takeUntil, timer } from 'rxjs';
-import { delay, type Clock, type Timer } from '../core/clock.js';
+import { delay, type Clock, type Timer } from '../core/port/clock.js';
 import type { InstanceView, WatchedLocks } from './watched-locks.js';
 
 /** Rests so long between two looks, and at least as many times the length of the last look, so that many locks are no load. */

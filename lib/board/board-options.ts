@@ -2,7 +2,7 @@
  * What the board can be told, and the only place where it is checked.
  */
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
-import { LockUsageError } from '../core/errors.js';
+import { LockUsageError } from '../core/port/errors.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
 /** Options of LockBoardModule.forRoot. */

@@ -2,9 +2,9 @@
  * The calls of this process that wait for a lock, counted from events. A process that has many callers of one lock stands
  * in the store's queue once, or not at all while the lock is its own, so the store cannot tell of them.
  */
-import type { Clock } from '../core/clock.js';
-import type { LockEvent } from '../core/lock-events.js';
-import type { LockMode } from '../core/lock-mode.js';
+import type { Clock } from '../core/port/clock.js';
+import type { LockEvent } from '../core/port/lock-events.js';
+import type { LockMode } from '../core/port/lock-mode.js';
 
 /** Calls of one method that wait for one lock. */
 export interface WaitingCalls {

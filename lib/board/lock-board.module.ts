@@ -4,8 +4,8 @@
 import { Inject, Logger, Module, type DynamicModule, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import type { Observable } from 'rxjs';
-import { systemClock } from '../core/clock.js';
-import { LockUsageError } from '../core/errors.js';
+import { systemClock } from '../core/port/clock.js';
+import { LockUsageError } from '../core/port/errors.js';
 import { findLocks } from '../nest/find-locks.js';
 import { BOARD, boardControllers, type Board } from './board-controllers.js';
 import { BoardFeed } from './board-feed.js';

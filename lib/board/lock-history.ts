@@ -2,8 +2,8 @@
  * What happened to the locks of this process in the last minutes: counts per time slice for the charts, and the last
  * losses and refusals word for word. Its memory is bounded whatever happens.
  */
-import type { Clock } from '../core/clock.js';
-import type { LockEvent } from '../core/lock-events.js';
+import type { Clock } from '../core/port/clock.js';
+import type { LockEvent } from '../core/port/lock-events.js';
 
 const SLICE_MS = 10_000;
 const SLICES = 60;

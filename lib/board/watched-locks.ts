@@ -2,8 +2,8 @@
  * One lock module as the board sees it: what its store tells of all processes, and what happened in this one.
  */
 import type { Subscription } from 'rxjs';
-import type { Clock } from '../core/clock.js';
-import { overviewOf, rowOf, type LockOverview, type LockRow } from '../core/lock-overview.js';
+import type { Clock } from '../core/port/clock.js';
+import { overviewOf, rowOf, type LockOverview, type LockRow } from './lock-overview.js';
 import type { LockService } from '../lock.service.js';
 import { CallsThatWait, type WaitingCalls } from './calls-that-wait.js';
 import { LockHistory, type HistoryView } from './lock-history.js';

@@ -1,10 +1,10 @@
 /**
  * The commands of `holdfast`. Each answers the exit code.
  */
-import { systemClock, delay } from '../core/clock.js';
-import { escapeKey } from '../core/key-template.js';
-import { overviewOf, rowOf, type LockOverview } from '../core/lock-overview.js';
-import type { LockState } from '../core/lock-store.js';
+import { systemClock, delay } from '../core/port/clock.js';
+import { escapeKey } from '../core/key/key-template.js';
+import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
+import type { LockState } from '../core/port/lock-store.js';
 import type { Command } from './arguments.js';
 import type { Look } from './look.js';
 import type { Output } from './output.js';

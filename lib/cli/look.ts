@@ -3,10 +3,10 @@
  * probed, subscribed to or written, only asked.
  */
 import type { ClusterNode, RedisOptions } from 'ioredis';
-import { systemClock, delay } from '../core/clock.js';
-import { LockStoreError } from '../core/errors.js';
-import type { LockStore } from '../core/lock-store.js';
-import type { RedisTarget } from '../stores/redis/redis-connection.js';
+import { systemClock, delay } from '../core/port/clock.js';
+import { LockStoreError } from '../core/port/errors.js';
+import type { LockStore } from '../core/port/lock-store.js';
+import type { RedisTarget } from '../stores/wire/redis-connection.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import type { Target } from './arguments.js';
 import { RedlockLook } from './redlock-look.js';

@@ -2,7 +2,7 @@
 /** The program `holdfast`: from the command line to an exit code. */
 import { readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { isLockError } from '../core/errors.js';
+import { isLockError } from '../core/port/errors.js';
 import { readArguments, USAGE, UsageError, type Order } from './arguments.js';
 import { EXIT, run, type ExitCode } from './commands.js';
 import { lookAt } from './look.js';

@@ -2,16 +2,16 @@
  * A look at the masters of a Redlock, none of which is opened: that would write its wire format there, and begin the
  * time that an empty one stays out.
  */
-import { LockStoreError } from '../core/errors.js';
-import type { ListOptions, LockState } from '../core/lock-store.js';
+import { LockStoreError } from '../core/port/errors.js';
+import type { ListOptions, LockState } from '../core/port/lock-store.js';
 import type { PollingStation } from '../stores/redlock/ballot.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
 import { RedlockNode, type NodeSurroundings } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import { Withdrawals } from '../stores/redlock/withdrawals.js';
-import { FenceFloors } from '../stores/redis/fence-floors.js';
-import { RedisKeys } from '../stores/redis/redis-keys.js';
+import { FenceFloors } from '../stores/wire/fence-floors.js';
+import { RedisKeys } from '../stores/wire/redis-keys.js';
 
 /** Once a quorum is there, the others get this long. */
 const STRAGGLERS_MS = 300;

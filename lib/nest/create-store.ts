@@ -1,9 +1,9 @@
 /**
  * From options to a store: the only file that knows every adapter.
  */
-import type { Clock } from '../core/clock.js';
-import { resolveDefaults } from '../core/lock-options.js';
-import type { LockStore } from '../core/lock-store.js';
+import type { Clock } from '../core/port/clock.js';
+import { resolveDefaults } from '../core/port/lock-options.js';
+import type { LockStore } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';

@@ -1,6 +1,6 @@
 /** Finds the locks of a lock module for the modules beside it: the board, the metrics, the health indicator. */
 import type { ModuleRef } from '@nestjs/core';
-import { LockUsageError } from '../core/errors.js';
+import { LockUsageError } from '../core/port/errors.js';
 import type { LockService } from '../lock.service.js';
 import { locksToken } from './lock-names.js';
 

@@ -3,9 +3,9 @@
  * that came from a factory their interceptor, and tells of methods that are not locked though they look it.
  */
 import type { ModulesContainer } from '@nestjs/core';
-import { LockUsageError } from '../core/errors.js';
-import { resolveOptions, type ResolvedDefaults } from '../core/lock-options.js';
-import type { StoreCapabilities } from '../core/lock-store.js';
+import { LockUsageError } from '../core/port/errors.js';
+import { resolveOptions, type ResolvedDefaults } from '../core/port/lock-options.js';
+import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';

@@ -3,7 +3,7 @@
  */
 import { Catch, HttpStatus, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import { throwError } from 'rxjs';
-import { LockError, type LockErrorCode } from '../core/errors.js';
+import { LockError, type LockErrorCode } from '../core/port/errors.js';
 
 /** What clients are told. Keys and advice to programmers stay in the log. */
 interface LockErrorAnswer {

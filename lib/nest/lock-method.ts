@@ -10,8 +10,8 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { throwError } from 'rxjs';
-import type { CallKey } from '../core/call-key.js';
-import { LockUsageError } from '../core/errors.js';
+import type { CallKey } from '../core/key/call-key.js';
+import { LockUsageError } from '../core/port/errors.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { lockedCall, type LockedCall } from './locked-call.js';

@@ -2,13 +2,13 @@
  * What a lock module can be told, and the only place where it is checked (the defaults of calls are checked by
  * resolveDefaults in core).
  */
-import { LockUsageError } from '../core/errors.js';
-import type { LockDefaults } from '../core/lock-options.js';
-import { isClient, type RedisTarget } from '../stores/redis/redis-connection.js';
-import { checkPrefix } from '../stores/redis/redis-keys.js';
+import { LockUsageError } from '../core/port/errors.js';
+import type { LockDefaults } from '../core/port/lock-options.js';
+import { isClient, type RedisTarget } from '../stores/wire/redis-connection.js';
+import { checkPrefix } from '../stores/wire/redis-keys.js';
 
 /** Public with the option that they are the type of; the package's index knows no store. */
-export type { ClusterTarget, RedisTarget } from '../stores/redis/redis-connection.js';
+export type { ClusterTarget, RedisTarget } from '../stores/wire/redis-connection.js';
 
 /** Options of LockModule.forRoot: where the locks live, and defaults for all calls. */
 export interface LockModuleOptions extends LockDefaults {

@@ -3,9 +3,9 @@
  */
 import { Logger, type FactoryProvider, type InjectionToken, type Provider } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { systemClock } from '../core/clock.js';
-import { LockUsageError } from '../core/errors.js';
-import type { LockStore, StoreCapabilities } from '../core/lock-store.js';
+import { systemClock } from '../core/port/clock.js';
+import { LockUsageError } from '../core/port/errors.js';
+import type { LockStore, StoreCapabilities } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
 import { createStore } from './create-store.js';
 import { whereabouts, type LockModuleOptions } from './lock-module-options.js';

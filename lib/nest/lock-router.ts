@@ -4,14 +4,14 @@
  */
 import type { ModulesContainer } from '@nestjs/core';
 import { defer, mergeMap, ReplaySubject, type Observable } from 'rxjs';
-import { keysInOrder } from '../core/call-key.js';
-import { LockUsageError } from '../core/errors.js';
-import type { Lease } from '../core/lease.js';
-import type { LockEvent } from '../core/lock-events.js';
-import type { LockMode } from '../core/lock-mode.js';
-import type { LockOptions, WithLockOptions } from '../core/lock-options.js';
-import type { ListOptions, LockState } from '../core/lock-store.js';
-import type { Work } from '../core/run-in-hold.js';
+import { keysInOrder } from '../core/key/call-key.js';
+import { LockUsageError } from '../core/port/errors.js';
+import type { Lease } from '../core/port/lease.js';
+import type { LockEvent } from '../core/port/lock-events.js';
+import type { LockMode } from '../core/port/lock-mode.js';
+import type { LockOptions, WithLockOptions } from '../core/port/lock-options.js';
+import type { ListOptions, LockState } from '../core/port/lock-store.js';
+import type { Work } from '../core/hold/run-in-hold.js';
 import { LockService, type LockKey } from '../lock.service.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 

@@ -4,8 +4,8 @@
  */
 import type { NestInterceptor, Type } from '@nestjs/common';
 import { EMPTY, from, isObservable, type Observable } from 'rxjs';
-import { isLockError, LockUsageError } from '../core/errors.js';
-import type { CallSite, WithLockOptions } from '../core/lock-options.js';
+import { isLockError, LockUsageError } from '../core/port/errors.js';
+import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import type { LockService } from '../lock.service.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';

@@ -11,9 +11,9 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
-import { LockUsageError } from '../core/errors.js';
-import { resolveDefaults } from '../core/lock-options.js';
-import type { LockStore } from '../core/lock-store.js';
+import { LockUsageError } from '../core/port/errors.js';
+import { resolveDefaults } from '../core/port/lock-options.js';
+import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
 import { refuseTwins, retire, visitProviders } from './lock-boot.js';
 import type { LockModuleOptions } from './lock-module-options.js';

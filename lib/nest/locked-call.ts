@@ -1,9 +1,9 @@
 /**
  * What is known of a locked method when its class is defined: everything that a call does not have to find out again.
  */
-import { LockUsageError } from '../core/errors.js';
-import { compileCallKey, type CallKey, type KeyOfCall } from '../core/call-key.js';
-import type { CallSite, WithLockOptions } from '../core/lock-options.js';
+import { LockUsageError } from '../core/port/errors.js';
+import { compileCallKey, type CallKey, type KeyOfCall } from '../core/key/call-key.js';
+import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
 

@@ -3,8 +3,8 @@
  * complaint is a sentence in the decorator's return type, because that is what the compiler prints.
  */
 import type { Observable } from 'rxjs';
-import type { KeyProblem } from '../core/key-template-paths.js';
-import type { WithLockOptions } from '../core/lock-options.js';
+import type { KeyProblem } from '../core/key/key-template-paths.js';
+import type { WithLockOptions } from '../core/port/lock-options.js';
 
 /** What a locked method gives back. */
 export type Returns = 'promise' | 'observable';

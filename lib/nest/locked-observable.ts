@@ -3,9 +3,9 @@
  * gives the lease back on completion, error or unsubscription, whichever comes first.
  */
 import { Observable, takeUntil, type Subscriber } from 'rxjs';
-import { Hold } from '../core/hold.js';
-import type { Lease } from '../core/lease.js';
-import type { WithLockOptions } from '../core/lock-options.js';
+import { Hold } from '../core/hold/hold.js';
+import type { Lease } from '../core/port/lease.js';
+import type { WithLockOptions } from '../core/port/lock-options.js';
 import type { Locker } from './lock.interceptor.js';
 
 interface ObservableUnderLock {

@@ -1,7 +1,7 @@
 /**
  * The decorators: each one line over {@link lockMethod}, which differ in the mode only.
  */
-import type { CallKey } from '../core/call-key.js';
+import type { CallKey } from '../core/key/call-key.js';
 import { lockMethod } from './lock-method.js';
 import type { LockedDecorator, LockedOptions, OnBusy, Returns } from './locked-method.js';
 

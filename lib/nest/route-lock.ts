@@ -10,8 +10,8 @@ import {
   type Type,
 } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { compileCallKey } from '../core/call-key.js';
-import { parseKeyTemplate } from '../core/key-template.js';
+import { compileCallKey } from '../core/key/call-key.js';
+import { parseKeyTemplate } from '../core/key/key-template.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { lockedCall, shortLabel, templateText } from './locked-call.js';

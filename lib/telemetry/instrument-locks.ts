@@ -18,8 +18,8 @@ import {
   type TracerProvider,
   type UpDownCounter,
 } from '@opentelemetry/api';
-import { systemClock } from '../core/clock.js';
-import type { LockEvent } from '../core/lock-events.js';
+import { systemClock } from '../core/port/clock.js';
+import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 

@@ -2,7 +2,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
-import { systemClock } from '../core/clock.js';
+import { systemClock } from '../core/port/clock.js';
 import type { LockService } from '../lock.service.js';
 import { findLocks } from '../nest/find-locks.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';

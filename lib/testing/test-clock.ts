@@ -4,7 +4,7 @@
  */
 import { AsyncResource } from 'node:async_hooks';
 import { setImmediate } from 'node:timers';
-import { systemClock, type Clock, type Timer } from '../core/clock.js';
+import { systemClock, type Clock, type Timer } from '../core/port/clock.js';
 
 interface TestTimer {
   readonly due: number;

@@ -8,8 +8,8 @@
  *     await expect(app.get(OrderService).pay('1')).rejects.toThrow(LockTimeoutError);   // at once
  */
 import type { DynamicModule, FactoryProvider } from '@nestjs/common';
-import { LockStoreError } from '../core/errors.js';
-import type { LockDefaults } from '../core/lock-options.js';
+import { LockStoreError } from '../core/port/errors.js';
+import type { LockDefaults } from '../core/port/lock-options.js';
 import { LockService, type LockServiceOptions } from '../lock.service.js';
 import { DEFAULT_INSTANCE, locksToken, MODULE_OPTIONS, storeToken } from '../nest/lock-names.js';
 import type { LockModuleOptions } from '../nest/lock-module-options.js';

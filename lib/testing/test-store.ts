@@ -6,10 +6,10 @@
  * of the test holds what it waits for (the test made it busy, or minHoldMs keeps it taken), or when the store could not be
  * asked. Waits that the test's own code will end do not touch the clock.
  */
-import { LockUsageError, type LockStoreError } from '../core/errors.js';
-import { escapeKey } from '../core/key-template.js';
-import type { LockMode } from '../core/lock-mode.js';
-import type { AcquireOutcome, AcquireRequest, HolderState, Wake } from '../core/lock-store.js';
+import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
+import { escapeKey } from '../core/key/key-template.js';
+import type { LockMode } from '../core/port/lock-mode.js';
+import type { AcquireOutcome, AcquireRequest, HolderState, Wake } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { TestClock } from './test-clock.js';
 

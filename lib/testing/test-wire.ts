@@ -15,7 +15,7 @@ import type {
   RenewRequest,
   StoreCapabilities,
   Wake,
-} from '../core/lock-store.js';
+} from '../core/port/lock-store.js';
 import type { TestStore } from './test-store.js';
 
 export class TestWire implements LockStore {

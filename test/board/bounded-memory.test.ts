@@ -2,10 +2,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { CallsThatWait } from '../../lib/board/calls-that-wait.js';
 import { LockHistory } from '../../lib/board/lock-history.js';
-import { LockLostError } from '../../lib/core/errors.js';
-import type { LockEvent } from '../../lib/core/lock-events.js';
-import { overviewOf, whereaboutsOf } from '../../lib/core/lock-overview.js';
-import type { LockState } from '../../lib/core/lock-store.js';
+import { LockLostError } from '../../lib/core/port/errors.js';
+import type { LockEvent } from '../../lib/core/port/lock-events.js';
+import { overviewOf, whereaboutsOf } from '../../lib/board/lock-overview.js';
+import type { LockState } from '../../lib/core/port/lock-store.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 const of = { key: 'order:1', mode: 'write', label: 'OrderService.pay', template: 'order:<0>' } as const;

@@ -1,7 +1,7 @@
 /** The command line against real servers. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireRequest } from '../../lib/core/lock-store.js';
-import { systemClock } from '../../lib/core/clock.js';
+import type { AcquireRequest } from '../../lib/core/port/lock-store.js';
+import { systemClock } from '../../lib/core/port/clock.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { startCluster } from '../support/redis-cluster.js';
 import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';

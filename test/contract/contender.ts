@@ -2,7 +2,7 @@
  * One request for one lock, driven through the port, with the wakes that reached it. The contract tests are told with
  * its verbs; each verb states what must come of it and fails the test when it does not.
  */
-import { delay, type Clock } from '../../lib/core/clock.js';
+import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -12,7 +12,7 @@ import type {
   LockStore,
   RenewOutcome,
   Wake,
-} from '../../lib/core/lock-store.js';
+} from '../../lib/core/port/lock-store.js';
 
 /** How a request differs from the usual: to write, for {@link USUAL_LEASE_MS}, with a place in the queue. */
 export type Asking = Partial<Omit<AcquireRequest, 'key' | 'id'>>;

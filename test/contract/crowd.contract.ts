@@ -1,6 +1,6 @@
 /** The contract under contention: a crowd from two processes, of which some give up, share, or fall silent. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/clock.js';
+import { delay } from '../../lib/core/port/clock.js';
 import { checkHistory } from '../model/history-checker.js';
 import type { HistoryEvent } from '../model/history.js';
 import type { Contender } from './contender.js';

@@ -1,6 +1,6 @@
 /** The contract's second part: how leases end and places are given up, and that a late act never touches the next. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/clock.js';
+import { delay } from '../../lib/core/port/clock.js';
 import { until, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 

@@ -1,6 +1,6 @@
 /** The contract's first part: who is granted a lock, with which fence, and how long the grant is trusted. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/clock.js';
+import { delay } from '../../lib/core/port/clock.js';
 import { until } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 

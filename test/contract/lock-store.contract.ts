@@ -1,12 +1,12 @@
 /**
  * The contract of the port as one suite: every store runs it, and the tests carry the numbers of the promises in
- * lib/core/lock-store.ts. Leases are short because it runs on real time, unless a store brings a clock that it drives;
+ * lib/core/port/lock-store.ts. Leases are short because it runs on real time, unless a store brings a clock that it drives;
  * it knows nothing of a store but the port.
  */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { systemClock, type Clock } from '../../lib/core/clock.js';
-import type { LockMode } from '../../lib/core/lock-mode.js';
-import type { LockStore } from '../../lib/core/lock-store.js';
+import { systemClock, type Clock } from '../../lib/core/port/clock.js';
+import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { LockStore } from '../../lib/core/port/lock-store.js';
 import { Contender } from './contender.js';
 import { keepsACrowdApart } from './crowd.contract.js';
 import { endsLeases } from './endings.contract.js';

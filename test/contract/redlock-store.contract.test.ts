@@ -1,7 +1,7 @@
 /** The Redlock store keeps the contract on five masters, but for what needs a queue across nodes. */
 import { afterAll, beforeAll } from '@jest/globals';
-import { delay, systemClock } from '../../lib/core/clock.js';
-import type { LockStoreError } from '../../lib/core/errors.js';
+import { delay, systemClock } from '../../lib/core/port/clock.js';
+import type { LockStoreError } from '../../lib/core/port/errors.js';
 import type { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { startMasters, type RedisServer } from '../support/redis-server.js';
 import { admitAll, openRedlock } from '../support/redlock-store.js';

@@ -1,6 +1,6 @@
 /** The contract's fourth part: what it takes to wait. How waiters hear of their turn, and what a silent one costs. */
 import { expect } from '@jest/globals';
-import { delay } from '../../lib/core/clock.js';
+import { delay } from '../../lib/core/port/clock.js';
 import { until } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 

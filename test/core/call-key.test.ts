@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { compileCallKey } from '../../lib/core/call-key.js';
+import { compileCallKey } from '../../lib/core/key/call-key.js';
 
 const keyOf = (made: string): unknown => compileCallKey(() => made, 'OrderService.pay')([]);
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { FenceDemand } from '../../lib/core/fence-demand.js';
-import type { Holding } from '../../lib/core/holding.js';
-import { resolveOptions, resolveDefaults } from '../../lib/core/lock-options.js';
+import { FenceDemand } from '../../lib/core/lease/fence-demand.js';
+import type { Holding } from '../../lib/core/lease/holding.js';
+import { resolveOptions, resolveDefaults } from '../../lib/core/port/lock-options.js';
 
 const options = resolveDefaults();
 const reading = resolveOptions({ mode: 'read' }, options);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { LockLostError, LockUsageError } from '../../lib/core/errors.js';
-import type { Lease } from '../../lib/core/lease.js';
+import { LockLostError, LockUsageError } from '../../lib/core/port/errors.js';
+import type { Lease } from '../../lib/core/port/lease.js';
 import { Fleet, gate } from '../support/locks.js';
 
 describe('A call inside a hold of the same key', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { LockKeyError } from '../../lib/core/errors.js';
-import { escapeKey, LONGEST_KEY_BYTES, parseKeyTemplate } from '../../lib/core/key-template.js';
+import { LockKeyError } from '../../lib/core/port/errors.js';
+import { escapeKey, LONGEST_KEY_BYTES, parseKeyTemplate } from '../../lib/core/key/key-template.js';
 
 const render = (template: string, ...args: unknown[]): string => parseKeyTemplate(template, 'OrderService.pay').render(args);
 

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { LockStoreError, LockTimeoutError } from '../../lib/core/errors.js';
+import { LockStoreError, LockTimeoutError } from '../../lib/core/port/errors.js';
 import type { LockService } from '../../lib/lock.service.js';
 import { Fleet, gate } from '../support/locks.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LockEvent } from '../../lib/core/lock-events.js';
+import type { LockEvent } from '../../lib/core/port/lock-events.js';
 import { Fleet, gate } from '../support/locks.js';
 
 function watched(fleet = new Fleet()): { fleet: Fleet; locks: ReturnType<Fleet['process']>['locks']; wire: ReturnType<Fleet['process']>['wire']; told: LockEvent[] } {

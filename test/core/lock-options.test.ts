@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockUsageError } from '../../lib/core/errors.js';
-import { resolveDefaults, resolveOptions } from '../../lib/core/lock-options.js';
+import { LockUsageError } from '../../lib/core/port/errors.js';
+import { resolveDefaults, resolveOptions } from '../../lib/core/port/lock-options.js';
 
 const defaults = resolveDefaults();
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Alarm, Schedule } from '../../lib/core/schedule.js';
+import { Alarm, Schedule } from '../../lib/core/lease/schedule.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 describe('The schedule', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LockOptions } from '../../lib/core/lock-options.js';
-import type { Lease } from '../../lib/core/lease.js';
+import type { LockOptions } from '../../lib/core/port/lock-options.js';
+import type { Lease } from '../../lib/core/port/lease.js';
 import { Fleet } from '../support/locks.js';
 
 /** Two locks, of which the second is free only after 3 s. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockClosedError } from '../../lib/core/errors.js';
+import { LockClosedError } from '../../lib/core/port/errors.js';
 import { Fleet, gate } from '../support/locks.js';
 
 describe('Shutdown', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AcquireOutcome, AcquireRequest, Wake } from '../../lib/core/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Wake } from '../../lib/core/port/lock-store.js';
 import { Fleet, gate } from '../support/locks.js';
 
 describe('A grant that the store takes for a stray', () => {

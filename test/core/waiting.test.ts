@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockStoreError } from '../../lib/core/errors.js';
+import { LockStoreError } from '../../lib/core/port/errors.js';
 import { Fleet, gate } from '../support/locks.js';
 
 describe('A process that waits', () => {

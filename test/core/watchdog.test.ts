@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { RenewOutcome, RenewRequest } from '../../lib/core/lock-store.js';
+import type { RenewOutcome, RenewRequest } from '../../lib/core/port/lock-store.js';
 import { Fleet } from '../support/locks.js';
 
 describe('The watchdog', () => {

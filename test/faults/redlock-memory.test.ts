@@ -1,7 +1,7 @@
 /** Redlock nodes that lose their memory: what they forgot is not given away, and fences go on rising. */
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { delay, systemClock, type Clock } from '../../lib/core/clock.js';
-import type { AcquireOutcome, Grant, LockStore } from '../../lib/core/lock-store.js';
+import { delay, systemClock, type Clock } from '../../lib/core/port/clock.js';
+import type { AcquireOutcome, Grant, LockStore } from '../../lib/core/port/lock-store.js';
 import type { RedlockStore, RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';

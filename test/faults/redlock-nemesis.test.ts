@@ -3,8 +3,8 @@
  * minority at once: no two calls at work together, fences that rise, and every call served or told in time.
  */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { delay, systemClock } from '../../lib/core/clock.js';
-import type { Lease } from '../../lib/core/lease.js';
+import { delay, systemClock } from '../../lib/core/port/clock.js';
+import type { Lease } from '../../lib/core/port/lease.js';
 import { LockService } from '../../lib/lock.service.js';
 import { eventually } from '../support/eventually.js';
 import { startMasters, type RedisServer } from '../support/redis-server.js';

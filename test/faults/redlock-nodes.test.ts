@@ -1,7 +1,7 @@
 /** Redlock nodes that are dead, frozen, out of reach or wrong: what they cost, and what is told of them. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { delay, systemClock } from '../../lib/core/clock.js';
-import type { AcquireOutcome, LockStore } from '../../lib/core/lock-store.js';
+import { delay, systemClock } from '../../lib/core/port/clock.js';
+import type { AcquireOutcome, LockStore } from '../../lib/core/port/lock-store.js';
 import type { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';

@@ -1,6 +1,6 @@
 /** What locks cost a server: commands for each critical section, and memory, counted by the server itself. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Wake } from '../../lib/core/lock-store.js';
+import type { Wake } from '../../lib/core/port/lock-store.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';

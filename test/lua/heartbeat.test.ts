@@ -1,6 +1,6 @@
 /** heartbeat.lua on a real server: every code it returns, and what a waiter's silence does. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { heartbeat, release } from '../../lib/stores/redis/lua.generated.js';
+import { heartbeat, release } from '../../lib/stores/wire/lua.generated.js';
 import { LuaServer, type LuaLock } from '../support/lua-server.js';
 
 let lua: LuaServer;

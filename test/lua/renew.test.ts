@@ -1,6 +1,6 @@
 /** renew.lua on a real server: every code it returns, for one lock and for many. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { acquire, renew } from '../../lib/stores/redis/lua.generated.js';
+import { acquire, renew } from '../../lib/stores/wire/lua.generated.js';
 import { LuaServer } from '../support/lua-server.js';
 
 let lua: LuaServer;

@@ -1,6 +1,6 @@
 /** What only the embedded store promises, beside the contract: its own clock, no timers when idle, no replicas. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Wake } from '../../lib/core/lock-store.js';
+import type { Wake } from '../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { Contender } from '../contract/contender.js';
 import { FakeClock } from '../support/fake-clock.js';

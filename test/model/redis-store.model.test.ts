@@ -1,7 +1,7 @@
 /** The scripts answer like the lock machine, act by act, on random runs against a real server. */
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { systemClock } from '../../lib/core/clock.js';
-import type { Wake } from '../../lib/core/lock-store.js';
+import { systemClock } from '../../lib/core/port/clock.js';
+import type { Wake } from '../../lib/core/port/lock-store.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { closeStores, openRedisStore } from '../support/redis-store.js';

@@ -1,6 +1,6 @@
 /** When the answers of a store and of the lock machine count as the same. */
 import { expect } from '@jest/globals';
-import type { AcquireOutcome, Grant, HeartbeatOutcome, LockState, RenewOutcome } from '../../lib/core/lock-store.js';
+import type { AcquireOutcome, Grant, HeartbeatOutcome, LockState, RenewOutcome } from '../../lib/core/port/lock-store.js';
 
 export type AnyOutcome = AcquireOutcome | HeartbeatOutcome | RenewOutcome;
 

@@ -4,8 +4,8 @@
  * a real server takes, and by the margin of trust.
  */
 import { expect } from '@jest/globals';
-import type { Clock } from '../../lib/core/clock.js';
-import type { AcquireRequest, HolderRef, LockStore, Wake } from '../../lib/core/lock-store.js';
+import type { Clock } from '../../lib/core/port/clock.js';
+import type { AcquireRequest, HolderRef, LockStore, Wake } from '../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { until } from '../contract/contender.js';
 import { KEYS_OF_A_RUN, type Act } from './acts.js';

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { LockStoreError } from '../../lib/core/errors.js';
-import { leastRule } from '../../lib/stores/redis/access-rule.js';
+import type { LockStoreError } from '../../lib/core/port/errors.js';
+import { leastRule } from '../../lib/stores/wire/access-rule.js';
 import { freePort } from '../support/free-port.js';
 import { startFlakyProxy } from '../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import type { AcquireRequest } from '../../lib/core/lock-store.js';
-import { systemClock } from '../../lib/core/clock.js';
+import type { AcquireRequest } from '../../lib/core/port/lock-store.js';
+import { systemClock } from '../../lib/core/port/clock.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 

@@ -1,9 +1,9 @@
 /** The Redis store on a Cluster whose slots move and whose masters die. */
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { AcquireRequest, Wake } from '../../lib/core/lock-store.js';
-import type { RedisConnections } from '../../lib/stores/redis/redis-connection.js';
-import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
+import type { AcquireRequest, Wake } from '../../lib/core/port/lock-store.js';
+import type { RedisConnections } from '../../lib/stores/wire/redis-connection.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import { eventually } from '../support/eventually.js';
 import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
 import type { RedisServer } from '../support/redis-server.js';

@@ -1,7 +1,7 @@
 /** The Redis store on a server, a network and a script cache that fail: what is told, and that service resumes. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireOutcome, AcquireRequest, Wake } from '../../lib/core/lock-store.js';
-import type { LockStoreError } from '../../lib/core/errors.js';
+import type { AcquireOutcome, AcquireRequest, Wake } from '../../lib/core/port/lock-store.js';
+import type { LockStoreError } from '../../lib/core/port/errors.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AcquireRequest } from '../../lib/core/lock-store.js';
+import type { AcquireRequest } from '../../lib/core/port/lock-store.js';
 import { Places } from '../../lib/stores/redis/places.js';
-import type { PushedGrant } from '../../lib/stores/redis/wake-channel.js';
+import type { PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 
 const request: AcquireRequest = {
   key: 'k', id: 'p.1', mode: 'write', leaseMs: 1_000, queue: true, fences: 1, minHoldMs: 0, owner: undefined, label: undefined, minReplicas: 0, replaces: undefined, notAfter: 0,

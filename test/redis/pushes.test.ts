@@ -1,7 +1,7 @@
 /** Grants that are pushed: messages that race their own answers, and fences of a server that lost its memory. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireOutcome, AcquireRequest, Grant, Wake } from '../../lib/core/lock-store.js';
-import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
+import type { AcquireOutcome, AcquireRequest, Grant, Wake } from '../../lib/core/port/lock-store.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy } from '../support/flaky-proxy.js';

@@ -1,7 +1,7 @@
 /** A store that nobody asks anything is silent, and one that was closed leaves nothing behind in the process. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { RedisTarget } from '../../lib/stores/redis/redis-connection.js';
-import { leastRule } from '../../lib/stores/redis/access-rule.js';
+import type { RedisTarget } from '../../lib/stores/wire/redis-connection.js';
+import { leastRule } from '../../lib/stores/wire/access-rule.js';
 import { eventually } from '../support/eventually.js';
 import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';

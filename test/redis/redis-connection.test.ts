@@ -2,8 +2,8 @@
 import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis, type RedisOptions } from 'ioredis';
-import { systemClock } from '../../lib/core/clock.js';
-import { RedisConnections } from '../../lib/stores/redis/redis-connection.js';
+import { systemClock } from '../../lib/core/port/clock.js';
+import { RedisConnections } from '../../lib/stores/wire/redis-connection.js';
 
 const opened: RedisConnections[] = [];
 afterEach(() => opened.splice(0).forEach((connections) => connections.close()));

@@ -1,7 +1,7 @@
 /** Key names are part of the wire format: what is written here may not change without a new format version. */
 import { describe, expect, it } from '@jest/globals';
 import { whereabouts } from '../../lib/nest/lock-module-options.js';
-import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 
 describe('redis keys', () => {
   const keys = new RedisKeys('lock');

@@ -1,6 +1,6 @@
 /** The Redis store under Sentinel: masters that move away, die or freeze, and replicas that are counted. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireOutcome, AcquireRequest } from '../../lib/core/lock-store.js';
+import type { AcquireOutcome, AcquireRequest } from '../../lib/core/port/lock-store.js';
 import { eventually } from '../support/eventually.js';
 import { startSentinel, type SentinelGroup } from '../support/redis-sentinel.js';
 import { closeStores, openRedisStore } from '../support/redis-store.js';

@@ -1,6 +1,6 @@
 /** Server time to local time: what may be trusted from which sample, worst cases included. */
 import { describe, expect, it } from '@jest/globals';
-import { marginOf, ServerClock, trustOf } from '../../lib/stores/redis/server-clock.js';
+import { marginOf, ServerClock, trustOf } from '../../lib/stores/wire/server-clock.js';
 
 const SERVER_START = 1_795_236_000_000;
 

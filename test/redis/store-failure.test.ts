@@ -1,10 +1,10 @@
 /** What the store makes of the errors of ioredis. */
 import { describe, expect, it } from '@jest/globals';
 import { listLocks } from '../../lib/stores/redis/lock-listing.js';
-import type { RedisConnections } from '../../lib/stores/redis/redis-connection.js';
-import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
-import type { ScriptRunner } from '../../lib/stores/redis/script-runner.js';
-import { isTryAgain } from '../../lib/stores/redis/store-failure.js';
+import type { RedisConnections } from '../../lib/stores/wire/redis-connection.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
+import type { ScriptRunner } from '../../lib/stores/wire/script-runner.js';
+import { isTryAgain } from '../../lib/stores/wire/store-failure.js';
 
 describe('a command for several keys', () => {
   it.each([

@@ -1,8 +1,8 @@
 /** The subscriber connection: what it hears, and how it is replaced when it hears nothing. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { systemClock } from '../../lib/core/clock.js';
-import { WakeChannel, type PushedGrant } from '../../lib/stores/redis/wake-channel.js';
+import { systemClock } from '../../lib/core/port/clock.js';
+import { WakeChannel, type PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';

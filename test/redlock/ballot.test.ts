@@ -1,10 +1,10 @@
 /** One attempt on five nodes that a test speaks for, on virtual time: which fence is used, how long a grant is trusted, what is taken back. */
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../lib/core/clock.js';
-import { LockStoreError } from '../../lib/core/errors.js';
-import type { AcquireOutcome } from '../../lib/core/lock-store.js';
-import { FenceFloors } from '../../lib/stores/redis/fence-floors.js';
-import { marginOf } from '../../lib/stores/redis/server-clock.js';
+import { delay } from '../../lib/core/port/clock.js';
+import { LockStoreError } from '../../lib/core/port/errors.js';
+import type { AcquireOutcome } from '../../lib/core/port/lock-store.js';
+import { FenceFloors } from '../../lib/stores/wire/fence-floors.js';
+import { marginOf } from '../../lib/stores/wire/server-clock.js';
 import { Ballot } from '../../lib/stores/redlock/ballot.js';
 import type { NodeVote, VoteRequest } from '../../lib/stores/redlock/node-vote.js';
 import type { RedlockNode } from '../../lib/stores/redlock/redlock-node.js';

@@ -1,7 +1,7 @@
 /** One question to many nodes, on virtual time: when it is answered, and what a silent node costs. */
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../lib/core/clock.js';
-import { LockStoreError } from '../../lib/core/errors.js';
+import { delay } from '../../lib/core/port/clock.js';
+import { LockStoreError } from '../../lib/core/port/errors.js';
 import { noQuorum, poll, type Asked, type Reply } from '../../lib/stores/redlock/poll.js';
 import { verdict } from '../../lib/stores/redlock/quorum.js';
 import { FakeClock } from '../support/fake-clock.js';

@@ -1,8 +1,8 @@
 /** A renewal on five nodes that a test speaks for, on virtual time: what counts as renewed, and which nodes get the lease back. */
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../lib/core/clock.js';
-import { LockStoreError } from '../../lib/core/errors.js';
-import type { RenewOutcome } from '../../lib/core/lock-store.js';
+import { delay } from '../../lib/core/port/clock.js';
+import { LockStoreError } from '../../lib/core/port/errors.js';
+import type { RenewOutcome } from '../../lib/core/port/lock-store.js';
 import type { Ballot } from '../../lib/stores/redlock/ballot.js';
 import { renewByQuorum } from '../../lib/stores/redlock/quorum-renewals.js';
 import type { RedlockNode } from '../../lib/stores/redlock/redlock-node.js';

@@ -2,10 +2,10 @@
  * What the application in a simulated process does: several callers, each asking for locks again and again in all the ways
  * that the library offers, and looking around while it holds them.
  */
-import type { Lease } from '../../lib/core/lease.js';
-import type { LockMode } from '../../lib/core/lock-mode.js';
-import type { WithLockOptions } from '../../lib/core/lock-options.js';
-import { isLockError } from '../../lib/core/errors.js';
+import type { Lease } from '../../lib/core/port/lease.js';
+import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import type { WithLockOptions } from '../../lib/core/port/lock-options.js';
+import { isLockError } from '../../lib/core/port/errors.js';
 import type { Random } from './random.js';
 import type { WitnessedHold } from './witness.js';
 import type { Member, World } from './world.js';

@@ -16,7 +16,7 @@ import type {
   RenewRequest,
   StoreCapabilities,
   Wake,
-} from '../../lib/core/lock-store.js';
+} from '../../lib/core/port/lock-store.js';
 import type { HistoryEvent } from '../model/history.js';
 import type { SimProcess } from './sim-process.js';
 

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import type { LuaScript } from '../../lib/stores/redis/lua.generated.js';
+import type { LuaScript } from '../../lib/stores/wire/lua.generated.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { LuaInterpreter } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';

@@ -1,5 +1,5 @@
 /** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
-import * as scripts from '../../lib/stores/redis/lua.generated.js';
+import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import type { Random } from './random.js';
 import type { RedisData } from './redis-data.js';
 

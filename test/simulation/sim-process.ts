@@ -5,7 +5,7 @@
  *     running ──▶ paused ──▶ running …
  *        └───────────┴─────▶ dead        nothing of it happens any more; what it sent is still on its way
  */
-import type { Clock, Timer } from '../../lib/core/clock.js';
+import type { Clock, Timer } from '../../lib/core/port/clock.js';
 import type { Random } from './random.js';
 import type { Happening, VirtualTime } from './virtual-time.js';
 

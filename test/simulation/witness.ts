@@ -2,9 +2,9 @@
  * Sees all holds of all simulated processes at once, and says when two trust what excludes each other, when a fence does
  * not rise, and when the end of a lease is not told. It asks what the application would ask: `remainingMs` and `assertHeld`.
  */
-import type { Lease } from '../../lib/core/lease.js';
-import { escapeKey } from '../../lib/core/key-template.js';
-import type { LockMode } from '../../lib/core/lock-mode.js';
+import type { Lease } from '../../lib/core/port/lease.js';
+import { escapeKey } from '../../lib/core/key/key-template.js';
+import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { SimProcess } from './sim-process.js';
 
 export interface WitnessedHold {

@@ -5,12 +5,12 @@
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import { escapeKey } from '../../lib/core/key-template.js';
-import type { LockStore } from '../../lib/core/lock-store.js';
+import { escapeKey } from '../../lib/core/key/key-template.js';
+import type { LockStore } from '../../lib/core/port/lock-store.js';
 import type { HistoryEvent } from '../model/history.js';
 import type { Plan } from './plan.js';
 import type { Random } from './random.js';
-import { forceRelease } from '../../lib/stores/redis/lua.generated.js';
+import { forceRelease } from '../../lib/stores/wire/lua.generated.js';
 import { RecordCheck, readHolders } from './record-check.js';
 import { RecordingStore, type Recorder } from './recording-store.js';
 import { SimClient } from './sim-client.js';

@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 
 const { url, name, built } = JSON.parse(process.argv[2]);
 const { RedisStore } = await import(pathToFileURL(join(built, 'stores/redis/redis-store.js')));
-const { systemClock } = await import(pathToFileURL(join(built, 'core/clock.js')));
+const { systemClock } = await import(pathToFileURL(join(built, 'core/port/clock.js')));
 
 const HEARTBEAT_MS = 700;
 /** The store sends as many in one command. */

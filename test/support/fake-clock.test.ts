@@ -1,6 +1,6 @@
 /** The fake clock itself: other tests lean on these promises. */
 import { describe, expect, it } from '@jest/globals';
-import { delay } from '../../lib/core/clock.js';
+import { delay } from '../../lib/core/port/clock.js';
 import { FakeClock } from './fake-clock.js';
 
 describe('FakeClock', () => {

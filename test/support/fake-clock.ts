@@ -10,7 +10,7 @@
  * Promises are let run by waiting for one real turn of the event loop, so work under this clock must not do real input
  * or output: what waits for a socket counts as waiting for ever.
  */
-import type { Clock, Timer } from '../../lib/core/clock.js';
+import type { Clock, Timer } from '../../lib/core/port/clock.js';
 
 interface FakeTimer {
   readonly due: number;

@@ -1,9 +1,9 @@
 /** A LockService on the embedded store and on virtual time, and the faults a test wants to see it live through. */
 import { LockService } from '../../lib/lock.service.js';
-import { delay, type Clock } from '../../lib/core/clock.js';
-import type { LockDefaults } from '../../lib/core/lock-options.js';
-import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/lock-store.js';
-import { LockStoreError } from '../../lib/core/errors.js';
+import { delay, type Clock } from '../../lib/core/port/clock.js';
+import type { LockDefaults } from '../../lib/core/port/lock-options.js';
+import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
+import { LockStoreError } from '../../lib/core/port/errors.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { FakeClock } from './fake-clock.js';
 

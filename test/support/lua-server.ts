@@ -4,8 +4,8 @@
  */
 import { expect } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import * as scripts from '../../lib/stores/redis/lua.generated.js';
-import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
+import * as scripts from '../../lib/stores/wire/lua.generated.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import { eventually } from './eventually.js';
 import { majorVersion } from './redis-binary.js';
 import { startRedis, type RedisServer } from './redis-server.js';

@@ -1,7 +1,7 @@
 /** The scripts of one Redlock node, run one by one on a server of their own. */
 import type { Redis } from 'ioredis';
-import { admit, greet, raiseFence, release, survey, vote, type LuaScript } from '../../lib/stores/redis/lua.generated.js';
-import { RedisKeys } from '../../lib/stores/redis/redis-keys.js';
+import { admit, greet, raiseFence, release, survey, vote, type LuaScript } from '../../lib/stores/wire/lua.generated.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import { startRedis, type RedisServer } from './redis-server.js';
 
 export interface VoteArguments {

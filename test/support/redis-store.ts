@@ -1,7 +1,7 @@
 /** Redis stores for tests, with the usual options; `closeStores` ends all that were opened. */
-import { systemClock } from '../../lib/core/clock.js';
+import { systemClock } from '../../lib/core/port/clock.js';
 import { RedisStore, type RedisStoreOptions } from '../../lib/stores/redis/redis-store.js';
-import type { RedisTarget } from '../../lib/stores/redis/redis-connection.js';
+import type { RedisTarget } from '../../lib/stores/wire/redis-connection.js';
 
 const opened = new Set<RedisStore>();
 

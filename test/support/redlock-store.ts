@@ -1,5 +1,5 @@
 /** Redlock stores for tests, with the usual options; `closeRedlocks` ends all that were opened. */
-import { systemClock } from '../../lib/core/clock.js';
+import { systemClock } from '../../lib/core/port/clock.js';
 import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
 import { eventually } from './eventually.js';
 import type { RedisServer } from './redis-server.js';

@@ -8,9 +8,9 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import type { LockModuleOptions } from '../../lib/nest/lock-module-options.js';
-import type { LockOptions } from '../../lib/core/lock-options.js';
-import type { LockState } from '../../lib/core/lock-store.js';
-import type { ReleaseOutcome } from '../../lib/core/lease.js';
+import type { LockOptions } from '../../lib/core/port/lock-options.js';
+import type { LockState } from '../../lib/core/port/lock-store.js';
+import type { ReleaseOutcome } from '../../lib/core/port/lease.js';
 
 const READY_WITHIN_MS = 20_000;
 const SCRIPT = join(process.cwd(), 'test/support/worker-process.mjs');

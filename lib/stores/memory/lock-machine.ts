@@ -10,7 +10,7 @@
  *        │                               ▼            renew     never creates, never revives, never shortens
  *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
  */
-import type { AcquireRequest, HolderRef, LockState, ReleaseRequest, RenewRequest } from '../../core/lock-store.js';
+import type { AcquireRequest, HolderRef, LockState, ReleaseRequest, RenewRequest } from '../../core/port/lock-store.js';
 import {
   describe,
   holderOf,

@@ -9,8 +9,8 @@
  *
  * A phase for which nobody waits is left out. A lock without holders has no record: who waits is let in at once.
  */
-import type { LockMode } from '../../core/lock-mode.js';
-import type { LockState } from '../../core/lock-store.js';
+import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockState } from '../../core/port/lock-store.js';
 
 export interface Holder {
   readonly id: string;

@@ -2,7 +2,7 @@
  * What the lock machine says: its replies, its wakes, and the instants they speak of. They mirror the port's outcomes,
  * but end times are those of the machine; the store turns them into trust.
  */
-import type { LockMode } from '../../core/lock-mode.js';
+import type { LockMode } from '../../core/port/lock-mode.js';
 
 /** A waiter that is silent for longer than this loses its place. */
 export const WAITER_LEASE_MS = 2_500;

@@ -3,8 +3,8 @@
  * lease is trusted to its last instant, and an outcome is never unknown. For tests, for development, and for an
  * application that runs once.
  */
-import type { Clock, Timer } from '../../core/clock.js';
-import { LockStoreError } from '../../core/errors.js';
+import type { Clock, Timer } from '../../core/port/clock.js';
+import { LockStoreError } from '../../core/port/errors.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -19,7 +19,7 @@ import type {
   RenewRequest,
   StoreCapabilities,
   Wake,
-} from '../../core/lock-store.js';
+} from '../../core/port/lock-store.js';
 import { LockMachine } from './lock-machine.js';
 import type { Instant, MachineGrant, MachineWake } from './machine-reply.js';
 

@@ -6,17 +6,17 @@
  *      ├────▶ waiting ──(the grant's message was faster)──▶ granted
  *      └────▶ busy | upgrade
  */
-import type { Clock } from '../../core/clock.js';
-import { LockStoreError } from '../../core/errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant, ReleaseRequest } from '../../core/lock-store.js';
+import type { Clock } from '../../core/port/clock.js';
+import { LockStoreError } from '../../core/port/errors.js';
+import type { AcquireOutcome, AcquireRequest, Grant, ReleaseRequest } from '../../core/port/lock-store.js';
 import type { BundledCalls } from './bundled-calls.js';
-import { grantAt, numbersOf, toField, type ServerGrant } from './lock-reply.js';
-import { acquire } from './lua.generated.js';
+import { grantAt, numbersOf, toField, type ServerGrant } from '../wire/lock-reply.js';
+import { acquire } from '../wire/lua.generated.js';
 import type { Place, Places } from './places.js';
-import type { RedisKeys } from './redis-keys.js';
+import type { RedisKeys } from '../wire/redis-keys.js';
 import type { Renewals } from './renewals.js';
-import type { Decode, ScriptArgument, ScriptReply } from './script-runner.js';
-import type { Exchange } from './server-clock.js';
+import type { Decode, ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+import type { Exchange } from '../wire/server-clock.js';
 import type { Trust } from './trust.js';
 
 /** Those who were refused a place ask again after about this long, or when the present lease ends. */

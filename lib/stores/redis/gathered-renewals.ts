@@ -3,8 +3,8 @@
  * command at a time, and all that comes while it is out goes together with the next: as many callers as there are wait for
  * the replicas twice at most.
  */
-import type { RenewOutcome, RenewRequest } from '../../core/lock-store.js';
-import { isTryAgain } from './store-failure.js';
+import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
+import { isTryAgain } from '../wire/store-failure.js';
 
 interface Gathered {
   readonly requests: readonly RenewRequest[];

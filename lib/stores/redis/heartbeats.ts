@@ -2,15 +2,15 @@
  * Heartbeats of waiters: they keep places in queues and fetch the grants whose messages were lost, in as few commands as
  * the topology allows.
  */
-import type { HeartbeatOutcome, HolderRef } from '../../core/lock-store.js';
-import { batchesOf } from './batches.js';
-import { grantAt, numbersOf } from './lock-reply.js';
-import { heartbeat } from './lua.generated.js';
+import type { HeartbeatOutcome, HolderRef } from '../../core/port/lock-store.js';
+import { batchesOf } from '../wire/batches.js';
+import { grantAt, numbersOf } from '../wire/lock-reply.js';
+import { heartbeat } from '../wire/lua.generated.js';
 import type { Places } from './places.js';
-import type { RedisKeys } from './redis-keys.js';
-import type { ScriptRunner } from './script-runner.js';
-import type { Exchange } from './server-clock.js';
-import { storeFailure } from './store-failure.js';
+import type { RedisKeys } from '../wire/redis-keys.js';
+import type { ScriptRunner } from '../wire/script-runner.js';
+import type { Exchange } from '../wire/server-clock.js';
+import { storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
 
 /** A place costs the server about 5 µs. */

@@ -3,12 +3,12 @@
  * and one small question for each lock found. A lock that is taken or freed meanwhile may be missed or told once more,
  * as SCAN does; one that stands for the whole walk is told.
  */
-import type { LockState } from '../../core/lock-store.js';
-import { isProbe } from './boot-probe.js';
-import type { RedisConnections } from './redis-connection.js';
-import type { RedisKeys } from './redis-keys.js';
-import type { ScriptRunner } from './script-runner.js';
-import { storeFailure } from './store-failure.js';
+import type { LockState } from '../../core/port/lock-store.js';
+import { isProbe } from '../wire/boot-probe.js';
+import type { RedisConnections } from '../wire/redis-connection.js';
+import type { RedisKeys } from '../wire/redis-keys.js';
+import type { ScriptRunner } from '../wire/script-runner.js';
+import { storeFailure } from '../wire/store-failure.js';
 
 const PAGE = 500;
 

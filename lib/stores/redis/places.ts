@@ -6,9 +6,9 @@
  * A message can overtake the answer that gave the place; it is kept until that answer is here. An entry goes with the
  * grant, the release, or an answer that gives no place.
  */
-import { IdTable } from '../../core/id-table.js';
-import type { AcquireRequest } from '../../core/lock-store.js';
-import type { PushedGrant } from './wake-channel.js';
+import { IdTable } from '../../core/lease/id-table.js';
+import type { AcquireRequest } from '../../core/port/lock-store.js';
+import type { PushedGrant } from '../wire/wake-channel.js';
 
 export interface Place {
   readonly request: AcquireRequest;

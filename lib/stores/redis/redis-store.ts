@@ -2,7 +2,7 @@
  * The port over one Redis, Sentinel or Cluster. Each verb is one script on the keys of one slot; this file turns requests
  * into calls, replies into outcomes, server time into trust, and messages into wakes.
  */
-import type { Clock } from '../../core/clock.js';
+import type { Clock } from '../../core/port/clock.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -16,22 +16,22 @@ import type {
   RenewRequest,
   StoreCapabilities,
   Wake,
-} from '../../core/lock-store.js';
+} from '../../core/port/lock-store.js';
 import { Acquiring } from './acquiring.js';
-import { probe } from './boot-probe.js';
+import { probe } from '../wire/boot-probe.js';
 import { BundledCalls } from './bundled-calls.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
-import { lockState } from './lock-reply.js';
-import { downgrade, forceRelease, inspect, release, type LuaScript } from './lua.generated.js';
+import { lockState } from '../wire/lock-reply.js';
+import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
 import { Places } from './places.js';
-import { RedisConnections, type RedisTarget } from './redis-connection.js';
-import { checkProcess, RedisKeys } from './redis-keys.js';
+import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
+import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Renewals } from './renewals.js';
-import { ScriptRunner } from './script-runner.js';
-import { storeFailure } from './store-failure.js';
+import { ScriptRunner } from '../wire/script-runner.js';
+import { storeFailure } from '../wire/store-failure.js';
 import { Trust } from './trust.js';
-import { WakeChannel, type PushedGrant } from './wake-channel.js';
+import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
 export interface RedisStoreOptions {
   readonly connection: RedisTarget;

@@ -2,15 +2,15 @@
  * Renewals, in as few commands as the topology allows: one for all outside a Cluster, one for each slot group in it, one
  * for each lock while its slot moves. Those that replicas must acknowledge are gathered for a connection of their own.
  */
-import type { RenewOutcome, RenewRequest } from '../../core/lock-store.js';
-import { batchesOf } from './batches.js';
+import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
+import { batchesOf } from '../wire/batches.js';
 import { GatheredRenewals } from './gathered-renewals.js';
-import { numbersOf, renewArgs, renewOutcomes } from './lock-reply.js';
-import { renew } from './lua.generated.js';
-import type { RedisKeys } from './redis-keys.js';
-import type { ScriptCall, ScriptRunner } from './script-runner.js';
-import { trustOf } from './server-clock.js';
-import { isTryAgain, storeFailure } from './store-failure.js';
+import { numbersOf, renewArgs, renewOutcomes } from '../wire/lock-reply.js';
+import { renew } from '../wire/lua.generated.js';
+import type { RedisKeys } from '../wire/redis-keys.js';
+import type { ScriptCall, ScriptRunner } from '../wire/script-runner.js';
+import { trustOf } from '../wire/server-clock.js';
+import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
 
 /** A bounded batch: 250 locks cost the server well under a millisecond. */

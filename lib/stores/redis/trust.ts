@@ -2,12 +2,12 @@
  * What this process knows of its servers, and what follows from it for a grant: until when it may be trusted, and whether
  * its fence can be right.
  */
-import type { Grant } from '../../core/lock-store.js';
-import { FenceFloors } from './fence-floors.js';
-import type { ServerGrant } from './lock-reply.js';
+import type { Grant } from '../../core/port/lock-store.js';
+import { FenceFloors } from '../wire/fence-floors.js';
+import type { ServerGrant } from '../wire/lock-reply.js';
 import type { Place } from './places.js';
-import { ServerClock, trustOf, type Exchange } from './server-clock.js';
-import type { PushedGrant } from './wake-channel.js';
+import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
+import type { PushedGrant } from '../wire/wake-channel.js';
 
 export class Trust {
   readonly floors = new FenceFloors();

@@ -9,12 +9,12 @@
  * same, it is the fence. Else the greatest is, and it is written back until a quorum has it, before anybody uses it: any
  * later quorum then has a node that knows it.
  */
-import type { Clock } from '../../core/clock.js';
-import { LockStoreError } from '../../core/errors.js';
-import type { LockMode } from '../../core/lock-mode.js';
-import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/lock-store.js';
-import type { FenceFloors } from '../redis/fence-floors.js';
-import { marginOf } from '../redis/server-clock.js';
+import type { Clock } from '../../core/port/clock.js';
+import { LockStoreError } from '../../core/port/errors.js';
+import type { LockMode } from '../../core/port/lock-mode.js';
+import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
+import type { FenceFloors } from '../wire/fence-floors.js';
+import { marginOf } from '../wire/server-clock.js';
 import { answersOf, voteTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
 import { reasonOf, sharedWord, wordOf, type GrantedVote, type NodeVote, type VoteRequest } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';

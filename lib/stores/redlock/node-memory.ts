@@ -1,11 +1,11 @@
 /**
  * Asks a node of a Redlock whether it remembers what it granted, and brings it back when it does not (recovery.ts).
  */
-import { listOf } from '../redis/lock-reply.js';
-import { admit, greet, survey, type LuaScript } from '../redis/lua.generated.js';
-import { SLOT_GROUPS, type RedisKeys } from '../redis/redis-keys.js';
-import type { ScriptArgument, ScriptReply } from '../redis/script-runner.js';
-import type { ServerClock } from '../redis/server-clock.js';
+import { listOf } from '../wire/lock-reply.js';
+import { admit, greet, survey, type LuaScript } from '../wire/lua.generated.js';
+import { SLOT_GROUPS, type RedisKeys } from '../wire/redis-keys.js';
+import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+import type { ServerClock } from '../wire/server-clock.js';
 
 /** Whether a node remembers what it granted (shared/epoch.lua). */
 export interface Memory {

@@ -2,9 +2,9 @@
  * What a node of a Redlock is asked for a grant, and what it answers: read from the script's reply, counted as a word, told to
  * people.
  */
-import type { LockMode } from '../../core/lock-mode.js';
-import type { LockState } from '../../core/lock-store.js';
-import { trustOf } from '../redis/server-clock.js';
+import type { LockMode } from '../../core/port/lock-mode.js';
+import type { LockState } from '../../core/port/lock-store.js';
+import { trustOf } from '../wire/server-clock.js';
 import type { Reply } from './poll.js';
 import type { Vote } from './quorum.js';
 

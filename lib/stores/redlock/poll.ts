@@ -2,8 +2,8 @@
  * One question put to all nodes at once. It is answered as soon as the replies that are still out cannot change the
  * answer, and at the latest when the time of a node is over: one that is dead or frozen costs nobody more than that.
  */
-import type { Clock, Timer } from '../../core/clock.js';
-import { LockStoreError, type NodeFailure } from '../../core/errors.js';
+import type { Clock, Timer } from '../../core/port/clock.js';
+import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import { verdict } from './quorum.js';
 
 /** A garbage collection here, or a busy moment there, is not a dead node. */

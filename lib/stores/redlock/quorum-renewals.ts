@@ -2,9 +2,9 @@
  * Renewals by quorum: one command for a batch on each node, each lease counted by itself. A node that has lost one is given
  * it back as soon as a quorum of the others has renewed it, so that a lease outlives the nodes it began on.
  */
-import type { Clock } from '../../core/clock.js';
-import { LockStoreError } from '../../core/errors.js';
-import type { RenewOutcome, RenewRequest } from '../../core/lock-store.js';
+import type { Clock } from '../../core/port/clock.js';
+import { LockStoreError } from '../../core/port/errors.js';
+import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import type { Ballot } from './ballot.js';
 import { answersOf, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
 import { quorumEnd, verdict } from './quorum.js';

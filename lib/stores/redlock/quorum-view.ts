@@ -2,7 +2,7 @@
  * What the nodes together know of a lock. Each alone may be behind, have forgotten, or keep a vote of an attempt that came to
  * nothing: only a holder that a quorum may know counts.
  */
-import type { HolderState, LockState } from '../../core/lock-store.js';
+import type { HolderState, LockState } from '../../core/port/lock-store.js';
 import { answersOf, noQuorum, poll, type Reply } from './poll.js';
 import type { PollingStation } from './ballot.js';
 import type { NodeView } from './node-vote.js';

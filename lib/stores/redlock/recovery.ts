@@ -12,9 +12,9 @@
  * the processes have seen, and from their clocks. Nodes that were out together count as forgetful for each other, also when one
  * of them is admitted first. A node that is silent is believed to remember: replace it if it is dead.
  */
-import type { Clock, Timer } from '../../core/clock.js';
-import { SLOT_GROUPS } from '../redis/redis-keys.js';
-import type { FenceFloors } from '../redis/fence-floors.js';
+import type { Clock, Timer } from '../../core/port/clock.js';
+import { SLOT_GROUPS } from '../wire/redis-keys.js';
+import type { FenceFloors } from '../wire/fence-floors.js';
 import { answersOf, poll, type Reply } from './poll.js';
 import type { Memory, Survey } from './node-memory.js';
 import { quorumOf } from './quorum.js';

@@ -2,8 +2,8 @@
  * Opens the nodes of a Redlock together. The application starts as soon as a quorum is there; nodes that are down join
  * later by themselves. What only an operator can mend, a wrong password or two nodes that are one server, stops the boot.
  */
-import type { Clock } from '../../core/clock.js';
-import { LockStoreError, type NodeFailure } from '../../core/errors.js';
+import type { Clock } from '../../core/port/clock.js';
+import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import type { Memory } from './node-memory.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';

@@ -7,19 +7,19 @@
  * Nothing is asked of a node that is away, so that nothing has to be taken back there. A silent one is not asked to vote while
  * the others are enough; what was asked before is still out, and ends with its answer or with its connection.
  */
-import type { Clock } from '../../core/clock.js';
-import { LockStoreError, LockUsageError } from '../../core/errors.js';
-import type { ReleaseRequest } from '../../core/lock-store.js';
-import { nodeRightsError } from '../redis/access-rule.js';
-import { isProbe, probe } from '../redis/boot-probe.js';
-import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../redis/lock-reply.js';
-import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../redis/lua.generated.js';
-import { RedisConnections, type RedisTarget } from '../redis/redis-connection.js';
-import type { RedisKeys } from '../redis/redis-keys.js';
-import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../redis/script-runner.js';
-import { ServerClock, trustOf } from '../redis/server-clock.js';
-import { storeFailure } from '../redis/store-failure.js';
-import { WakeChannel } from '../redis/wake-channel.js';
+import type { Clock } from '../../core/port/clock.js';
+import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
+import type { ReleaseRequest } from '../../core/port/lock-store.js';
+import { nodeRightsError } from '../wire/access-rule.js';
+import { isProbe, probe } from '../wire/boot-probe.js';
+import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
+import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../wire/lua.generated.js';
+import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
+import type { RedisKeys } from '../wire/redis-keys.js';
+import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../wire/script-runner.js';
+import { ServerClock, trustOf } from '../wire/server-clock.js';
+import { storeFailure } from '../wire/store-failure.js';
+import { WakeChannel } from '../wire/wake-channel.js';
 import { NodeMemory } from './node-memory.js';
 import { voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
 

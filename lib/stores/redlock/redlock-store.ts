@@ -5,8 +5,8 @@
  * A holder id stands on the nodes as a ballot, `<id>/<n>`, new for each attempt (ballot.ts). Nodes that lost their memory
  * stay out until they cannot do harm (recovery.ts).
  */
-import type { Clock } from '../../core/clock.js';
-import { LockStoreError, LockUsageError } from '../../core/errors.js';
+import type { Clock } from '../../core/port/clock.js';
+import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -20,10 +20,10 @@ import type {
   RenewRequest,
   StoreCapabilities,
   Wake,
-} from '../../core/lock-store.js';
-import { FenceFloors } from '../redis/fence-floors.js';
-import type { RedisTarget } from '../redis/redis-connection.js';
-import { checkProcess, RedisKeys } from '../redis/redis-keys.js';
+} from '../../core/port/lock-store.js';
+import { FenceFloors } from '../wire/fence-floors.js';
+import type { RedisTarget } from '../wire/redis-connection.js';
+import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Ballot, type PollingStation } from './ballot.js';
 import { Ballots } from './ballots.js';
 import { agree, leaseTimeoutMs } from './poll.js';

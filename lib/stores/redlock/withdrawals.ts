@@ -2,8 +2,8 @@
  * Takes ballots back from nodes without anybody waiting for it: sent at once, and again to a node that gave no answer, until
  * it answers or until the lease it may have given has ended by itself.
  */
-import type { Clock, Timer } from '../../core/clock.js';
-import type { ReleaseRequest } from '../../core/lock-store.js';
+import type { Clock, Timer } from '../../core/port/clock.js';
+import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A vote that may stand on a node; the id is that of the ballot. */

@@ -1,0 +1,98 @@
+/**
+ * Many locks made readable for people, in bounded memory: those that somebody waits for come first, and what does not fit
+ * is counted.
+ */
+import type { LockMode } from '../core/port/lock-mode.js';
+import type { HolderState, LockState, WaiterState } from '../core/port/lock-store.js';
+
+/** Where a holder or a waiter runs, as far as its process says so of itself (`describeHolders`). */
+export interface Whereabouts {
+  readonly host?: string | undefined;
+  readonly pid?: number | undefined;
+  /** The process's name in holder ids, which is there in any case. */
+  readonly process: string;
+}
+
+export interface HolderRow extends Whereabouts, Omit<HolderState, 'id'> {
+  /** About when the hold began, in wall clock ms of the store; undefined when its fence does not come from a clock. */
+  readonly since?: number | undefined;
+}
+
+export interface WaiterRow extends Whereabouts, Omit<WaiterState, 'id'> {}
+
+/** One lock, with its first holders and waiters. */
+export interface LockRow {
+  readonly key: string;
+  readonly mode: LockMode | null;
+  readonly holders: readonly HolderRow[];
+  readonly moreHolders: number;
+  /** In the order in which they will be served. */
+  readonly waiters: readonly WaiterRow[];
+  readonly moreWaiters: number;
+}
+
+export interface LockOverview {
+  /** How many locks were seen that are held. */
+  readonly held: number;
+  /** How many locks were seen that somebody waits for. */
+  readonly waitedFor: number;
+  /** How many wait, over all locks. */
+  readonly waiting: number;
+  readonly rows: readonly LockRow[];
+  /** How many locks have no row. */
+  readonly more: number;
+}
+
+const MOST_HOLDERS = 8;
+const MOST_WAITERS = 12;
+/** A fence below is that of a store whose clock was never set: 2020 in µs. */
+const FIRST_LIKELY_FENCE = 1_577_836_800_000_000;
+
+/** Reads `locks` to their end and keeps at most `most` rows, the most waited for. Rejects as `locks` does. */
+export async function overviewOf(locks: AsyncIterable<LockState>, most: number): Promise<LockOverview> {
+  let rows = new Map<string, LockRow>();
+  let seen = 0;
+  let held = 0;
+  let waitedFor = 0;
+  let waiting = 0;
+  for await (const state of locks) {
+    // A store may tell a lock twice while it is walked over; beyond the rows that is not worth remembering.
+    if (rows.has(state.key)) continue;
+    seen += 1;
+    held += state.mode === null ? 0 : 1;
+    waitedFor += state.waiters.length > 0 ? 1 : 0;
+    waiting += state.waiters.length;
+    rows.set(state.key, rowOf(state));
+    if (rows.size > 2 * most + 16) rows = new Map(first(rows, most));
+  }
+  const kept = first(rows, most).map(([, row]) => row);
+  return { held, waitedFor, waiting, rows: kept, more: seen - kept.length };
+}
+
+export function rowOf({ key, mode, holders, waiters }: LockState): LockRow {
+  return {
+    key,
+    mode,
+    holders: holders.slice(0, MOST_HOLDERS).map(({ id, ...holder }) => ({ ...holder, ...whereaboutsOf(id), since: sinceOf(holder.fence) })),
+    moreHolders: Math.max(0, holders.length - MOST_HOLDERS),
+    waiters: waiters.slice(0, MOST_WAITERS).map(({ id, ...waiter }) => ({ ...waiter, ...whereaboutsOf(id) })),
+    moreWaiters: Math.max(0, waiters.length - MOST_WAITERS),
+  };
+}
+
+/** Reads back what nest/process-name.ts wrote in front of a holder id: `host:pid:random.sequence`, or `random.sequence`. */
+export function whereaboutsOf(id: string): Whereabouts {
+  const process = id.slice(0, id.lastIndexOf('.'));
+  const [, host, pid] = /^([^:]+):(\d+):[^:]+$/.exec(process) ?? [];
+  return host === undefined ? { process } : { process, host, pid: Number(pid) };
+}
+
+/** A fence is the store's clock in µs at its grant, or one more than the fence before, whichever is greater. */
+function sinceOf(fence: number): number | undefined {
+  return fence < FIRST_LIKELY_FENCE ? undefined : Math.floor(fence / 1_000);
+}
+
+function first(rows: ReadonlyMap<string, LockRow>, most: number): [string, LockRow][] {
+  const waiters = (row: LockRow): number => row.waiters.length + row.moreWaiters;
+  return [...rows].sort(([a, one], [b, other]) => waiters(other) - waiters(one) || (a < b ? -1 : 1)).slice(0, most);
+}

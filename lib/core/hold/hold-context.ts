@@ -1,0 +1,38 @@
+/**
+ * Which holds surround the running code: re-entry needs no question to the store and no count in it. Only
+ * `AsyncLocalStorage.run` is used, so a hold is never visible outside of the function that it was made for.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Hold } from './hold.js';
+import { covers, type LockMode } from '../port/lock-mode.js';
+
+interface Frame {
+  readonly hold: Hold;
+  readonly outer: Frame | undefined;
+}
+
+export class HoldContext {
+  private readonly storage = new AsyncLocalStorage<Frame | undefined>();
+
+  run<T>(hold: Hold, fn: () => T): T {
+    // A hold that has ended surrounds nothing any more: work that starts its next run inside itself would keep them all.
+    let outer = this.storage.getStore();
+    while (outer && !outer.hold.isOpen) ({ outer } = outer);
+    return this.storage.run({ hold, outer }, fn);
+  }
+
+  /** Runs `fn` outside of every hold. */
+  outside<T>(fn: () => T): T {
+    return this.storage.getStore() === undefined ? fn() : this.storage.run(undefined, fn);
+  }
+
+  /** The innermost hold (of this key, in this mode) that has not ended. Work left unawaited does not inherit a hold that has ended. */
+  find(key?: string, mode: LockMode = 'read'): Hold | undefined {
+    for (let frame = this.storage.getStore(); frame; frame = frame.outer) {
+      const { hold } = frame;
+      const held = key === undefined ? hold.mode : hold.modeOf(key);
+      if (hold.isOpen && held !== undefined && covers(held, mode)) return hold;
+    }
+    return undefined;
+  }
+}

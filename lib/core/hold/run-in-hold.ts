@@ -1,0 +1,43 @@
+/** Work inside a hold: runs it, ends the hold, and settles the caller with what the work came to, or with the loss. */
+import { LockLostError, type WorkOutcome } from '../port/errors.js';
+import type { Hold } from './hold.js';
+import type { HoldContext } from './hold-context.js';
+import type { Lease } from '../port/lease.js';
+
+export type Work<T> = (lease: Lease) => Promise<T> | T;
+
+export function runInHold<T>(
+  context: HoldContext,
+  hold: Hold,
+  fn: Work<T>,
+  resolve: (value: T) => void,
+  reject: (reason: unknown) => void,
+): void {
+  const settle = (loss: LockLostError | undefined, work: WorkOutcome): void => {
+    if (loss && hold.options.onLost === 'throw') reject(withOutcome(loss, work));
+    else if (work.status === 'rejected') reject(work.reason);
+    else resolve(work.value as T);
+  };
+  const ended = (work: WorkOutcome): void => {
+    const loss = hold.lossNow();
+    // Calls inside that outlive the work keep the lease; the caller need not wait for them.
+    if (hold.outlived) {
+      hold.end(() => {});
+      settle(loss, work);
+    } else hold.end((outcome) => settle(outcome === 'lost' ? hold.lossNow() : loss, work));
+  };
+  const failed = (reason: unknown): void => ended({ status: 'rejected', reason });
+  try {
+    Promise.resolve(context.run(hold, () => fn(hold))).then((value) => ended({ status: 'fulfilled', value }), failed);
+  } catch (reason) {
+    failed(reason);
+  }
+}
+
+function withOutcome(loss: LockLostError, outcome: WorkOutcome): LockLostError {
+  // It ended because of the loss.
+  if (outcome.status === 'rejected' && outcome.reason === loss) return loss;
+  const ended = outcome.status === 'fulfilled' ? 'The work ended all the same; see error.outcome' : 'The work failed as well; see error.outcome';
+  const cause = outcome.status === 'rejected' ? outcome.reason : loss.cause;
+  return new LockLostError(`${loss.message} ${ended}.`, { key: loss.key, cause, outcome });
+}

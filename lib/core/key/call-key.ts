@@ -1,0 +1,64 @@
+/**
+ * The key of a decorated call: a template, a function of the arguments, or an array of either, made ready once.
+ */
+import { LockKeyError } from '../port/errors.js';
+import { escapeKey, parseKeyTemplate } from './key-template.js';
+
+/** Makes the key, or the keys, of a call from its arguments. */
+export type KeyFunction = (...args: never[]) => string | readonly string[];
+
+/** What a decorator takes as its key. */
+export type CallKey = string | KeyFunction | readonly (string | KeyFunction)[];
+
+/** Gives the key of a call, or its keys. @throws LockKeyError */
+export type KeyOfCall = (args: readonly unknown[]) => string | readonly string[];
+
+/**
+ * Text that stands for a forgotten value when a function put it between the separators of a key. Within a word that other
+ * signs divide it may be data (`handling-null-values`), unless it is what a key such as `order-undefined` ends with.
+ */
+const FORGOTTEN_VALUE = /(?:^|[:/|,])(?:undefined|null|NaN)(?:$|[:/|,])|[._-](?:undefined|NaN)$|\[object \w+\]/;
+
+/** Makes `key` ready. `place` is the class and method that messages name. @throws LockKeyError */
+export function compileCallKey(key: CallKey, place: string): KeyOfCall {
+  if (!Array.isArray(key)) return compileOne(key, place);
+  if (key.length === 0) throw new LockKeyError(`${place}: a lock needs at least one key, got an empty array.`);
+  const parts = key.map((part: unknown) => compileOne(part, place));
+  return (args) => parts.flatMap((part) => part(args));
+}
+
+function compileOne(key: unknown, place: string): KeyOfCall {
+  if (typeof key === 'function') return (args) => functionKey(Reflect.apply(key, undefined, args), place);
+  if (typeof key !== 'string') {
+    throw new LockKeyError(`${place}: expected a key template or a function that makes a key, got ${typeof key}.`);
+  }
+  const template = parseKeyTemplate(key, place);
+  return (args) => template.render(args);
+}
+
+function functionKey(made: unknown, place: string): string | readonly string[] {
+  if (Array.isArray(made)) {
+    if (made.length === 0) throw new LockKeyError(`${place}: its key function must name at least one lock, got [].`);
+    return made.map((key: unknown) => checkedKey(key, place));
+  }
+  return checkedKey(made, place);
+}
+
+function checkedKey(made: unknown, place: string): string {
+  if (typeof made !== 'string') {
+    const got = made instanceof Promise ? 'a promise (a key function cannot be async)' : typeof made;
+    throw new LockKeyError(`${place}: its key function must return a string, got ${got}.`);
+  }
+  if (FORGOTTEN_VALUE.test(made)) {
+    throw new LockKeyError(`${place}: its key function made '${made}', from a value that is missing or is no id.`, { key: made });
+  }
+  return escapeKey(made, `${place}: the key that its key function made`);
+}
+
+/** Escaped, without duplicates, in one order for everybody, so that callers cannot deadlock. @throws LockKeyError */
+export function keysInOrder(keys: readonly string[]): string[] {
+  if (!Array.isArray(keys)) throw new LockKeyError(`Expected a key or a list of keys, got ${String(keys)}. Is an argument missing?`);
+  const escaped = new Set(keys.map((key) => escapeKey(key)));
+  if (escaped.size === 0) throw new LockKeyError('A list of keys must name at least one lock, got [].');
+  return [...escaped].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}

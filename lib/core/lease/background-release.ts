@@ -1,0 +1,56 @@
+/**
+ * Takes back what may or may not have been granted: after an unknown outcome the id is released again and again until the
+ * store has answered, or until a lease has passed and it has ended by itself.
+ */
+import type { Clock } from '../port/clock.js';
+import type { LockStore, ReleaseRequest } from '../port/lock-store.js';
+import { Alarm, type Schedule } from './schedule.js';
+
+const FIRST_RETRY_MS = 50;
+/** Others wait for what is taken back. */
+const LONGEST_RETRY_MS = 250;
+
+export class BackgroundRelease {
+  private readonly pending = new Set<Promise<void>>();
+  private closed = false;
+
+  constructor(
+    private readonly store: LockStore,
+    private readonly clock: Clock,
+    private readonly schedule: Schedule,
+  ) {}
+
+  /** Releases an id without anybody waiting for it. `endsInMs`: after that long it has ended by itself. */
+  release(request: ReleaseRequest, endsInMs: number): void {
+    const done = this.repeat(request, this.clock.now() + endsInMs);
+    this.pending.add(done);
+    void done.then(() => this.pending.delete(done));
+  }
+
+  /** Resolves when nothing is left to take back. */
+  async settled(): Promise<void> {
+    await Promise.all(this.pending);
+  }
+
+  /** No more tries; what is left ends with its lease. */
+  close(): void {
+    this.closed = true;
+  }
+
+  private async repeat({ key, id, abandoned }: ReleaseRequest, until: number): Promise<void> {
+    for (let retryMs = FIRST_RETRY_MS; !this.closed; retryMs = Math.min(LONGEST_RETRY_MS, 2 * retryMs)) {
+      try {
+        await this.store.release({ key, id, abandoned });
+        return;
+      } catch {
+        // Still unknown. The reason was told to the caller whose request this belongs to.
+        if (this.clock.now() + retryMs > until) return;
+        await this.pause(retryMs * (0.5 + Math.random() / 2));
+      }
+    }
+  }
+
+  private pause(forMs: number): Promise<void> {
+    return new Promise((resolve) => this.schedule.set(new Alarm(() => resolve()), this.clock.now() + forMs));
+  }
+}

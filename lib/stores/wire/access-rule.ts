@@ -1,0 +1,35 @@
+/**
+ * What the server's user must be allowed, and the error that says so.
+ */
+import { LockStoreError } from '../../core/port/errors.js';
+import { reasonOf } from './store-failure.js';
+
+/** SUBSCRIBE is proved by the subscription itself. */
+const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe client|setname';
+
+/** The least rule for a user of this prefix; the docs print it. */
+export function leastRule(prefix: string): string {
+  return `${COMMANDS.split(' ').map((command) => `+${command}`).join(' ')} ~{${prefix}:*}:* ~{${prefix}}:* &{${prefix}}:c:*`;
+}
+
+/** The error that names what is missing; undefined when `error` is not about rights. */
+export function rightsError(error: unknown, node: string, prefix: string): LockStoreError | undefined {
+  const reason = reasonOf(error);
+  const command = /run the '([^']+)'/.exec(reason)?.[1];
+  const names = /channel/i.test(reason) ? `&{${prefix}}:c:*` : `~{${prefix}:*}:* ~{${prefix}}:*`;
+  const missing = command === undefined ? names : `+${command}`;
+  const least = leastRule(prefix);
+  return refusal(error, node, 'locks need', missing, least.includes(missing) ? least : `${missing} ${least}`);
+}
+
+/** The same for what only a node of a Redlock is asked: who the server is. */
+export function nodeRightsError(error: unknown, node: string, prefix: string): LockStoreError | undefined {
+  return refusal(error, node, 'a Redlock needs', '+info', `${leastRule(prefix)} +info`);
+}
+
+function refusal(error: unknown, node: string, what: string, missing: string, rule: string): LockStoreError | undefined {
+  const reason = reasonOf(error);
+  if (!/\bNOPERM\b|ACL failure|user executing the script/i.test(reason)) return undefined;
+  const message = `Locks: ${node} does not allow what ${what}; missing: ${missing}. The least rule for its user: ${rule} (the server said: ${reason})`;
+  return new LockStoreError(message, { cause: error, nodes: [{ node, reason }], retryable: false });
+}

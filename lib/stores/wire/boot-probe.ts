@@ -1,0 +1,181 @@
+/**
+ * What must be true of a server before the first lock is asked for: it answers, it speaks the same wire format, and
+ * its access rules allow every command and channel that will be needed. Each script runs once, on a lock that nobody
+ * else can name, so that a missing right shows at boot and not in the middle of the night.
+ */
+import { delay, type Clock } from '../../core/port/clock.js';
+import { LockStoreError } from '../../core/port/errors.js';
+import { rightsError } from './access-rule.js';
+import { acquire, downgrade, forceRelease, heartbeat, inspect, release, renew, type LuaScript } from './lua.generated.js';
+import type { RedisClient, RedisConnections } from './redis-connection.js';
+import { FORMAT_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
+import type { ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
+import { reasonOf, storeFailure } from './store-failure.js';
+import type { WakeChannel } from './wake-channel.js';
+
+export interface Probed {
+  readonly options: {
+    readonly process: string;
+    readonly maxLeaseMs: number;
+    readonly bootTimeoutMs: number;
+    readonly clock: Clock;
+    readonly report: (message: string) => void;
+    readonly strictServer?: boolean | undefined;
+  };
+  readonly connections: RedisConnections;
+  readonly runner: ScriptRunner;
+  readonly keys: RedisKeys;
+  readonly channel: WakeChannel;
+}
+
+const PAUSE_MS = 100;
+/** Keys of users have no control characters. */
+const PROBE = '\u0001';
+
+/** Whether a lock is one that a booting process tries the scripts on. */
+export function isProbe(key: string): boolean {
+  return key.startsWith(PROBE);
+}
+
+/** Rejects with LockStoreError, or with what the server answered. */
+export async function probe(probed: Probed): Promise<void> {
+  const { connections, options, keys } = probed;
+  const deadline = options.clock.now() + options.bootTimeoutMs;
+  try {
+    await connected(connections, options.clock, options.bootTimeoutMs);
+    while (!(await isFit(probed, deadline))) await delay(options.clock, PAUSE_MS);
+  } catch (error) {
+    throw rightsError(error, connections.node, keys.prefix) ?? error;
+  }
+}
+
+/** False when the server is loading, busy or failing over, which is not to be there yet. */
+async function isFit(probed: Probed, deadline: number): Promise<boolean> {
+  try {
+    await check(probed);
+    return true;
+  } catch (error) {
+    if (error instanceof LockStoreError && error.retryable && probed.options.clock.now() + PAUSE_MS < deadline) return false;
+    throw error;
+  }
+}
+
+async function check(probed: Probed): Promise<void> {
+  await checkFormat(probed);
+  await runEveryCommand(probed);
+  await runEveryScript(probed);
+  await probed.channel.open().catch((error: unknown) => {
+    throw storeFailure(error, { what: 'subscribe', key: undefined, node: probed.connections.node });
+  });
+  await checkEviction(probed);
+}
+
+async function connected(connections: RedisConnections, clock: Clock, bootTimeoutMs: number): Promise<void> {
+  const client: RedisClient = connections.commands;
+  if (client.status === 'ready') return;
+  await new Promise<void>((resolve, reject) => {
+    const finish = (error?: LockStoreError) => {
+      clock.clearTimer(timer);
+      client.off('ready', onReady).off('error', onError);
+      if (error === undefined) resolve();
+      else reject(error);
+    };
+    const onReady = () => finish();
+    // A refused password is not mended by waiting, nor a database that is not there or not allowed.
+    const refused = /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out of range|NOPERM)\b/i;
+    const onError = (error: Error) => refused.test(error.message) && finish(unreachable(error, false));
+    const unreachable = (error: Error | undefined, retryable: boolean) => {
+      const { node } = connections;
+      const reason = error === undefined ? 'no answer' : reasonOf(error);
+      const message = `Locks: ${node} could not be reached within ${bootTimeoutMs} ms: ${reason}. Check the 'redis' option and that the server runs.`;
+      return new LockStoreError(message, { cause: error, nodes: [{ node, reason }], retryable });
+    };
+    const timer = clock.setTimer(() => finish(unreachable(connections.lastError, true)), bootTimeoutMs);
+    client.on('ready', onReady).on('error', onError);
+    if (client.status === 'wait') client.connect().catch((error: Error) => (connections.lastError ??= error));
+  });
+}
+
+/** The hash, the groups, the records and maxLeaseMs must be the same in every process. */
+async function checkFormat({ runner, keys, options, connections }: Probed): Promise<void> {
+  const ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${options.maxLeaseMs}`;
+  await runner.command('format', (client) => client.set(keys.format, ours, 'NX'));
+  const theirs = await runner.command('format', (client) => client.get(keys.format));
+  if (theirs === null || theirs === ours) return;
+  throw new LockStoreError(
+    `Locks: the processes that use prefix '${keys.prefix}' on ${connections.node} must agree on their format: found '${theirs}', this process has '${ours}'. ` +
+      `Give both the same options; or, when no other process runs any more, delete the key ${keys.format}.`,
+    { nodes: [{ node: connections.node, reason: `format '${theirs}' instead of '${ours}'` }], retryable: false },
+  );
+}
+
+/** Each connection has probe keys of its own: two names of one server, given as two Redlock nodes, must not disturb each other. */
+function probeKey(what: string, { options, connections }: Probed): string {
+  return `${PROBE}${what}:${options.process}@${connections.node}`;
+}
+
+/**
+ * One by one, because a script that may not run a command does not say which. None of them writes what a script does not
+ * write as well: a copy of it that arrives late leaves nothing.
+ */
+async function runEveryCommand(probed: Probed): Promise<void> {
+  const { runner, keys, options, connections } = probed;
+  const group = keys.groupOf('');
+  const key = keys.lock(group, probeKey('rights', probed));
+  const fence = keys.fence(group);
+  const calls: readonly (readonly [string, ...(string | number)[]])[] = [
+    ['eval', 'return 1', 1, key],
+    ['get', key],
+    ['set', fence, '0', 'NX'],
+    ['pexpire', key, 60_000],
+    ['hget', key, 'a'],
+    ['hmget', key, 'a'],
+    ['hgetall', key],
+    ['hdel', key, 'a'],
+    ['del', key],
+    ['time'],
+    ['publish', keys.channel(options.process), ''],
+  ];
+  for (const [command, ...args] of calls) await runner.command(command, (client) => client.call(command, ...args));
+  // A fence is text: who may run it is told so.
+  await runner.command('hset', (client) => client.call('hset', fence, 'a', '1')).catch((error: unknown) => {
+    if (!/\bWRONGTYPE\b/.test(reasonOf(error))) throw error;
+  });
+  await runner.command('scan', () => Promise.all(connections.masters().map((node) => node.scan('0', 'COUNT', 1))));
+}
+
+async function runEveryScript(probed: Probed): Promise<void> {
+  const { runner, keys, options } = probed;
+  const key = probeKey('boot', probed);
+  const group = keys.groupOf(key);
+  const all = keys.all(group, key);
+  const run = (script: LuaScript, scriptKeys: readonly string[], args: readonly ScriptArgument[]): Promise<ScriptReply> =>
+    runner.run({ script, keys: scriptKeys, args }, (reply) => reply);
+  const holder = `${options.process}.boot1`;
+  const waiter = `${options.process}.boot2`;
+  const ask = (id: string, mode: 'w' | 'r') => run(acquire, all, [id, mode, 1000, 1, 0, 0, 1, '-', '-', 0, '-', options.maxLeaseMs]);
+  await ask(holder, 'w');
+  await ask(waiter, 'r');
+  await run(renew, [keys.lock(group, key)], [options.maxLeaseMs, 1000, holder]);
+  await run(heartbeat, all, [waiter, 0, options.maxLeaseMs]);
+  await run(inspect, all.slice(0, 2), []);
+  await run(downgrade, all, [holder, 0]);
+  await run(release, all, [holder, 0, 0]);
+  await run(forceRelease, all, ['', 0]);
+}
+
+async function checkEviction({ connections, options, runner }: Probed): Promise<void> {
+  let info: string;
+  try {
+    info = (await runner.command('info', () => Promise.all(connections.masters().map((node) => node.info('memory'))))).join('\n');
+  } catch {
+    return; // a user without the right to INFO cannot be told more
+  }
+  const policies = [...info.matchAll(/^maxmemory_policy:(\S+)/gm)].map(([, policy]) => policy);
+  const evicting = policies.find((policy) => policy !== 'noeviction');
+  if (evicting === undefined) return;
+  const message = `Locks: ${connections.node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
+  if (options.strictServer !== true) return options.report(message);
+  const reason = `maxmemory-policy ${evicting}`;
+  throw new LockStoreError(message, { retryable: false, nodes: [{ node: connections.node, reason }] });
+}

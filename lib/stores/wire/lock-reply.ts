@@ -1,0 +1,98 @@
+/**
+ * How requests and replies of the scripts are written: the words of the port on one side, flat lists on the other.
+ */
+import type { LockMode } from '../../core/port/lock-mode.js';
+import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
+import type { ScriptArgument, ScriptReply } from './script-runner.js';
+
+/** A grant on the server's clock. */
+export interface ServerGrant {
+  readonly fence: number;
+  readonly fences: number;
+  readonly mode: LockMode;
+  /** Last instant of the lease, in server ms. */
+  readonly end: number;
+  readonly contended: boolean;
+}
+
+/** A script answered something that it cannot: another version of it, or something between us and the server. */
+function unexpected(reply: ScriptReply): Error {
+  return new Error(`an answer that no script of ours gives: ${JSON.stringify(reply)}`);
+}
+
+export function listOf(reply: ScriptReply): readonly (number | string)[] {
+  if (!Array.isArray(reply)) throw unexpected(reply);
+  return reply as readonly (number | string)[];
+}
+
+/** A list of numbers, some of which may have come as text. */
+export function numbersOf(reply: ScriptReply): readonly number[] {
+  const list = listOf(reply);
+  if (typeof list[0] !== 'number') throw unexpected(reply);
+  return list.map(Number);
+}
+
+/** Reads five numbers from `at`: fence, fences, mode, end, contended. */
+export function grantAt(reply: readonly number[], at: number): ServerGrant {
+  const [fence = 0, fences = 1, write, end = 0, contended] = reply.slice(at, at + 5);
+  return { fence, fences, mode: write === 1 ? 'write' : 'read', end, contended: contended === 1 };
+}
+
+/** What renew.lua is told of the leases: those of one length that follow each other share it, which nearly all do. */
+export function renewArgs(requests: readonly { readonly id: string; readonly leaseMs: number }[]): ScriptArgument[] {
+  const args: ScriptArgument[] = [];
+  for (const { id, leaseMs } of requests) {
+    const length = Math.floor(leaseMs);
+    if (args.at(-2) === length) args[args.length - 1] += ` ${id}`;
+    else args.push(length, id);
+  }
+  return args;
+}
+
+/** Of each lease what became of it: what was asked for, but where the reply says otherwise. A lost one has -1 ms left. */
+export function renewOutcomes<T>(
+  reply: readonly number[],
+  requests: readonly { readonly leaseMs: number }[],
+  outcomeOf: (leftMs: number, contended: boolean) => T,
+): T[] {
+  const outcomes = requests.map(({ leaseMs }) => outcomeOf(Math.floor(leaseMs), false));
+  for (let at = 1; at < reply.length; at += 3) {
+    const [position = 0, leftMs = -1, contended] = reply.slice(at, at + 3);
+    outcomes[position - 1] = outcomeOf(leftMs, contended === 1);
+  }
+  return outcomes;
+}
+
+const PLAIN = /^(?!-$)[!-$&-~]+$/;
+
+/** Text as one field of a record: no spaces, and - for none. */
+export function toField(text: string | undefined): string {
+  if (text === undefined || text === '') return '-';
+  if (PLAIN.test(text)) return text;
+  return text === '-' ? '%2D' : encodeURIComponent(text.replace(/\p{Surrogate}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`));
+}
+
+function fromField(field: string | number | undefined): string | undefined {
+  return field === '-' || field === undefined ? undefined : decodeURIComponent(String(field));
+}
+
+/** Who waits is told in the order of service if nobody else comes: phases alternate, all readers of one enter together. */
+export function lockState(key: string, reply: ScriptReply): LockState {
+  const [phase, holderCount, ...fields] = listOf(reply);
+  const holders: HolderState[] = [];
+  const readers: WaiterState[] = [];
+  const writers: WaiterState[] = [];
+  let at = 0;
+  while (holders.length < Number(holderCount)) {
+    const [id, fence, owner, remainingMs, label] = fields.slice(at, (at += 5));
+    holders.push({ id: String(id), fence: Number(fence), owner: fromField(owner), remainingMs: Number(remainingMs), label: fromField(label) });
+  }
+  while (at < fields.length) {
+    const [id, mode, label] = fields.slice(at, (at += 3));
+    const waiter: WaiterState = { id: String(id), mode: mode === 'w' ? 'write' : 'read', label: fromField(label) };
+    (waiter.mode === 'write' ? writers : readers).push(waiter);
+  }
+  const waiters = phase === 'w' ? [...readers, ...writers] : [...writers.slice(0, 1), ...readers, ...writers.slice(1)];
+  const mode = holders.length === 0 ? null : phase === 'w' ? 'write' : 'read';
+  return { key, mode, holders, waiters };
+}

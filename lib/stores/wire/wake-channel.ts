@@ -1,0 +1,170 @@
+/**
+ * One subscriber connection for one process: what scripts publish for it arrives here. Messages are hints, never facts:
+ * whoever waits also sends heartbeats, and after every (re)subscription all are told to ask.
+ *
+ *     connecting ──▶ listening ──(connection ended, found deaf)──▶ pause ──▶ connecting …
+ *                        └──(the commands have a new connection)──▶ connecting …
+ */
+import type { Redis } from 'ioredis';
+import type { Clock, Timer } from '../../core/port/clock.js';
+import type { LockMode } from '../../core/port/lock-mode.js';
+
+/** A grant as it was published; its end is server time. */
+export interface PushedGrant {
+  readonly key: string;
+  readonly id: string;
+  readonly fence: number;
+  readonly fences: number;
+  readonly mode: LockMode;
+  readonly end: number;
+  /** How long the grant was when it was made, in ms. */
+  readonly lengthMs: number;
+  readonly contended: boolean;
+}
+
+export interface WakeListener {
+  granted(grant: PushedGrant): void;
+  contended(id: string): void;
+  lost(id: string): void;
+  /** Messages may have been missed until now. */
+  listening(): void;
+}
+
+const SHORTEST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 500;
+/** A deaf connection is not replaced more often than this, and a message counts as lost when it is late by so much. */
+const DEAF_AFTER_MS = 500;
+
+export class WakeChannel {
+  private client: Redis | undefined;
+  private pause: Timer | undefined;
+  private pauseMs = SHORTEST_PAUSE_MS;
+  private openedAt = -Infinity;
+  private closed = false;
+  /** Grants that a reply told before their message came, and since when. Ends with the message or a new subscription. */
+  private readonly overdue = new Map<string, number>();
+
+  constructor(
+    private readonly connect: () => Redis,
+    private readonly channel: string,
+    private readonly clock: Clock,
+    private readonly timeoutMs: number,
+    private readonly listener: WakeListener,
+  ) {}
+
+  /** Subscribes for the first time; rejects with what the server answered. Later failures are retried here. */
+  async open(): Promise<void> {
+    this.stop(); // a boot that is tried again may have come as far as this before
+    const client = this.start();
+    try {
+      await this.subscribe(client);
+    } catch (error) {
+      if (this.client === client) this.stop();
+      throw error;
+    }
+  }
+
+  /** A reply told a grant whose message has not come. Some time later that means this connection is deaf. */
+  missed(id: string): void {
+    if (this.client !== undefined) this.overdue.set(id, this.clock.now());
+  }
+
+  /** Replaces the connection when a message is overdue for longer than the network needs. */
+  check(): void {
+    if (this.overdue.size === 0) return;
+    const now = this.clock.now();
+    const late = [...this.overdue.values()].some((since) => now - since > DEAF_AFTER_MS);
+    if (late && now - this.openedAt > DEAF_AFTER_MS) this.client?.stream?.destroy();
+  }
+
+  /**
+   * The commands have a new connection, perhaps to another server: messages have to come from the same. One that used to be
+   * the master would grant what the new master has given to others.
+   */
+  follow(): void {
+    if (this.closed || (this.client === undefined && this.pause === undefined)) return;
+    this.stop();
+    this.again();
+  }
+
+  close(): void {
+    this.closed = true;
+    this.stop();
+  }
+
+  private start(): Redis {
+    const client = this.connect();
+    this.client = client;
+    this.openedAt = this.clock.now();
+    client.on('error', () => {}); // what matters of it is the end that follows
+    client.on('message', (_channel: string, message: string) => this.hear(message));
+    client.once('end', () => this.client === client && this.restart());
+    return client;
+  }
+
+  private async subscribe(client: Redis): Promise<void> {
+    const timer = this.clock.setTimer(() => client.stream?.destroy(), this.timeoutMs);
+    try {
+      await client.connect();
+      await client.subscribe(this.channel);
+    } finally {
+      this.clock.clearTimer(timer);
+    }
+    this.pauseMs = SHORTEST_PAUSE_MS;
+    this.overdue.clear();
+    this.listener.listening();
+  }
+
+  private restart(): void {
+    this.stop();
+    if (this.closed) return;
+    this.pause = this.clock.setTimer(() => {
+      this.pause = undefined;
+      this.again();
+    }, this.pauseMs);
+    this.pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * this.pauseMs);
+  }
+
+  private again(): void {
+    let client: Redis;
+    try {
+      client = this.start();
+    } catch {
+      return this.restart();
+    }
+    this.subscribe(client).catch(() => {
+      if (this.client === client) this.restart();
+    });
+  }
+
+  private stop(): void {
+    const { client, pause } = this;
+    if (pause !== undefined) this.clock.clearTimer(pause);
+    this.pause = undefined;
+    this.client = undefined;
+    client?.disconnect();
+    client?.stream?.destroy();
+  }
+
+  private hear(message: string): void {
+    const [word = '', id = '', fence, fences, mode, end, lengthMs, contended, ...key] = message.split(' ');
+    switch (word) {
+      case 'g':
+        this.overdue.delete(id);
+        return this.listener.granted({
+          key: key.join(' '),
+          id,
+          fence: Number(fence),
+          fences: Number(fences),
+          mode: mode === 'w' ? 'write' : 'read',
+          end: Number(end),
+          lengthMs: Number(lengthMs),
+          contended: contended === '1',
+        });
+      case 'c':
+        return this.listener.contended(id);
+      case 'l':
+        return this.listener.lost(id);
+    }
+  }
+}
