@@ -5,7 +5,6 @@ import { Subject, type Observable } from 'rxjs';
 import { keysInOrder } from './core/key/call-key.js';
 import { systemClock, type Clock } from './core/port/clock.js';
 import { isLockError, LockTimeoutError, LockUsageError } from './core/port/errors.js';
-import { Entrance } from './core/hold/entrance.js';
 import { Hold, type HoldHost } from './core/hold/hold.js';
 import { HoldContext } from './core/hold/hold-context.js';
 import { escapeKey } from './core/key/key-template.js';
@@ -18,7 +17,9 @@ import type { ResolvedDefaults, ResolvedOptions, WithLockOptions } from './core/
 import type { ListOptions, LockState, LockStore } from './core/port/lock-store.js';
 import { runInHold, type Work } from './core/hold/run-in-hold.js';
 import { ShutdownGate } from './core/hold/shutdown-gate.js';
-import type { Turn } from './core/queue/turn.js';
+import type { CallerWish } from './core/queue/caller.js';
+import type { Entered } from './core/hold/hold-part.js';
+import { enterAll } from './core/hold/several-keys.js';
 import { Watchdog } from './core/lease/watchdog.js';
 
 /** One key, or several locks that are taken together or not at all. */
@@ -48,30 +49,28 @@ export class LockService {
   private readonly context = new HoldContext();
   private readonly watchdog: Watchdog;
   private readonly queue: LocalQueue;
-  private readonly entrance: Entrance;
   private readonly shutdown: ShutdownGate;
   private readonly host: HoldHost;
 
   constructor(options: LockServiceOptions) {
     this.store = options.store;
     this.defaults = resolveDefaults(options);
-    this.clock = detachedTimers(options.clock ?? systemClock, this.context);
+    this.clock = options.clock ?? systemClock;
     this.events = this.eventSubject.asObservable();
     this.watchdog = new Watchdog(this.store, this.clock, (lease, cause) => {
       const { key, mode } = lease;
       this.emit({ type: 'renewFailed', key, mode, label: undefined, template: undefined, cause });
     });
-    this.queue = new LocalQueue(this.store, this.clock, this.watchdog, options.process, this.defaults);
+    const onWaiting = (key: string, options: ResolvedOptions): void => this.emit({ type: 'waiting', key, ...site(options) });
+    this.queue = new LocalQueue(this.store, this.clock, this.watchdog, options.process, this.defaults, onWaiting);
     this.shutdown = new ShutdownGate(this.queue, this.watchdog, this.clock, this.defaults);
-    this.entrance = new Entrance(this.clock, this.context, this.queue, this.shutdown, (key, options) => {
-      this.emit({ type: 'waiting', key, ...site(options) });
-    });
     this.host = {
       store: this.store,
       clock: this.clock,
       watchdog: this.watchdog,
       context: this.context,
       defaults: this.defaults,
+      onWaiting,
       lost: (hold, cause) => {
         this.shutdown.holdEnded();
         this.emitHold(hold, (common) => ({ ...common, type: 'lost', cause }));
@@ -100,8 +99,8 @@ export class LockService {
     return new Promise<T>((resolve, reject) => {
       if (typeof fn !== 'function') throw new LockUsageError('withLock(key, options?, fn): fn must be a function.');
       const request = this.request(key, options);
-      this.entrance.enter(request.keys, request.options).then(
-        (turns) => runInHold(this.context, this.begin(request, turns), fn, resolve, reject),
+      this.entered(request).then(
+        (entered) => runInHold(this.begin(request, entered), fn, resolve, reject),
         (error: unknown) => reject(this.refused(request, error)),
       );
     });
@@ -113,13 +112,13 @@ export class LockService {
    * several keys was lost while the others were waited for
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
-    return this.enter(key, options);
+    return this.hold(key, options);
   }
 
   /** Like {@link acquire} without waiting; null when the lock is busy. */
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     try {
-      return await this.enter(key, { ...options, waitMs: 0 });
+      return await this.hold(key, { ...options, waitMs: 0 });
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
       throw error;
@@ -190,10 +189,10 @@ export class LockService {
     this.eventSubject.complete();
   }
 
-  private async enter(key: LockKey, given: LockOptions | undefined): Promise<Hold> {
+  private async hold(key: LockKey, given: LockOptions | undefined): Promise<Hold> {
     const request = this.request(key, given);
     try {
-      return this.begin(request, await this.entrance.enter(request.keys, request.options));
+      return this.begin(request, await this.entered(request));
     } catch (error) {
       throw this.refused(request, error);
     }
@@ -206,10 +205,30 @@ export class LockService {
     return { keys, options, since: this.clock.now() };
   }
 
-  private begin({ options, since }: Request, turns: readonly Turn[]): Hold {
+  /** Rejects with why a lock could not be had. */
+  private entered({ keys, options, since }: Request): Promise<Entered | Entered[]> {
+    const insideHold = this.context.find() !== undefined;
+    const wish = { key: keys[0]!, options, until: since + options.waitMs, insideHold };
+    if (keys.length === 1) return this.enter(wish);
+    return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
+  }
+
+  /** Inside the hold that surrounds the call, where there is one of this key; else from the queue. */
+  private enter(wish: CallerWish): Promise<Entered> {
+    if (wish.insideHold && this.context.find(wish.key)) return this.enterInside(wish);
+    const refusal = this.shutdown.refusal(wish.key, wish.insideHold);
+    return refusal ? Promise.reject(refusal) : this.queue.acquire(wish);
+  }
+
+  private async enterInside(wish: CallerWish): Promise<Entered> {
+    const part = await this.context.enter(wish);
+    return part ?? this.enter({ ...wish, insideHold: this.context.find() !== undefined });
+  }
+
+  private begin({ options, since }: Request, entered: Entered | Entered[]): Hold {
     // Before it is made: a lease that was lost meanwhile ends it at once.
     this.shutdown.holdBegan();
-    const hold = new Hold(this.host, turns, options);
+    const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options);
     this.emitHold(hold, (common) => ({ ...common, type: 'granted', waitedMs: hold.startedAt - since }));
     return hold;
   }
@@ -237,18 +256,6 @@ function site({ mode, label, template }: ResolvedOptions): Pick<ResolvedOptions,
 }
 
 function holdFacts(hold: Hold): ReturnType<typeof site> & { key: string; fence: number; nested: boolean; heldMs: number } {
-  const { key, heldMs, nested } = hold;
-  return { ...site(hold.options), key, heldMs, nested, fence: hold.fences.get(key)! };
-}
-
-/** The library's timers belong to no hold: they must not keep the context of whoever happened to start them. */
-function detachedTimers(clock: Clock, context: HoldContext): Clock {
-  return {
-    now: () => clock.now(),
-    wallNow: () => clock.wallNow(),
-    uptimeMs: () => clock.uptimeMs(),
-    setTimer: (callback, delayMs) => context.outside(() => clock.setTimer(callback, delayMs)),
-    clearTimer: (timer) => clock.clearTimer(timer),
-    nextTurn: (callback) => context.outside(() => clock.nextTurn(callback)),
-  };
+  const { key, heldMs, isNested } = hold;
+  return { ...site(hold.options), key, heldMs, nested: isNested, fence: hold.fences.get(key)! };
 }

@@ -108,7 +108,7 @@ export class TestStore {
     for (const { id, fence } of holders) {
       await this.memory.forceRelease(key, fence);
       // Said here as well: a test runner may have put a fake in the place of queueMicrotask, by which the store would say it.
-      this.deliver({ kind: 'lost', id });
+      this.deliver({ kind: 'lost', key, id });
     }
     await this.clock.settle();
   }

@@ -94,7 +94,7 @@ describe('The watchdog', () => {
     await fleet.clock.advance(1_200);
     expect(await lease.release()).toBe('released');
     answer([{ kind: 'renewed', trustedUntil: Infinity, contended: false }]);
-    await fleet.clock.settle();
+    await fleet.clock.advance(20);
     expect(fleet.clock.pendingTimers).toBe(0);
     expect(lease.remainingMs).toBe(0);
   });
@@ -104,6 +104,7 @@ describe('The watchdog', () => {
     const { locks, wire } = fleet.process();
     await locks.withLock('k', async () => {});
     const { commands } = wire;
+    await fleet.clock.advance(20);
     expect(fleet.clock.pendingTimers).toBe(0);
     await fleet.clock.advance(60_000);
     expect(wire.commands).toBe(commands);

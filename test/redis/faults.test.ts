@@ -240,7 +240,7 @@ describe('a push connection that fails', () => {
     const ask = request({ key: held.key });
     expect((await store.acquire(ask)).kind).toBe('waiting');
     proxy.resetConnections();
-    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', id: ask.id }));
+    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: ask.key, id: ask.id }));
   });
 
   it('a heartbeat tells the grant whose message was lost, and no waiter stays asleep', async () => {

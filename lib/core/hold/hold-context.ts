@@ -3,7 +3,9 @@
  * `AsyncLocalStorage.run` is used, so a hold is never visible outside of the function that it was made for.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { CallerWish } from '../queue/caller.js';
 import type { Hold } from './hold.js';
+import type { HoldPart } from './hold-part.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 
 interface Frame {
@@ -30,8 +32,16 @@ export class HoldContext {
   find(key?: string, mode: LockMode = 'read'): Hold | undefined {
     for (let frame = this.storage.getStore(); frame; frame = frame.outer) {
       const { hold } = frame;
-      const held = key === undefined ? hold.mode : hold.modeOf(key);
+      const held = key === undefined ? hold.mode : hold.partOf(key)?.mode;
       if (hold.isOpen && held !== undefined && covers(held, mode)) return hold;
+    }
+    return undefined;
+  }
+
+  /** Lets a call into the hold that surrounds it. Undefined where there is none of its key, or where that ended before. */
+  async enter(wish: CallerWish): Promise<HoldPart | undefined> {
+    for (let part = this.find(wish.key)?.partOf(wish.key); part; part = this.find(wish.key)?.partOf(wish.key)) {
+      if (await part.enter(wish)) return part;
     }
     return undefined;
   }

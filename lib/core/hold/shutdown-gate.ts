@@ -61,6 +61,7 @@ export class ShutdownGate {
     this.endTheRest();
     await this.within(this.defaults.commandTimeoutMs, this.queue.background.settled());
     this.queue.background.close();
+    this.watchdog.schedule.close();
   }
 
   private endTheRest(): void {

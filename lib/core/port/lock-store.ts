@@ -81,7 +81,9 @@ export interface Grant {
   readonly fences: number;
   /** The mode that was granted: that of the request, or the hold's mode for an owner (P13). */
   readonly mode: LockMode;
-  /** Local instant (clock.now()) after which the grant must not be trusted. */
+  /** Local instant (clock.now()) at which we learned of it. */
+  readonly grantedAt: number;
+  /** Local instant after which the grant must not be trusted. */
   readonly trustedUntil: number;
   /** Somebody else waits for this lock. */
   readonly contended: boolean;
@@ -117,16 +119,19 @@ export type HeartbeatOutcome =
   | { readonly kind: 'gone' }
   | { readonly kind: 'unknown'; readonly cause: LockStoreError };
 
-/** The hints a store gives upward. `ask`: something may have changed for this waiter. */
-export type Wake =
-  | { readonly kind: 'granted'; readonly id: string; readonly grant: Grant }
-  | { readonly kind: 'ask'; readonly id: string }
-  /** A grant to an id that does not wait, as far as the store knows: a queue came back that had been served before. */
-  | { readonly kind: 'stray'; readonly key: string; readonly id: string }
-  /** Somebody began to wait for the lock that this id holds. */
-  | { readonly kind: 'contended'; readonly id: string }
-  /** An operator took the lock away from this id. */
-  | { readonly kind: 'lost'; readonly id: string };
+/** The hints a store gives upward, each about one id of ours that wants or has the lock `key`. */
+export type Wake = HolderRef &
+  (
+    | { readonly kind: 'granted'; readonly grant: Grant }
+    /** Something may have changed for this waiter. */
+    | { readonly kind: 'ask' }
+    /** A grant to an id that does not wait, as far as the store knows: a queue came back that had been served before. */
+    | { readonly kind: 'stray' }
+    /** Somebody began to wait for the lock that this id holds. */
+    | { readonly kind: 'contended' }
+    /** An operator took the lock away from this id. */
+    | { readonly kind: 'lost' }
+  );
 
 export interface HolderState {
   readonly id: string;

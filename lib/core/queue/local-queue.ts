@@ -1,105 +1,100 @@
 /**
- * All callers of this process, by key: one asker in the store per key, the lease handed on among the callers.
+ * All callers of this process, by key: one request in the store per key, the lease handed on among the callers.
  * An entry lives while somebody wants or has the lock.
  */
 import { BackgroundRelease } from '../lease/background-release.js';
-import { Caller } from './caller.js';
-import type { Clock } from '../port/clock.js';
-import type { Desk } from './desk.js';
+import { Heartbeats } from '../lease/heartbeats.js';
 import { IdTable } from '../lease/id-table.js';
-import { KeyQueue } from './key-queue.js';
-import type { Turn } from './turn.js';
-import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
-import type { LockStore, Wake } from '../port/lock-store.js';
-import { Traffic } from './traffic.js';
+import type { StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
+import type { Clock } from '../port/clock.js';
+import type { ResolvedDefaults } from '../port/lock-options.js';
+import type { LockStore, Wake } from '../port/lock-store.js';
+import { Caller, type CallerWish, type WaitingListener } from './caller.js';
+import { KeyQueue, type QueueParts } from './key-queue.js';
+import { Traffic } from './traffic.js';
 
 export class LocalQueue {
-  private readonly queues = new IdTable<KeyQueue>();
-  private readonly desk: Desk;
   readonly background: BackgroundRelease;
+  private readonly queues = new IdTable<KeyQueue>();
+  /** Requests of one owner pass the queue, so they must not wait for each other here: each has a queue of its own. */
+  private readonly ofOwners = new Map<string, Set<KeyQueue>>();
+  private readonly parts: QueueParts;
   private sequence = 0;
-  /** Queues made for requests of owners. */
-  private ofOwners = 0;
 
   constructor(
     store: LockStore,
     clock: Clock,
-    private readonly watchdog: Watchdog,
+    watchdog: Watchdog,
     process: string,
-    private readonly defaults: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
+    { handOn, commandTimeoutMs }: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
+    private readonly onWaiting: WaitingListener,
   ) {
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
-    this.desk = {
+    this.parts = {
       store,
       clock,
       watchdog,
+      heartbeats: new Heartbeats(store, clock, watchdog.schedule),
       background: this.background,
       traffic: new Traffic(),
-      commandTimeoutMs: defaults.commandTimeoutMs,
-      waiting: new IdTable(),
+      commandTimeoutMs,
+      handOn,
       nextId: () => `${process}.${(this.sequence++).toString(36)}`,
+      queueIsIdle: (queue) => this.forget(queue),
     };
     store.onWake((wake) => this.wake(wake));
   }
 
   /** How many keys are wanted or held. */
   get size(): number {
-    return this.queues.size;
+    return this.queues.size + this.ofOwners.size;
   }
 
   /** Waits for a turn on the lock. Rejects with LockTimeoutError, LockStoreError, LockUsageError or the signal's reason. */
-  acquire(key: string, options: ResolvedOptions, until: number, insideHold: boolean, onWaiting: () => void): Promise<readonly Turn[]> {
+  acquire(wish: CallerWish): Promise<StoreLease> {
     return new Promise((resolve, reject) => {
-      const settle = { resolve: (turn: Turn) => resolve([turn]), reject };
-      const caller = new Caller<Turn>(options, until, insideHold, onWaiting, this.watchdog.schedule, settle);
-      this.queueFor(key, options.owner).enter(caller);
+      const caller = new Caller<StoreLease>(wish, this.onWaiting, this.parts.watchdog.schedule, resolve, reject);
+      this.queueFor(wish).enter(caller);
     });
   }
 
   /** Rejects every caller that waits and for whom `reasonFor` has a reason. */
   rejectWaiting(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
     for (const queue of this.queues.values()) queue.rejectWaiting(reasonFor);
+    for (const queues of this.ofOwners.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
   }
 
-  /** Requests of one owner pass the queue, so they must not wait for each other here: each asks the store itself. */
-  private queueFor(key: string, owner: string | undefined): KeyQueue {
-    const name = owner === undefined ? key : `${key}\0${this.ofOwners++}`;
-    const present = this.queues.get(name);
-    if (present) return present;
-    const queue = new KeyQueue(key, this.desk, this.defaults.handOn, () => {
-      if (this.queues.get(name) === queue) this.queues.delete(name);
-    });
-    this.queues.set(name, queue);
+  private queueFor({ key, options }: CallerWish): KeyQueue {
+    if (options.owner !== undefined) return this.queueForOwner(key);
+    let queue = this.queues.get(key);
+    if (!queue) this.queues.set(key, (queue = new KeyQueue(key, false, this.parts)));
     return queue;
   }
 
-  /** Also while the store has not answered yet, when nobody but the question knows of its id. */
-  private isAskedFor(id: string): boolean {
-    for (const queue of this.queues.values()) if (queue.asksFor(id)) return true;
-    return false;
+  private queueForOwner(key: string): KeyQueue {
+    const queue = new KeyQueue(key, true, this.parts);
+    const present = this.ofOwners.get(key);
+    if (present) present.add(queue);
+    else this.ofOwners.set(key, new Set([queue]));
+    return queue;
   }
 
-  /** Wakes are hints: a grant counts by its own end, everything else makes us ask. */
-  private wake(wake: Wake): void {
-    switch (wake.kind) {
-      case 'granted':
-        return this.desk.waiting.get(wake.id)?.wake(wake.grant);
-      case 'ask':
-        return this.desk.waiting.get(wake.id)?.wake(undefined);
-      case 'stray':
-        // A master that knows only the past, or an old snapshot, grants to those who have gone: the next would wait for their leases.
-        if (!this.watchdog.find(wake.id) && !this.isAskedFor(wake.id)) this.background.release({ ...wake, abandoned: true }, this.defaults.commandTimeoutMs);
-        return;
-      case 'contended': {
-        const lease = this.watchdog.find(wake.id);
-        if (lease) lease.contended = true;
-        return;
-      }
-      case 'lost': {
-        const lease = this.watchdog.find(wake.id);
-        if (lease) void this.watchdog.renewNow(lease);
-      }
+  private forget(queue: KeyQueue): void {
+    if (!queue.isForOwner) {
+      if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
+      return;
     }
+    const others = this.ofOwners.get(queue.key);
+    if (others?.delete(queue) && others.size === 0) this.ofOwners.delete(queue.key);
+  }
+
+  private wake(wake: Wake): void {
+    const queue = this.queues.get(wake.key);
+    const queues = [...(queue ? [queue] : []), ...(this.ofOwners.get(wake.key) ?? [])];
+    for (const each of queues) each.wake(wake);
+    if (wake.kind !== 'stray' || queues.some((each) => each.knows(wake.id))) return;
+    // A master that knows only the past, or an old snapshot, grants to those who have gone: the next would wait for their leases.
+    this.background.release({ key: wake.key, id: wake.id, abandoned: true }, this.parts.commandTimeoutMs);
   }
 }

@@ -122,7 +122,7 @@ export class LockMachine {
       if (fence !== undefined && (fence < holder.fence || fence >= holder.fence + holder.fences)) continue;
       found = true;
       lock.holders.delete(holder.id);
-      if (!holder.released) this.wake({ kind: 'lost', id: holder.id });
+      if (!holder.released) this.wake({ kind: 'lost', key: lock.key, id: holder.id });
     }
     this.settle(key, at);
     return found;
@@ -165,7 +165,7 @@ export class LockMachine {
   }
 
   private open({ key, mode }: AcquireRequest): LockRecord {
-    const lock = newRecord(mode);
+    const lock = newRecord(key, mode);
     this.locks.set(key, lock);
     return lock;
   }
@@ -183,7 +183,7 @@ export class LockMachine {
       return this.enter(lock, waiter, Math.min(waiter.leaseMs, FIRST_LEASE_MS), at);
     });
     // Told after all have entered: `contended` is about those who were left outside.
-    for (const holder of entered) this.wake({ kind: 'granted', id: holder.id, grant: grantOf(lock, holder) });
+    for (const holder of entered) this.wake({ kind: 'granted', key: lock.key, id: holder.id, grant: grantOf(lock, holder) });
   }
 
   /** Lets a waiter in whose owner was granted the lock after it had queued; not to write beside readers. */
@@ -217,7 +217,7 @@ export class LockMachine {
     const place = { id, mode, end: 0, leaseMs, minHoldMs, fences, owner, label };
     lock.waiting[mode].set(id, place);
     if (!wasContended) {
-      for (const holder of lock.holders.values()) if (!holder.released) this.wake({ kind: 'contended', id: holder.id });
+      for (const holder of lock.holders.values()) if (!holder.released) this.wake({ kind: 'contended', key: lock.key, id: holder.id });
     }
     return keepPlace(lock, place, at);
   }

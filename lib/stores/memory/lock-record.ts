@@ -41,14 +41,15 @@ export interface Waiter {
 
 /** Maps keep the order of arrival, so each of the two queues is one. */
 export interface LockRecord {
+  readonly key: string;
   /** The phase: how the present holders hold it, or the last ones held it. */
   mode: LockMode;
   readonly holders: Map<string, Holder>;
   readonly waiting: { readonly read: Map<string, Waiter>; readonly write: Map<string, Waiter> };
 }
 
-export function newRecord(mode: LockMode): LockRecord {
-  return { mode, holders: new Map(), waiting: { read: new Map(), write: new Map() } };
+export function newRecord(key: string, mode: LockMode): LockRecord {
+  return { key, mode, holders: new Map(), waiting: { read: new Map(), write: new Map() } };
 }
 
 /** Drops holders and waiters whose time is over. An end is the last instant at which it still counts. */

@@ -3,6 +3,7 @@
  * but end times are those of the machine; the store turns them into trust.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
+import type { HolderRef } from '../../core/port/lock-store.js';
 
 /** A waiter that is silent for longer than this loses its place. */
 export const WAITER_LEASE_MS = 2_500;
@@ -44,7 +45,5 @@ export type RenewReply =
   | { readonly kind: 'renewed'; readonly end: number; readonly contended: boolean }
   | { readonly kind: 'lost' };
 
-export type MachineWake =
-  | { readonly kind: 'granted'; readonly id: string; readonly grant: MachineGrant }
-  | { readonly kind: 'contended'; readonly id: string }
-  | { readonly kind: 'lost'; readonly id: string };
+export type MachineWake = HolderRef &
+  ({ readonly kind: 'granted'; readonly grant: MachineGrant } | { readonly kind: 'contended' } | { readonly kind: 'lost' });

@@ -87,8 +87,8 @@ export class RedisStore implements LockStore {
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
-      contended: (id) => this.listener({ kind: 'contended', id }),
-      lost: (id) => this.listener({ kind: 'lost', id }),
+      contended: (key, id) => this.listener({ kind: 'contended', key, id }),
+      lost: (key, id) => this.listener({ kind: 'lost', key, id }),
       listening: () => this.askAll(),
     });
     connections.onChange(() => trust.reset());
@@ -177,19 +177,20 @@ export class RedisStore implements LockStore {
   }
 
   private pushed(push: PushedGrant): void {
-    const place = this.places.get(push.id);
-    if (place === undefined) return this.listener({ kind: 'stray', key: push.key, id: push.id });
+    const { key, id } = push;
+    const place = this.places.get(id);
+    if (place === undefined) return this.listener({ kind: 'stray', key, id });
     if (!place.answered) {
       place.early = push;
       return;
     }
     const grant = this.trust.pushed(place, push, this.options.clock.now());
-    if (grant === undefined) return this.listener({ kind: 'ask', id: push.id });
+    if (grant === undefined) return this.listener({ kind: 'ask', key, id });
     this.places.forget(place);
-    this.listener({ kind: 'granted', id: push.id, grant });
+    this.listener({ kind: 'granted', key, id, grant });
   }
 
   private askAll(): void {
-    for (const id of this.places.ids()) this.listener({ kind: 'ask', id });
+    for (const { request } of this.places.all()) this.listener({ kind: 'ask', key: request.key, id: request.id });
   }
 }

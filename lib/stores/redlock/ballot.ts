@@ -220,14 +220,15 @@ export class Ballot implements VoteRequest {
   private granted(ends: readonly number[]): Grant {
     const { nodes, clock } = this.station;
     const trustedUntil = quorumEnd(ends, nodes.length);
-    if (clock.now() >= trustedUntil) {
+    const grantedAt = clock.now();
+    if (grantedAt >= trustedUntil) {
       const message = `Lock '${this.key}': a quorum granted it, but its ${this.leaseMs} ms were over before all had answered. It is safe to try again.`;
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
     this.abandoned = false;
     const { fence, fences, mode } = this;
-    return { fence, fences, mode, trustedUntil, contended: false };
+    return { fence, fences, mode, grantedAt, trustedUntil, contended: false };
   }
 
   private refused(replies: Replies, result: string): AcquireOutcome {

@@ -75,7 +75,7 @@ export class RedlockNode {
     this.channel = new WakeChannel(() => this.connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: () => {},
       contended: () => {},
-      lost: (id) => around.lost(this, id),
+      lost: (_key, id) => around.lost(this, id),
       listening: () => {},
     });
     this.connections.commands.on('close', () => {

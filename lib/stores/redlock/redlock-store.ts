@@ -219,7 +219,7 @@ export class RedlockStore implements LockStore {
     const { fence, fences, mode } = ballot;
     const trustedUntil = (await viewOf(ballot.key, this.station)).ends.get(ballot.id);
     if (trustedUntil === undefined || ballot.state !== 'held') return undefined;
-    return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: false } };
+    return { kind: 'granted', grant: { fence, fences, mode, grantedAt: this.clock.now(), trustedUntil, contended: false } };
   }
 
   private agree<A extends string>(what: string, key: string, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
@@ -239,6 +239,6 @@ export class RedlockStore implements LockStore {
     ballot.takenOn.add(node);
     if (ballot.takenOn.size < quorumOf(this.nodes.length)) return;
     this.drop(ballot);
-    this.listener({ kind: 'lost', id: ballot.holder });
+    this.listener({ kind: 'lost', key: ballot.key, id: ballot.holder });
   }
 }

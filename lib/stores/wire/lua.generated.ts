@@ -11,7 +11,7 @@ export interface LuaScript {
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'aa4e19b4214d4c302a8aeed54beb8d08e816f6bc',
+  sha1: '40e68bb301bf7e95483c5abb9a7f0ce5355ce4b7',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -302,9 +302,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -388,7 +388,7 @@ return 1`,
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '888df88d6d4f3b994fb2f881268216e0a4cce045',
+  sha1: '03b87cbd1897e67c3bbd293b49f81cbb3e0f32cd',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['id', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -641,9 +641,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -678,7 +678,7 @@ return 1`,
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '46bd5c8cb6c786e9c609c30c28ed4db1afe359a2',
+  sha1: '7fc01653f16d0dae8e6b4cb31f618484f0ae4d24',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['fence', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -931,9 +931,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -990,7 +990,7 @@ return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId,
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'a36127676c3c6cfac215476963be89e37755ac63',
+  sha1: '334447224e99f2a1819ef03b5e704d72ee485bb5',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -1240,9 +1240,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -1464,7 +1464,7 @@ return 1`,
 
 export const release = {
   name: 'release',
-  sha1: '99d099635bef4bcf2d588518e0ddc5c8fc5a640f',
+  sha1: 'a51fd60ee41b660a8de243ce013fb2cce06584fd',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
@@ -1741,9 +1741,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)

@@ -24,8 +24,8 @@ export interface PushedGrant {
 
 export interface WakeListener {
   granted(grant: PushedGrant): void;
-  contended(id: string): void;
-  lost(id: string): void;
+  contended(key: string, id: string): void;
+  lost(key: string, id: string): void;
   /** Messages may have been missed until now. */
   listening(): void;
 }
@@ -147,9 +147,10 @@ export class WakeChannel {
   }
 
   private hear(message: string): void {
-    const [word = '', id = '', fence, fences, mode, end, lengthMs, contended, ...key] = message.split(' ');
+    const [word = '', id = '', ...rest] = message.split(' ');
     switch (word) {
-      case 'g':
+      case 'g': {
+        const [fence, fences, mode, end, lengthMs, contended, ...key] = rest;
         this.overdue.delete(id);
         return this.listener.granted({
           key: key.join(' '),
@@ -161,10 +162,11 @@ export class WakeChannel {
           lengthMs: Number(lengthMs),
           contended: contended === '1',
         });
+      }
       case 'c':
-        return this.listener.contended(id);
+        return this.listener.contended(rest.join(' '), id);
       case 'l':
-        return this.listener.lost(id);
+        return this.listener.lost(rest.join(' '), id);
     }
   }
 }
