@@ -28,6 +28,7 @@ export interface CallerKeeper<T> {
 export type WaitingListener = (key: string, options: ResolvedOptions) => void;
 
 export class Caller<T> extends Appointment implements AbortListener {
+  readonly options: ResolvedOptions;
   /** Its neighbours in the line of a key's callers. Only the line writes them. */
   before: Caller<T> | undefined;
   after: Caller<T> | undefined;
@@ -43,17 +44,14 @@ export class Caller<T> extends Appointment implements AbortListener {
     private readonly onRejected: (reason: unknown) => void,
   ) {
     super();
-  }
-
-  get options(): ResolvedOptions {
-    return this.wish.options;
+    this.options = wish.options;
   }
 
   /** From now on the keeper is told when it gives up. */
   startWaiting(keeper: CallerKeeper<T>): void {
     this.keeper = keeper;
-    const { until, options } = this.wish;
-    const { waitMs, signal } = options;
+    const { until } = this.wish;
+    const { waitMs, signal } = this.options;
     this.schedule.set(this, waitMs === 0 ? until + ANSWER_WITHIN_MS : until);
     if (signal?.aborted) this.aborted();
     else if (signal) onAbort(signal, this);
@@ -88,7 +86,7 @@ export class Caller<T> extends Appointment implements AbortListener {
   private stopWaiting(): void {
     this.settled = true;
     this.schedule.cancel(this);
-    const { signal } = this.wish.options;
+    const { signal } = this.options;
     if (signal) offAbort(signal, this);
   }
 }

@@ -252,7 +252,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   }
 
   private tidy(): void {
-    this.dropRequest();
+    if (this.request) this.dropRequest();
     if (!this.lease) return this.earlier.length === 0 ? this.parts.queueIsIdle(this) : undefined;
     if (!this.lease.isUsed) this.giveBack(this.lease, () => {});
   }
