@@ -11,7 +11,7 @@ import type { LossListener } from '../lease/held-lease.js';
 import type { HoldContext } from './hold-context.js';
 import { lostError, renewalError } from '../port/hold-errors.js';
 import { HoldPart, type SurroundingHold } from './hold-part.js';
-import type { Lease, ReleaseOutcome } from '../port/lease.js';
+import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import { checkLeaseMs, type ResolvedDefaults, type ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
@@ -174,6 +174,11 @@ export class Hold implements Lease, SurroundingHold, LossListener {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
+  }
+
+  toJSON(): LeaseFacts {
+    const { key, keys, mode, holdCount, heldMs, remainingMs } = this;
+    return { key, keys, mode, fences: Object.fromEntries(this.fences), holdCount, heldMs: Math.round(heldMs), remainingMs: Math.round(remainingMs) };
   }
 
   /** Ends the hold once the calls inside it have ended; nobody comes in any more. */

@@ -32,10 +32,11 @@ export abstract class LockError extends Error {
 export class LockTimeoutError extends LockError {
   override readonly name = 'LockTimeoutError';
   readonly code = 'LOCK_TIMEOUT';
+  declare readonly key: string;
   /** How long the caller was ready to wait, in ms. */
   readonly waitMs: number;
 
-  constructor(message: string, details: LockErrorDetails & { waitMs: number }) {
+  constructor(message: string, details: LockErrorDetails & { key: string; waitMs: number }) {
     super(message, details);
     this.waitMs = details.waitMs;
   }
@@ -50,10 +51,11 @@ export type WorkOutcome =
 export class LockLostError extends LockError {
   override readonly name = 'LockLostError';
   readonly code = 'LOCK_LOST';
+  declare readonly key: string;
   /** What the work came to, when it ended after its lease was lost. */
   readonly outcome: WorkOutcome | undefined;
 
-  constructor(message: string, details: LockErrorDetails & { outcome?: WorkOutcome | undefined } = {}) {
+  constructor(message: string, details: LockErrorDetails & { key: string; outcome?: WorkOutcome | undefined }) {
     super(message, details);
     this.outcome = details.outcome;
   }

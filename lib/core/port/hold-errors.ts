@@ -1,6 +1,9 @@
 /** What can go wrong on the way to a hold and in it, in the words of the one who has to do something about it. */
 import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError } from './errors.js';
 
+/** A request for a lock that failed runs no work, and its grant, if there was one, is released in the background. */
+const NOTHING_BEGAN = 'Nothing was begun, and what may have been granted is taken back';
+
 export function lostError(key: string, reason: string): LockLostError {
   return new LockLostError(
     `Lock '${key}' was lost: ${reason}. Another holder may be at work: stop, and let the fence refuse what was not written yet.`,
@@ -39,16 +42,18 @@ export function ownerUpgradeError(key: string, owner: string | undefined): LockU
 }
 
 export function outageError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
-  const message =
-    `Lock '${key}' could not be asked for ${within(waitMs)}; nothing was begun, and what may have been granted is taken back. ` +
-    `The last try: ${cause.message}`;
-  return new LockStoreError(message, { key, cause, nodes: cause.nodes });
+  const next = cause.retryable ? 'it is safe to try again' : 'trying again will not help until the server was looked after';
+  const message = `Lock '${key}' could not be asked for ${within(waitMs)}: ${failuresOf(cause)}. ${NOTHING_BEGAN}; ${next}.`;
+  return new LockStoreError(message, { key, cause, nodes: cause.nodes, retryable: cause.retryable });
+}
+
+/** For a request that is not repeated. What says already what to do next is passed on as it is. */
+export function givenUpError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
+  return cause.retryable && cause.nodes.length > 0 ? outageError(key, waitMs, cause) : cause;
 }
 
 export function silenceError(key: string, waitMs: number): LockStoreError {
-  const message =
-    `Lock '${key}': the store did not answer ${within(waitMs)}. ` +
-    'Nothing was begun, and what may have been granted is taken back; it is safe to try again.';
+  const message = `Lock '${key}': the store did not answer ${within(waitMs)}. ${NOTHING_BEGAN}; it is safe to try again.`;
   return new LockStoreError(message, { key });
 }
 
@@ -66,6 +71,11 @@ export function asStoreError(error: unknown, key: string): LockStoreError {
     cause: error,
     retryable: false,
   });
+}
+
+/** What each node said. The words of a single try, whose outcome is not known, are not those for the whole request. */
+function failuresOf({ nodes, message }: LockStoreError): string {
+  return nodes.length === 0 ? message.replace(/\.$/, '') : nodes.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
 }
 
 function within(waitMs: number): string {

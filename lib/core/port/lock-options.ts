@@ -150,6 +150,8 @@ const DEFAULTS: ResolvedDefaults = {
 
 /** A lease shorter than this cannot be renewed in time over a network. */
 const SHORTEST_LEASE_MS = 100;
+const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
+const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
 /** Longer owner names do not belong into every record of a lock. */
 const LONGEST_OWNER = 128;
 
@@ -203,7 +205,8 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
 
 /** @throws LockUsageError */
 export function checkLeaseMs(leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key?: string): void {
-  integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, 'maxLeaseMs is the longest lease; raise it for all processes');
+  const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
+  integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
 }
 
 function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: string): void {

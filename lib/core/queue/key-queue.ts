@@ -10,7 +10,7 @@ import type { Caller } from './caller.js';
 import type { Desk } from './desk.js';
 import { FenceDemand } from '../lease/fence-demand.js';
 import { HeldLease } from '../lease/held-lease.js';
-import { busyError, ownerUpgradeError } from '../port/hold-errors.js';
+import { busyError, givenUpError, ownerUpgradeError } from '../port/hold-errors.js';
 import { asksAlike, Holding } from '../lease/holding.js';
 import { LeaseTurn } from './lease-turn.js';
 import type { ReleaseOutcome } from '../port/lease.js';
@@ -207,7 +207,7 @@ export class KeyQueue {
   }
 
   private refusal(answer: Exclude<Answer, { kind: 'granted' }>, { options }: Caller<Turn>): Error {
-    if (answer.kind === 'failed') return answer.error;
+    if (answer.kind === 'failed') return givenUpError(this.key, options.waitMs, answer.error);
     return answer.kind === 'upgrade' ? ownerUpgradeError(this.key, options.owner) : busyError(this.key, options.waitMs, false);
   }
 
