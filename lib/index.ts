@@ -26,6 +26,7 @@ export {
   LockStoreError,
   LockTimeoutError,
   LockUsageError,
+  type BusyHolder,
   type LockErrorCode,
   type NodeFailure,
   type WorkOutcome,

@@ -4,21 +4,25 @@
 import { Subject, type Observable } from 'rxjs';
 import { keysInOrder } from './core/key/call-key.js';
 import { systemClock, type Clock } from './core/port/clock.js';
-import { isLockError, LockTimeoutError, LockUsageError } from './core/port/errors.js';
+import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
+import { Announcer } from './core/hold/announcer.js';
 import { Entrance } from './core/hold/entrance.js';
 import { Hold, type HoldHost } from './core/hold/hold.js';
-import { HoldContext } from './core/hold/hold-context.js';
+import { detachedTimers, HoldContext } from './core/hold/hold-context.js';
 import { escapeKey } from './core/key/key-template.js';
 import type { Lease } from './core/port/lease.js';
 import { LocalQueue } from './core/queue/local-queue.js';
 import type { LockEvent } from './core/port/lock-events.js';
 import type { LockMode } from './core/port/lock-mode.js';
 import { resolveDefaults, resolveOptions, type CallSite, type LockDefaults, type LockOptions } from './core/port/lock-options.js';
+import type { Report } from './core/port/report.js';
 import type { ResolvedDefaults, ResolvedOptions, WithLockOptions } from './core/port/lock-options.js';
 import type { ListOptions, LockState, LockStore } from './core/port/lock-store.js';
 import { runInHold, type Work } from './core/hold/run-in-hold.js';
 import { ShutdownGate } from './core/hold/shutdown-gate.js';
+import { Timeouts } from './core/hold/timeouts.js';
 import type { Turn } from './core/queue/turn.js';
+import { WaitingCalls } from './core/hold/waiting-calls.js';
 import { Watchdog } from './core/lease/watchdog.js';
 
 /** One key, or several locks that are taken together or not at all. */
@@ -29,6 +33,8 @@ export interface LockServiceOptions extends LockDefaults {
   /** Names this process in holder ids; the same that the store was made with. */
   readonly process: string;
   readonly clock?: Clock;
+  /** Told what an operator should read; without it nobody is. */
+  readonly report?: Report | undefined;
 }
 
 /** A call, checked and complete. */
@@ -46,10 +52,11 @@ export class LockService {
   private readonly clock: Clock;
   private readonly defaults: ResolvedDefaults;
   private readonly context = new HoldContext();
-  private readonly watchdog: Watchdog;
   private readonly queue: LocalQueue;
   private readonly entrance: Entrance;
   private readonly shutdown: ShutdownGate;
+  private readonly announcer: Announcer;
+  private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
 
   constructor(options: LockServiceOptions) {
@@ -57,28 +64,26 @@ export class LockService {
     this.defaults = resolveDefaults(options);
     this.clock = detachedTimers(options.clock ?? systemClock, this.context);
     this.events = this.eventSubject.asObservable();
-    this.watchdog = new Watchdog(this.store, this.clock, (lease, cause) => {
-      const { key, mode } = lease;
-      this.emit({ type: 'renewFailed', key, mode, label: undefined, template: undefined, cause });
+    const { store, clock, context, defaults } = this;
+    const announcer = (this.announcer = new Announcer(this.eventSubject, options.report));
+    const watchdog = new Watchdog(store, clock, (lease, cause) => {
+      announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now());
     });
-    this.queue = new LocalQueue(this.store, this.clock, this.watchdog, options.process, this.defaults);
-    this.shutdown = new ShutdownGate(this.queue, this.watchdog, this.clock, this.defaults);
-    this.entrance = new Entrance(this.clock, this.context, this.queue, this.shutdown, (key, options) => {
-      this.emit({ type: 'waiting', key, ...site(options) });
-    });
+    this.queue = new LocalQueue(store, clock, watchdog, options.process, defaults);
+    this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
+    const waiting = new WaitingCalls(clock);
+    this.entrance = new Entrance(clock, context, this.queue, this.shutdown, waiting, (key, options) => announcer.waiting(key, options));
+    this.timeouts = new Timeouts(store, clock, watchdog, context, waiting);
     this.host = {
-      store: this.store,
-      clock: this.clock,
-      watchdog: this.watchdog,
-      context: this.context,
-      defaults: this.defaults,
-      lost: (hold, cause) => {
-        this.shutdown.holdEnded();
-        this.emitHold(hold, (common) => ({ ...common, type: 'lost', cause }));
-      },
+      store,
+      clock,
+      watchdog,
+      context,
+      defaults,
+      lost: (hold, cause) => announcer.lost(hold, cause, !this.shutdown.holdLost(hold)),
       ended: (hold, outcome) => {
         if (!hold.isLost) this.shutdown.holdEnded();
-        this.emitHold(hold, (common) => ({ ...common, type: 'released', outcome }));
+        announcer.released(hold, outcome);
       },
     };
   }
@@ -102,7 +107,11 @@ export class LockService {
       const request = this.request(key, options);
       this.entrance.enter(request.keys, request.options).then(
         (turns) => runInHold(this.context, this.begin(request, turns), fn, resolve, reject),
-        (error: unknown) => reject(this.refused(request, error)),
+        (error: unknown) => {
+          const reason = this.refused(request, error);
+          if (isExplained(request)) resolve(this.timeouts.reject(reason));
+          else reject(reason);
+        },
       );
     });
   }
@@ -195,7 +204,8 @@ export class LockService {
     try {
       return this.begin(request, await this.entrance.enter(request.keys, request.options));
     } catch (error) {
-      throw this.refused(request, error);
+      const reason = this.refused(request, error);
+      throw isExplained(request) ? await this.timeouts.reject(reason) : reason;
     }
   }
 
@@ -210,45 +220,18 @@ export class LockService {
     // Before it is made: a lease that was lost meanwhile ends it at once.
     this.shutdown.holdBegan();
     const hold = new Hold(this.host, turns, options);
-    this.emitHold(hold, (common) => ({ ...common, type: 'granted', waitedMs: hold.startedAt - since }));
+    this.announcer.granted(hold, hold.startedAt - since);
     return hold;
   }
 
-  private emit(event: LockEvent): void {
-    if (this.eventSubject.observed) this.eventSubject.next(event);
-  }
-
-  private emitHold(hold: Hold, event: (common: ReturnType<typeof holdFacts>) => LockEvent): void {
-    if (this.eventSubject.observed) this.eventSubject.next(event(holdFacts(hold)));
-  }
-
-  /** Reports why a request got nothing, and gives the reason back. */
-  private refused({ keys, options, since }: Request, cause: unknown): unknown {
-    const common = { key: keys[0]!, ...site(options), waitedMs: this.clock.now() - since };
-    if (!isLockError(cause)) this.emit({ ...common, type: 'cancelled' });
-    else if (cause.code === 'LOCK_TIMEOUT') this.emit({ ...common, type: 'busy' });
-    else this.emit({ ...common, type: 'failed', cause });
-    return cause;
+  /** Tells why a request got nothing, and gives the reason back. */
+  private refused(request: Request, reason: unknown): unknown {
+    this.announcer.refused(request, reason, this.clock.now() - request.since);
+    return reason;
   }
 }
 
-function site({ mode, label, template }: ResolvedOptions): Pick<ResolvedOptions, 'mode' | 'label' | 'template'> {
-  return { mode, label, template };
-}
-
-function holdFacts(hold: Hold): ReturnType<typeof site> & { key: string; fence: number; nested: boolean; heldMs: number } {
-  const { key, heldMs, nested } = hold;
-  return { ...site(hold.options), key, heldMs, nested, fence: hold.fences.get(key)! };
-}
-
-/** The library's timers belong to no hold: they must not keep the context of whoever happened to start them. */
-function detachedTimers(clock: Clock, context: HoldContext): Clock {
-  return {
-    now: () => clock.now(),
-    wallNow: () => clock.wallNow(),
-    uptimeMs: () => clock.uptimeMs(),
-    setTimer: (callback, delayMs) => context.outside(() => clock.setTimer(callback, delayMs)),
-    clearTimer: (timer) => clock.clearTimer(timer),
-    nextTurn: (callback) => context.outside(() => clock.nextTurn(callback)),
-  };
+/** Whoever did not wait, or has something else to do when the lock is busy, is told so at once. */
+function isExplained({ options }: Request): boolean {
+  return options.waitMs > 0 && !options.expectsBusy;
 }

@@ -4,7 +4,8 @@ import { CallsThatWait } from '../../lib/board/calls-that-wait.js';
 import { LockHistory } from '../../lib/board/lock-history.js';
 import { LockLostError } from '../../lib/core/port/errors.js';
 import type { LockEvent } from '../../lib/core/port/lock-events.js';
-import { overviewOf, whereaboutsOf } from '../../lib/board/lock-overview.js';
+import { overviewOf } from '../../lib/board/lock-overview.js';
+import { whereaboutsOf } from '../../lib/core/port/holder-id.js';
 import type { LockState } from '../../lib/core/port/lock-store.js';
 import { FakeClock } from '../support/fake-clock.js';
 

@@ -2,16 +2,19 @@
  * How a request gets its turns: inside a hold that surrounds it, or from the local queue; several keys all or nothing.
  */
 import { offAbort, onAbort } from '../queue/abort-signals.js';
+import type { WaitEnded } from '../queue/caller.js';
 import type { Clock } from '../port/clock.js';
 import type { LockLostError } from '../port/errors.js';
-import type { HoldContext } from './hold-context.js';
+import type { Frame, HoldContext } from './hold-context.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { ShutdownGate } from './shutdown-gate.js';
 import type { Turn } from '../queue/turn.js';
+import type { WaitingCalls } from './waiting-calls.js';
 
 /** Longest wait for the store when several keys begin together, or are given back: it ends in the background. */
 const TOGETHER_WITHIN_MS = 500;
+const NONE: readonly Turn[] = [];
 
 export class Entrance {
   constructor(
@@ -19,6 +22,7 @@ export class Entrance {
     private readonly context: HoldContext,
     private readonly queue: LocalQueue,
     private readonly shutdown: ShutdownGate,
+    private readonly waiting: WaitingCalls,
     private readonly onWaiting: (key: string, options: ResolvedOptions) => void,
   ) {}
 
@@ -28,24 +32,32 @@ export class Entrance {
     return keys.length === 1 ? this.one(keys[0]!, options, until) : this.all(keys, options, until);
   }
 
-  private one(key: string, options: ResolvedOptions, until: number): Promise<readonly Turn[]> {
-    const insideHold = this.context.find() !== undefined;
-    return insideHold && this.context.find(key) ? this.inside(key, options, until) : this.outside(key, options, until, insideHold);
+  /** `taken`: what the same request has already of several locks. */
+  private one(key: string, options: ResolvedOptions, until: number, taken: readonly Turn[] = NONE): Promise<readonly Turn[]> {
+    const around = this.context.surroundings();
+    return around && this.context.find(key) ? this.inside(key, options, until, taken) : this.outside(key, options, until, around, taken);
   }
 
-  private outside(key: string, options: ResolvedOptions, until: number, insideHold: boolean): Promise<readonly Turn[]> {
+  private outside(key: string, options: ResolvedOptions, until: number, around: Frame | undefined, taken: readonly Turn[]): Promise<readonly Turn[]> {
+    const insideHold = around !== undefined;
     const refusal = this.shutdown.refusal(key, insideHold);
     if (refusal) return Promise.reject(refusal);
-    return this.queue.acquire(key, options, until, insideHold, () => this.onWaiting(key, options));
+    return this.queue.acquire(key, options, until, insideHold, () => this.waits(key, options, around, taken));
+  }
+
+  private waits(key: string, options: ResolvedOptions, around: Frame | undefined, taken: readonly Turn[]): WaitEnded | undefined {
+    this.onWaiting(key, options);
+    return this.waiting.begin(key, around, taken);
   }
 
   /** Inside the hold that surrounds this call; when that ends before we get in, from outside. */
-  private async inside(key: string, options: ResolvedOptions, until: number): Promise<readonly Turn[]> {
+  private async inside(key: string, options: ResolvedOptions, until: number, taken: readonly Turn[]): Promise<readonly Turn[]> {
     for (let outer = this.context.find(key); outer; outer = this.context.find(key)) {
-      const turn = await outer.enter(key, options, until, () => this.onWaiting(key, options));
+      const around = this.context.surroundings();
+      const turn = await outer.enter(key, options, until, () => this.waits(key, options, around, taken));
       if (turn) return [turn];
     }
-    return this.outside(key, options, until, this.context.find() !== undefined);
+    return this.outside(key, options, until, this.context.surroundings(), taken);
   }
 
   /** All or nothing, one after another: a caller queues only at the first busy key, and the watchdog keeps what it has. */
@@ -61,7 +73,7 @@ export class Entrance {
     this.shutdown.holdBegan();
     try {
       for (const key of keys) {
-        const [turn] = await this.one(key, { ...options, signal: stop.signal }, until);
+        const [turn] = await this.one(key, { ...options, signal: stop.signal }, until, turns);
         turns.push(turn!);
         turn!.lease.onLoss(lost);
         turn!.keep();

@@ -4,9 +4,11 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from './hold.js';
+import type { Clock } from '../port/clock.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 
-interface Frame {
+/** One of the holds that surround some code. */
+export interface Frame {
   readonly hold: Hold;
   readonly outer: Frame | undefined;
 }
@@ -16,9 +18,16 @@ export class HoldContext {
 
   run<T>(hold: Hold, fn: () => T): T {
     // A hold that has ended surrounds nothing any more: work that starts its next run inside itself would keep them all.
-    let outer = this.storage.getStore();
-    while (outer && !outer.hold.isOpen) ({ outer } = outer);
+    const outer = this.surroundings();
+    hold.hasRun = true;
     return this.storage.run({ hold, outer }, fn);
+  }
+
+  /** The holds that surround the running code, the innermost first; it has not ended. */
+  surroundings(): Frame | undefined {
+    let frame = this.storage.getStore();
+    while (frame && !frame.hold.isOpen) frame = frame.outer;
+    return frame;
   }
 
   /** Runs `fn` outside of every hold. */
@@ -35,4 +44,16 @@ export class HoldContext {
     }
     return undefined;
   }
+}
+
+/** The library's timers belong to no hold: they must not keep the context of whoever happened to start them. */
+export function detachedTimers(clock: Clock, context: HoldContext): Clock {
+  return {
+    now: () => clock.now(),
+    wallNow: () => clock.wallNow(),
+    uptimeMs: () => clock.uptimeMs(),
+    setTimer: (callback, delayMs) => context.outside(() => clock.setTimer(callback, delayMs)),
+    clearTimer: (timer) => clock.clearTimer(timer),
+    nextTurn: (callback) => context.outside(() => clock.nextTurn(callback)),
+  };
 }

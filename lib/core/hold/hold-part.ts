@@ -2,7 +2,7 @@
  * One lock of a hold: the turn on its lease, and the calls inside the hold that want the same lock again. They exclude
  * each other like strangers, share nothing with the store, and may outlive the hold's own work.
  */
-import { Caller } from '../queue/caller.js';
+import { Caller, type WaitEnded } from '../queue/caller.js';
 import type { Clock } from '../port/clock.js';
 import type { LockLostError } from '../port/errors.js';
 import { siblingBusyError, upgradeError } from '../port/hold-errors.js';
@@ -44,7 +44,7 @@ export class HoldPart {
   }
 
   /** Lets a nested call in, after its siblings. Undefined when the hold ended meanwhile: then it must ask for the lock anew. */
-  async enter(options: ResolvedOptions, until: number, onWaiting: () => void): Promise<Turn | undefined> {
+  async enter(options: ResolvedOptions, until: number, onWaiting: () => WaitEnded | undefined): Promise<Turn | undefined> {
     const { hold, key } = this;
     if (this.draining) return undefined;
     if (!covers(this.turn.mode, options.mode)) throw upgradeError(key);

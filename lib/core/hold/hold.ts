@@ -15,6 +15,7 @@ import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import { checkLeaseMs, type ResolvedDefaults, type ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
+import type { WaitEnded } from '../queue/caller.js';
 import { Alarm, type Schedule } from '../lease/schedule.js';
 import type { Turn } from '../queue/turn.js';
 import type { Watchdog } from '../lease/watchdog.js';
@@ -34,6 +35,8 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   readonly clock: Clock;
   readonly schedule: Schedule;
   readonly startedAt: number;
+  /** Some code ran inside of it: it is not only a lease that `acquire` gave out. */
+  hasRun = false;
   /** Nested calls may come in. */
   isOpen = true;
   private outcome: ReleaseOutcome | undefined;
@@ -200,7 +203,7 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   }
 
   /** Released, or about to be: the next holder may be at work. */
-  private get isOver(): boolean {
+  get isOver(): boolean {
     return !this.isOpen && !this.outlived;
   }
 
@@ -210,7 +213,7 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   }
 
   /** Lets a nested call in, after its siblings. Undefined when the hold ended meanwhile: then it must ask for the lock anew. */
-  enter(key: string, options: ResolvedOptions, until: number, onWaiting: () => void): Promise<Turn | undefined> {
+  enter(key: string, options: ResolvedOptions, until: number, onWaiting: () => WaitEnded | undefined): Promise<Turn | undefined> {
     return this.parts.find((part) => part.key === key)!.enter(options, until, onWaiting);
   }
 

@@ -67,6 +67,11 @@ export class HeldLease extends Appointment implements ReleaseRequest {
     this.onDue?.(this, now);
   }
 
+  /** Who is told of its loss: the holds on it, beside who handed it out. */
+  get followers(): readonly LossListener[] {
+    return this.listeners;
+  }
+
   isTrusted(now: number): boolean {
     return this.state === 'held' && now < this.trustedUntil;
   }

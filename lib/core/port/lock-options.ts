@@ -66,6 +66,8 @@ export interface CallSite {
   label?: string | undefined;
   /** The key template before rendering: what telemetry groups by. */
   template?: string | undefined;
+  /** A busy lock is no failure for this caller: nobody looks for its holder in order to tell why. */
+  expectsBusy?: boolean | undefined;
 }
 
 /** Options of {@link LockService.withLock}. */
@@ -119,6 +121,7 @@ export interface ResolvedOptions {
   readonly onLost: OnLost;
   readonly label: string | undefined;
   readonly template: string | undefined;
+  readonly expectsBusy: boolean | undefined;
 }
 
 /** Module defaults, complete and valid. */
@@ -142,6 +145,7 @@ const DEFAULTS: ResolvedDefaults = {
   onLost: 'throw',
   label: undefined,
   template: undefined,
+  expectsBusy: undefined,
   maxLeaseMs: 60_000,
   handOn: 16,
   commandTimeoutMs: 2_000,
@@ -200,6 +204,7 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
     onLost: given.onLost ?? defaults.onLost,
     label: given.label ?? defaults.label,
     template: given.template ?? defaults.template,
+    expectsBusy: given.expectsBusy ?? defaults.expectsBusy,
   };
 }
 

@@ -8,10 +8,14 @@ import { Appointment, type Schedule } from '../lease/schedule.js';
 /** Who does not want to wait still waits so long for the store's first answer. */
 const ANSWER_WITHIN_MS = 800;
 
+/** Called when a wait that was told has ended; with the reason when it was in vain. */
+export type WaitEnded = (reason?: unknown) => void;
+
 export class Caller<T> extends Appointment implements AbortListener {
   private told = false;
   private settled = false;
   private giveUp: ((reason: unknown) => void) | undefined;
+  private waitEnded: WaitEnded | undefined;
 
   constructor(
     readonly options: ResolvedOptions,
@@ -19,7 +23,7 @@ export class Caller<T> extends Appointment implements AbortListener {
     private readonly until: number,
     /** Made from inside a running hold: still served while the module shuts down. */
     readonly insideHold: boolean,
-    private readonly onWaiting: () => void,
+    private readonly onWaiting: () => WaitEnded | undefined,
     private readonly schedule: Schedule,
     private readonly settle: { resolve(value: T): void; reject(reason: unknown): void },
   ) {
@@ -48,16 +52,18 @@ export class Caller<T> extends Appointment implements AbortListener {
   tellWaiting(): void {
     if (this.told || this.settled) return;
     this.told = true;
-    this.onWaiting();
+    this.waitEnded = this.onWaiting();
   }
 
   resolve(value: T): void {
     this.stopWaiting();
+    this.waitEnded?.();
     this.settle.resolve(value);
   }
 
   reject(reason: unknown): void {
     this.stopWaiting();
+    this.waitEnded?.(reason);
     this.settle.reject(reason);
   }
 

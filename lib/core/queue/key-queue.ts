@@ -208,7 +208,7 @@ export class KeyQueue {
 
   private refusal(answer: Exclude<Answer, { kind: 'granted' }>, { options }: Caller<Turn>): Error {
     if (answer.kind === 'failed') return givenUpError(this.key, options.waitMs, answer.error);
-    return answer.kind === 'upgrade' ? ownerUpgradeError(this.key, options.owner) : busyError(this.key, options.waitMs, false);
+    return answer.kind === 'upgrade' ? ownerUpgradeError(this.key, options.owner) : busyError(this.key, options.waitMs);
   }
 
   private giveUp(caller: Caller<Turn>, reason?: unknown): void {
@@ -243,6 +243,6 @@ export class KeyQueue {
   }
 
   private busy({ options }: Caller<Turn>): Error {
-    return busyError(this.key, options.waitMs, this.holding !== undefined);
+    return busyError(this.key, options.waitMs);
   }
 }

@@ -3,7 +3,7 @@
  * An entry lives while somebody wants or has the lock.
  */
 import { BackgroundRelease } from '../lease/background-release.js';
-import { Caller } from './caller.js';
+import { Caller, type WaitEnded } from './caller.js';
 import type { Clock } from '../port/clock.js';
 import type { Desk } from './desk.js';
 import { IdTable } from '../lease/id-table.js';
@@ -49,7 +49,7 @@ export class LocalQueue {
   }
 
   /** Waits for a turn on the lock. Rejects with LockTimeoutError, LockStoreError, LockUsageError or the signal's reason. */
-  acquire(key: string, options: ResolvedOptions, until: number, insideHold: boolean, onWaiting: () => void): Promise<readonly Turn[]> {
+  acquire(key: string, options: ResolvedOptions, until: number, insideHold: boolean, onWaiting: () => WaitEnded | undefined): Promise<readonly Turn[]> {
     return new Promise((resolve, reject) => {
       const settle = { resolve: (turn: Turn) => resolve([turn]), reject };
       const caller = new Caller<Turn>(options, until, insideHold, onWaiting, this.watchdog.schedule, settle);
