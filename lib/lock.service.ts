@@ -4,7 +4,8 @@
 import { Subject, type Observable } from 'rxjs';
 import { keysInOrder } from './core/key/call-key.js';
 import { systemClock, type Clock } from './core/port/clock.js';
-import { isLockError, LockTimeoutError, LockUsageError } from './core/port/errors.js';
+import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
+import { Announcer } from './core/hold/announcer.js';
 import { Hold, type HoldHost } from './core/hold/hold.js';
 import { HoldContext } from './core/hold/hold-context.js';
 import { escapeKey } from './core/key/key-template.js';
@@ -13,13 +14,16 @@ import { LocalQueue } from './core/queue/local-queue.js';
 import type { LockEvent } from './core/port/lock-events.js';
 import type { LockMode } from './core/port/lock-mode.js';
 import { resolveDefaults, resolveOptions, type CallSite, type LockDefaults, type LockOptions } from './core/port/lock-options.js';
+import type { Report } from './core/port/report.js';
 import type { ResolvedDefaults, ResolvedOptions, WithLockOptions } from './core/port/lock-options.js';
 import type { ListOptions, LockState, LockStore } from './core/port/lock-store.js';
 import { runInHold, type Work } from './core/hold/run-in-hold.js';
 import { ShutdownGate } from './core/hold/shutdown-gate.js';
-import type { CallerWish } from './core/queue/caller.js';
 import type { Entered } from './core/hold/hold-part.js';
 import { enterAll } from './core/hold/several-keys.js';
+import { Timeouts } from './core/hold/timeouts.js';
+import { WaitingCalls } from './core/hold/waiting-calls.js';
+import { Wish, type WaitWatch } from './core/hold/wish.js';
 import { Watchdog } from './core/lease/watchdog.js';
 
 /** One key, or several locks that are taken together or not at all. */
@@ -30,6 +34,8 @@ export interface LockServiceOptions extends LockDefaults {
   /** Names this process in holder ids; the same that the store was made with. */
   readonly process: string;
   readonly clock?: Clock;
+  /** Told what an operator should read; without it nobody is. */
+  readonly report?: Report | undefined;
 }
 
 /** A call, checked and complete. */
@@ -47,37 +53,43 @@ export class LockService {
   private readonly clock: Clock;
   private readonly defaults: ResolvedDefaults;
   private readonly context = new HoldContext();
-  private readonly watchdog: Watchdog;
   private readonly queue: LocalQueue;
   private readonly shutdown: ShutdownGate;
+  private readonly announcer: Announcer;
+  private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
+  private readonly waitWatch: WaitWatch;
 
   constructor(options: LockServiceOptions) {
     this.store = options.store;
     this.defaults = resolveDefaults(options);
     this.clock = options.clock ?? systemClock;
     this.events = this.eventSubject.asObservable();
-    this.watchdog = new Watchdog(this.store, this.clock, (lease, cause) => {
-      const { key, mode } = lease;
-      this.emit({ type: 'renewFailed', key, mode, label: undefined, template: undefined, cause });
+    const { store, clock, context, defaults } = this;
+    const announcer = (this.announcer = new Announcer(this.eventSubject, options.report));
+    const watchdog = new Watchdog(store, clock, (lease, cause) => {
+      announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now());
     });
-    const onWaiting = (key: string, options: ResolvedOptions): void => this.emit({ type: 'waiting', key, ...site(options) });
-    this.queue = new LocalQueue(this.store, this.clock, this.watchdog, options.process, this.defaults, onWaiting);
-    this.shutdown = new ShutdownGate(this.queue, this.watchdog, this.clock, this.defaults);
-    this.host = {
-      store: this.store,
-      clock: this.clock,
-      watchdog: this.watchdog,
-      context: this.context,
-      defaults: this.defaults,
-      onWaiting,
-      lost: (hold, cause) => {
-        this.shutdown.holdEnded();
-        this.emitHold(hold, (common) => ({ ...common, type: 'lost', cause }));
+    this.queue = new LocalQueue(store, clock, watchdog, options.process, defaults);
+    this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
+    const waiting = new WaitingCalls(clock);
+    this.waitWatch = {
+      waitBegan: (wish) => {
+        announcer.waiting(wish.key, wish.options);
+        return waiting.begin(wish);
       },
+    };
+    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, context, waiting);
+    this.host = {
+      store,
+      clock,
+      watchdog,
+      context,
+      defaults,
+      lost: (hold, cause) => announcer.lost(hold, cause, !this.shutdown.holdLost(hold)),
       ended: (hold, outcome) => {
         if (!hold.isLost) this.shutdown.holdEnded();
-        this.emitHold(hold, (common) => ({ ...common, type: 'released', outcome }));
+        announcer.released(hold, outcome);
       },
     };
   }
@@ -101,7 +113,11 @@ export class LockService {
       const request = this.request(key, options);
       this.entered(request).then(
         (entered) => runInHold(this.begin(request, entered), fn, resolve, reject),
-        (error: unknown) => reject(this.refused(request, error)),
+        (error: unknown) => {
+          const reason = this.refused(request, error);
+          if (isExplained(request)) resolve(this.timeouts.reject(reason));
+          else reject(reason);
+        },
       );
     });
   }
@@ -194,7 +210,8 @@ export class LockService {
     try {
       return this.begin(request, await this.entered(request));
     } catch (error) {
-      throw this.refused(request, error);
+      const reason = this.refused(request, error);
+      throw isExplained(request) ? await this.timeouts.reject(reason) : reason;
     }
   }
 
@@ -207,55 +224,39 @@ export class LockService {
 
   /** Rejects with why a lock could not be had. */
   private entered({ keys, options, since }: Request): Promise<Entered | Entered[]> {
-    const insideHold = this.context.find() !== undefined;
-    const wish = { key: keys[0]!, options, until: since + options.waitMs, insideHold };
+    const wish = new Wish(keys[0]!, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
     if (keys.length === 1) return this.enter(wish);
     return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
   }
 
   /** Inside the hold that surrounds the call, where there is one of this key; else from the queue. */
-  private enter(wish: CallerWish): Promise<Entered> {
-    if (wish.insideHold && this.context.find(wish.key)) return this.enterInside(wish);
+  private enter(wish: Wish): Promise<Entered> {
+    if (wish.around && this.context.find(wish.key)) return this.enterInside(wish);
     const refusal = this.shutdown.refusal(wish.key, wish.insideHold);
     return refusal ? Promise.reject(refusal) : this.queue.acquire(wish);
   }
 
-  private async enterInside(wish: CallerWish): Promise<Entered> {
+  private async enterInside(wish: Wish): Promise<Entered> {
     const part = await this.context.enter(wish);
-    return part ?? this.enter({ ...wish, insideHold: this.context.find() !== undefined });
+    return part ?? this.enter(wish.inside(this.context.surroundings()));
   }
 
   private begin({ options, since }: Request, entered: Entered | Entered[]): Hold {
     // Before it is made: a lease that was lost meanwhile ends it at once.
     this.shutdown.holdBegan();
     const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options);
-    this.emitHold(hold, (common) => ({ ...common, type: 'granted', waitedMs: hold.startedAt - since }));
+    this.announcer.granted(hold, hold.startedAt - since);
     return hold;
   }
 
-  private emit(event: LockEvent): void {
-    if (this.eventSubject.observed) this.eventSubject.next(event);
-  }
-
-  private emitHold(hold: Hold, event: (common: ReturnType<typeof holdFacts>) => LockEvent): void {
-    if (this.eventSubject.observed) this.eventSubject.next(event(holdFacts(hold)));
-  }
-
-  /** Reports why a request got nothing, and gives the reason back. */
-  private refused({ keys, options, since }: Request, cause: unknown): unknown {
-    const common = { key: keys[0]!, ...site(options), waitedMs: this.clock.now() - since };
-    if (!isLockError(cause)) this.emit({ ...common, type: 'cancelled' });
-    else if (cause.code === 'LOCK_TIMEOUT') this.emit({ ...common, type: 'busy' });
-    else this.emit({ ...common, type: 'failed', cause });
-    return cause;
+  /** Tells why a request got nothing, and gives the reason back. */
+  private refused(request: Request, reason: unknown): unknown {
+    this.announcer.refused(request, reason, this.clock.now() - request.since);
+    return reason;
   }
 }
 
-function site({ mode, label, template }: ResolvedOptions): Pick<ResolvedOptions, 'mode' | 'label' | 'template'> {
-  return { mode, label, template };
-}
-
-function holdFacts(hold: Hold): ReturnType<typeof site> & { key: string; fence: number; nested: boolean; heldMs: number } {
-  const { key, heldMs, isNested } = hold;
-  return { ...site(hold.options), key, heldMs, nested: isNested, fence: hold.fences.get(key)! };
+/** Whoever did not wait, or has something else to do when the lock is busy, is told so at once. */
+function isExplained({ options }: Request): boolean {
+  return options.waitMs > 0 && !options.expectsBusy;
 }

@@ -31,12 +31,14 @@ describe('the public API', () => {
       names.split(',').flatMap((name) => (all || name.trim().startsWith('type ') ? name.replace('type ', '').trim() || [] : [])),
     );
     expect(types.sort()).toEqual([
+      'BusyHolder',
       'CallKey',
       'ClusterTarget',
       'EvalClient',
       'HolderState',
       'KeyFunction',
       'Lease',
+      'LeaseFacts',
       'ListOptions',
       'LockErrorCode',
       'LockEvent',

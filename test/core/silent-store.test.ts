@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import type { LockStoreError } from '../../lib/core/port/errors.js';
+import { storeFailure } from '../../lib/stores/wire/store-failure.js';
 import { Fleet } from '../support/locks.js';
 
 describe('A store that does not answer', () => {
@@ -25,6 +27,18 @@ describe('A store that does not answer', () => {
     await fleet.clock.advance(100);
     await expect(locks.tryAcquire('k')).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('in time') });
     await fleet.clock.runUntil(waiter);
+  });
+
+  it.each([0, 300])('is told as one that began nothing, and not as an unknown outcome as well (waitMs: %d)', async (waitMs) => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.acquire = async ({ key }) => {
+      throw storeFailure(new Error('read ECONNRESET'), { what: 'acquire', key, node: '127.0.0.1:6379' });
+    };
+    const error: LockStoreError = await fleet.clock.runUntil(locks.acquire('k', { waitMs }).then(() => undefined, (reason) => reason));
+    expect(error.message).toMatch(/^Lock 'k' could not be asked for .*: 127\.0\.0\.1:6379: read ECONNRESET\. Nothing was begun.* safe to try again\.$/);
+    expect(error.message).not.toContain('not known');
+    expect(error.retryable).toBe(true);
   });
 
   it('is told as such, not as a busy lock, also when the wait is shorter than a command may take', async () => {

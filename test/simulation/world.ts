@@ -7,6 +7,7 @@ import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { escapeKey } from '../../lib/core/key/key-template.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
+import type { Finding } from '../../lib/core/port/report.js';
 import type { HistoryEvent } from '../model/history.js';
 import type { Plan } from './plan.js';
 import type { Random } from './random.js';
@@ -140,7 +141,7 @@ export class World implements Recorder {
       commandTimeoutMs,
       bootTimeoutMs: 60_000,
       clock: process.clock,
-      report: (message: string) => this.note(`${process.name} reports: ${message}`),
+      report: ({ message }: Finding) => this.note(`${process.name} reports: ${message}`),
     };
     const clients = ways.map((way) => SimClient.for(way));
     return this.plan.topology === 'single' ? new RedisStore({ ...common, connection: clients[0]! }) : new RedlockStore({ ...common, nodes: clients });

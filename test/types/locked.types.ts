@@ -10,8 +10,11 @@ import {
   WriteLock,
   type Lease,
   type LockedOptions,
+  type LockLostError,
   type LockModuleOptions,
   type LockService,
+  type LockStoreError,
+  type LockTimeoutError,
 } from 'nestjs-holdfast';
 
 interface Order {
@@ -236,6 +239,11 @@ expectTypeOf(locks.withLock('a', () => 1)).resolves.toEqualTypeOf<number>();
 expectTypeOf(locks.withLock(['a', 'b'], { waitMs: 0 }, async (lease) => lease.fences)).resolves.toEqualTypeOf<ReadonlyMap<string, number>>();
 expectTypeOf(locks.tryAcquire('a')).resolves.toEqualTypeOf<Lease | null>();
 expectTypeOf<Lease['fence']>().toEqualTypeOf<number>();
+
+// What is about one lock always names it
+expectTypeOf<LockTimeoutError['key']>().toEqualTypeOf<string>();
+expectTypeOf<LockLostError['key']>().toEqualTypeOf<string>();
+expectTypeOf<LockStoreError['key']>().toEqualTypeOf<string | undefined>();
 
 // Modules
 LockModule.forRoot();

@@ -4,13 +4,14 @@
  *
  *     open ──(end)──▶ draining, until the calls inside have ended ──▶ the lease, or the part around, is left
  */
-import { Caller, type CallerWish } from '../queue/caller.js';
+import { Caller } from '../queue/caller.js';
 import { StoreLease } from '../lease/store-lease.js';
 import { upgradeError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 import type { Hold } from './hold.js';
 import { SiblingGate } from './sibling-gate.js';
+import type { Wish } from './wish.js';
 
 /** What a caller got into: a lease of this process, or a part of a hold that surrounds it. */
 export type Entered = StoreLease | HoldPart;
@@ -61,13 +62,13 @@ export class HoldPart {
   }
 
   /** Lets a nested call in, after its siblings. False when the hold ended meanwhile: then it must ask for the lock anew. */
-  async enter(wish: CallerWish): Promise<boolean> {
+  async enter(wish: Wish): Promise<boolean> {
     const { hold, key } = this;
     if (this.isDraining) return false;
     if (!covers(this.mode, wish.options.mode)) throw upgradeError(key);
     const gate = (this.gate ??= new SiblingGate());
     const entered = await new Promise<boolean>((resolve, reject) => {
-      gate.enter(new Caller(wish, hold.host.onWaiting, hold.host.watchdog.schedule, resolve, reject));
+      gate.enter(new Caller(wish, hold.host.watchdog.schedule, resolve, reject));
     });
     if (!entered) return false;
     const loss = hold.lossNow();

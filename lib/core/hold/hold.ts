@@ -10,11 +10,10 @@ import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import { LockUsageError, type LockLostError } from '../port/errors.js';
 import { lostError, renewalError } from '../port/hold-errors.js';
-import type { Lease, ReleaseOutcome } from '../port/lease.js';
+import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import { checkLeaseMs, type ResolvedDefaults, type ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
-import type { WaitingListener } from '../queue/caller.js';
 import type { HoldContext } from './hold-context.js';
 import { HoldPart, type Entered } from './hold-part.js';
 
@@ -25,7 +24,6 @@ export interface HoldHost {
   readonly watchdog: Watchdog;
   readonly context: HoldContext;
   readonly defaults: ResolvedDefaults;
-  readonly onWaiting: WaitingListener;
   lost(hold: Hold, error: LockLostError): void;
   ended(hold: Hold, outcome: ReleaseOutcome): void;
 }
@@ -38,6 +36,7 @@ export class Hold implements Lease, LossListener {
   private loss: LockLostError | undefined;
   private inside = 1;
   private readonly parts: readonly HoldPart[];
+  private ran = false;
   private partsLeft: number;
   private worst: ReleaseOutcome = 'released';
   private controller: AbortController | undefined;
@@ -109,6 +108,11 @@ export class Hold implements Lease, LossListener {
     return this.parts.every(({ isNested }) => isNested);
   }
 
+  /** Whether some code ran inside of it: else it is only a lease that `acquire` gave out. */
+  get hasRun(): boolean {
+    return this.ran;
+  }
+
   /** Its loss was told. */
   get isLost(): boolean {
     return this.loss !== undefined;
@@ -142,7 +146,7 @@ export class Hold implements Lease, LossListener {
 
   run<T>(fn: () => T): T {
     this.assertHeld();
-    return this.host.context.run(this, fn);
+    return this.runInside(fn);
   }
 
   async renew(leaseMs?: number): Promise<void> {
@@ -173,6 +177,17 @@ export class Hold implements Lease, LossListener {
     await this.release();
   }
 
+  toJSON(): LeaseFacts {
+    const { key, keys, mode, holdCount, heldMs, remainingMs } = this;
+    return { key, keys, mode, fences: Object.fromEntries(this.fences), holdCount, heldMs: Math.round(heldMs), remainingMs: Math.round(remainingMs) };
+  }
+
+  /** Runs `fn` with this hold around it. */
+  runInside<T>(fn: () => T): T {
+    this.ran = true;
+    return this.host.context.run(this, fn);
+  }
+
   /** Ends the hold once the calls inside it have ended; nobody comes in any more. */
   end(now: number, done: (outcome: ReleaseOutcome) => void): void {
     if (this.outcome) return done(this.outcome);
@@ -201,7 +216,7 @@ export class Hold implements Lease, LossListener {
   }
 
   /** Released, or about to be: the next holder may be at work. */
-  private get isOver(): boolean {
+  get isOver(): boolean {
     return !this.isOpen && !this.outlived;
   }
 

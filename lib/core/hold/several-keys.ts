@@ -6,24 +6,26 @@ import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
 import type { LockMode } from '../port/lock-mode.js';
 import { offAbort, onAbort } from '../queue/abort-signals.js';
-import type { CallerWish } from '../queue/caller.js';
 import type { HoldHost } from './hold.js';
 import type { Entered } from './hold-part.js';
 import type { ShutdownGate } from './shutdown-gate.js';
+import type { Wish } from './wish.js';
 
 /** Longest wait for the store when several keys begin together, or are given back: it ends in the background. */
 const TOGETHER_WITHIN_MS = 500;
+/** A caller is answered no later than a second after its time to wait is over; timers may take a part of that. */
+const ANSWERED_WITHIN_MS = 950;
 
 /** What several locks are taken with. */
 export interface Gathering {
   readonly host: HoldHost;
   readonly shutdown: ShutdownGate;
   /** Gets one of them. */
-  enter(wish: CallerWish): Promise<Entered>;
+  enter(wish: Wish): Promise<Entered>;
 }
 
 /** Keys are without duplicates and in order. Rejects with why one of them could not be had. */
-export async function enterAll(keys: readonly string[], wish: Omit<CallerWish, 'key'>, { host, shutdown, enter }: Gathering): Promise<Entered[]> {
+export async function enterAll(keys: readonly string[], wish: Wish, { host, shutdown, enter }: Gathering): Promise<Entered[]> {
   const entered: Entered[] = [];
   const stop = new AbortController();
   const { options, insideHold } = wish;
@@ -36,13 +38,13 @@ export async function enterAll(keys: readonly string[], wish: Omit<CallerWish, '
   shutdown.holdBegan();
   try {
     for (const key of keys) {
-      const one = await enter({ ...wish, key, options: { ...options, signal: stop.signal } });
+      const one = await enter(wish.forKey(key, { ...options, signal: stop.signal }, entered));
       entered.push(one);
       leaseOf(one).onLoss(lost);
       if (one instanceof StoreLease) one.gather(clock.now());
     }
     stop.signal.throwIfAborted();
-    await together(host, entered, (one, done) => {
+    await together(host, entered, wish.until, (one, done) => {
       if (!(one instanceof StoreLease)) return done();
       one.begin(options, clock.now());
       if (options.renew) done();
@@ -53,7 +55,7 @@ export async function enterAll(keys: readonly string[], wish: Omit<CallerWish, '
     if (refusal) throw refusal;
     return entered;
   } catch (error) {
-    await together(host, entered, (one, done) => abandon(one, options.mode, clock.now(), done));
+    await together(host, entered, wish.until, (one, done) => abandon(one, options.mode, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {
     shutdown.holdEnded();
@@ -73,11 +75,12 @@ function abandon(entered: Entered, mode: LockMode, now: number, done: () => void
   done();
 }
 
-/** Acts on all of them at once, and waits no longer than {@link TOGETHER_WITHIN_MS} for the slowest. */
-function together({ clock }: HoldHost, all: readonly Entered[], act: (one: Entered, done: () => void) => void): Promise<void> {
+/** Acts on all of them at once, and does not wait long for the slowest. `until`: when the caller's time to wait is over. */
+function together({ clock }: HoldHost, all: readonly Entered[], until: number, act: (one: Entered, done: () => void) => void): Promise<void> {
   if (all.length === 0) return Promise.resolve();
   return new Promise((resolve) => {
-    const timer = clock.setTimer(resolve, TOGETHER_WITHIN_MS);
+    const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
+    const timer = clock.setTimer(resolve, Math.min(TOGETHER_WITHIN_MS, leftMs));
     let left = all.length;
     const done = (): void => {
       left -= 1;

@@ -153,6 +153,11 @@ export class StoreLease extends Appointment implements ReleaseRequest {
     return this.isGone;
   }
 
+  /** Who is told of its loss: the holds on it. */
+  get followers(): readonly LossListener[] {
+    return this.listeners;
+  }
+
   /** How many fences it had, when all of them were used; else 0. */
   get usedUpFences(): number {
     return this.hasFences ? 0 : this.grant.fences;

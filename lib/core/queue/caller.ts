@@ -16,16 +16,18 @@ export interface CallerWish {
   readonly until: number;
   /** Made from inside a running hold: still served while the module shuts down. */
   readonly insideHold: boolean;
+  /** Told once, when the caller could not be served at once. */
+  waitBegan(): WaitEnded | undefined;
 }
+
+/** Called when a wait that was told has ended; with the reason when it was in vain. */
+export type WaitEnded = (reason?: unknown) => void;
 
 /** Where a caller waits. */
 export interface CallerKeeper<T> {
   /** Its time to wait is over, or its signal aborted with this reason, which may be null. */
   giveUp(caller: Caller<T>, reason: unknown): void;
 }
-
-/** Told once that a caller could not be served at once. */
-export type WaitingListener = (key: string, options: ResolvedOptions) => void;
 
 export class Caller<T> extends Appointment implements AbortListener {
   readonly options: ResolvedOptions;
@@ -34,11 +36,11 @@ export class Caller<T> extends Appointment implements AbortListener {
   after: Caller<T> | undefined;
   private told = false;
   private settled = false;
+  private waitEnded: WaitEnded | undefined;
   private keeper: CallerKeeper<T> | undefined;
 
   constructor(
     readonly wish: CallerWish,
-    private readonly onWaiting: WaitingListener,
     private readonly schedule: Schedule,
     private readonly onResolved: (value: T) => void,
     private readonly onRejected: (reason: unknown) => void,
@@ -70,16 +72,18 @@ export class Caller<T> extends Appointment implements AbortListener {
   tellWaiting(): void {
     if (this.told || this.settled) return;
     this.told = true;
-    this.onWaiting(this.wish.key, this.options);
+    this.waitEnded = this.wish.waitBegan();
   }
 
   resolve(value: T): void {
     this.stopWaiting();
+    this.waitEnded?.();
     this.onResolved(value);
   }
 
   reject(reason: unknown): void {
     this.stopWaiting();
+    this.waitEnded?.(reason);
     this.onRejected(reason);
   }
 

@@ -8,7 +8,7 @@
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import { askAlike, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
-import { busyError, ownerUpgradeError } from '../port/hold-errors.js';
+import { busyError, givenUpError, ownerUpgradeError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant, Wake } from '../port/lock-store.js';
@@ -72,6 +72,11 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
       if (!this.lease?.admits(first.options, now, this.parts.handOn)) return this.ask(first, replaced);
       this.admit(first, this.lease, now);
     }
+  }
+
+  /** The lease that is held under this id. */
+  leaseOf(id: string): StoreLease | undefined {
+    return this.lease?.id === id ? this.lease : this.earlier.find((lease) => lease.id === id);
   }
 
   /** Whether the store is asked for the lock under this id, or gave a lease under it that is still held. */
@@ -202,10 +207,6 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
     else this.earlier = this.earlier.filter((one) => one !== lease);
   }
 
-  private leaseOf(id: string): StoreLease | undefined {
-    return this.lease?.id === id ? this.lease : this.earlier.find((lease) => lease.id === id);
-  }
-
   /** @see pump */
   private ask(first: LeaseCaller, replaced?: (outcome: ReleaseOutcome) => void): void {
     const { lease } = this;
@@ -242,8 +243,8 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   }
 
   private refusal(answer: Exclude<Answer, { kind: 'granted' | 'gone' }>, { owner, waitMs }: ResolvedOptions): Error {
-    if (answer.kind === 'failed') return answer.error;
-    return answer.kind === 'upgrade' ? ownerUpgradeError(this.key, owner) : busyError(this.key, waitMs, false);
+    if (answer.kind === 'failed') return givenUpError(this.key, waitMs, answer.error);
+    return answer.kind === 'upgrade' ? ownerUpgradeError(this.key, owner) : busyError(this.key, waitMs);
   }
 
   private dropRequest(): void {
@@ -263,6 +264,6 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   }
 
   private busy({ options }: LeaseCaller): Error {
-    return busyError(this.key, options.waitMs, this.lease !== undefined);
+    return busyError(this.key, options.waitMs);
   }
 }

@@ -10,7 +10,7 @@ import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { ResolvedDefaults } from '../port/lock-options.js';
 import type { LockStore, Wake } from '../port/lock-store.js';
-import { Caller, type CallerWish, type WaitingListener } from './caller.js';
+import { Caller, type CallerWish } from './caller.js';
 import { KeyQueue, type QueueParts } from './key-queue.js';
 import { Traffic } from './traffic.js';
 
@@ -28,7 +28,6 @@ export class LocalQueue {
     watchdog: Watchdog,
     process: string,
     { handOn, commandTimeoutMs }: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
-    private readonly onWaiting: WaitingListener,
   ) {
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
     this.parts = {
@@ -54,15 +53,29 @@ export class LocalQueue {
   /** Waits for a turn on the lock. Rejects with LockTimeoutError, LockStoreError, LockUsageError or the signal's reason. */
   acquire(wish: CallerWish): Promise<StoreLease> {
     return new Promise((resolve, reject) => {
-      const caller = new Caller<StoreLease>(wish, this.onWaiting, this.parts.watchdog.schedule, resolve, reject);
+      const caller = new Caller<StoreLease>(wish, this.parts.watchdog.schedule, resolve, reject);
       this.queueFor(wish).enter(caller);
     });
+  }
+
+  /** The lease of this lock that this process holds under this id. */
+  leaseOf(key: string, id: string): StoreLease | undefined {
+    for (const queue of this.queuesOf(key)) {
+      const lease = queue.leaseOf(id);
+      if (lease) return lease;
+    }
+    return undefined;
   }
 
   /** Rejects every caller that waits and for whom `reasonFor` has a reason. */
   rejectWaiting(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
     for (const queue of this.queues.values()) queue.rejectWaiting(reasonFor);
     for (const queues of this.ofOwners.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
+  }
+
+  private queuesOf(key: string): KeyQueue[] {
+    const queue = this.queues.get(key);
+    return [...(queue ? [queue] : []), ...(this.ofOwners.get(key) ?? [])];
   }
 
   private queueFor({ key, options }: CallerWish): KeyQueue {
@@ -90,8 +103,7 @@ export class LocalQueue {
   }
 
   private wake(wake: Wake): void {
-    const queue = this.queues.get(wake.key);
-    const queues = [...(queue ? [queue] : []), ...(this.ofOwners.get(wake.key) ?? [])];
+    const queues = this.queuesOf(wake.key);
     for (const each of queues) each.wake(wake);
     if (wake.kind !== 'stray' || queues.some((each) => each.knows(wake.id))) return;
     // A master that knows only the past, or an old snapshot, grants to those who have gone: the next would wait for their leases.

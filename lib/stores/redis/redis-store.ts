@@ -3,6 +3,7 @@
  * into calls, replies into outcomes, server time into trust, and messages into wakes.
  */
 import type { Clock } from '../../core/port/clock.js';
+import type { Report } from '../../core/port/report.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -24,6 +25,7 @@ import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
+import { lasted, Outage, type OutageListener } from '../wire/outage.js';
 import { Places } from './places.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
@@ -43,8 +45,8 @@ export interface RedisStoreOptions {
   readonly commandTimeoutMs: number;
   readonly bootTimeoutMs: number;
   readonly clock: Clock;
-  /** Told what an operator should read, such as a server that may evict locks. */
-  readonly report: (message: string) => void;
+  /** Told what an operator should read, such as an outage, or a server that may evict locks. */
+  readonly report: Report;
   /** Makes of such a finding an error at boot. */
   readonly strictServer?: boolean | undefined;
 }
@@ -56,6 +58,7 @@ export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   private readonly keys: RedisKeys;
   private readonly connections: RedisConnections;
+  private readonly outage: Outage;
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
   private readonly places = new Places();
@@ -72,7 +75,8 @@ export class RedisStore implements LockStore {
     checkProcess(process);
     const keys = (this.keys = new RedisKeys(prefix));
     const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
-    const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs));
+    const outage = (this.outage = new Outage(clock, this.outageLines()));
+    const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs, outage));
     const { node, isCluster } = connections;
     this.capabilities = { queue: true, replicas: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
     // In a Cluster a slot group has a master of its own; else one server answers for all.
@@ -92,6 +96,7 @@ export class RedisStore implements LockStore {
       listening: () => this.askAll(),
     });
     connections.onChange(() => trust.reset());
+    connections.commands.on('close', () => outage.closed(connections.lastError));
     connections.commands.on('ready', () => {
       // The first request on a new connection has to know until when it may act.
       void this.readClock();
@@ -103,6 +108,7 @@ export class RedisStore implements LockStore {
     const { options, connections, runner, keys, channel } = this;
     try {
       await probe({ options, connections, runner, keys, channel });
+      this.outage.watch();
     } catch (error) {
       await this.close();
       throw storeFailure(error, { what: 'opening', key: undefined, node: connections.node });
@@ -169,6 +175,16 @@ export class RedisStore implements LockStore {
     return this.runner.run({ script, key, keys: this.keys.all(group, key), args }, (reply) => outcomeOf(reply === 1));
   }
 
+  private outageLines(): OutageListener {
+    const { report } = this.options;
+    const { node } = this.connections;
+    return {
+      away: (reason) => report({ kind: 'store lost', level: 'warning', message: awayText(node, reason) }),
+      back: (afterMs) => report({ kind: 'store back', level: 'info', message: `Locks: ${node} serves again, after ${lasted(afterMs)}.` }),
+      ask: () => void this.readClock(),
+    };
+  }
+
   private async readClock(): Promise<void> {
     const read = this.runner.timed('time', (client) => client.time(), ([seconds, micros], sentAt, receivedAt) => {
       this.trust.observe(ANY_GROUP, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
@@ -193,4 +209,9 @@ export class RedisStore implements LockStore {
   private askAll(): void {
     for (const { request } of this.places.all()) this.listener({ kind: 'ask', key: request.key, id: request.id });
   }
+}
+
+function awayText(node: string, reason: string): string {
+  const meanwhile = 'What is held stays held until its lease ends, requests wait as long as their waitMs allows, and it is tried again all the while.';
+  return `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}`;
 }

@@ -10,10 +10,12 @@
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
+import type { Report } from '../../core/port/report.js';
 import { nodeRightsError } from '../wire/access-rule.js';
 import { isProbe, probe } from '../wire/boot-probe.js';
 import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../wire/lua.generated.js';
+import { Outage } from '../wire/outage.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../wire/script-runner.js';
@@ -21,6 +23,7 @@ import { ServerClock, trustOf } from '../wire/server-clock.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { WakeChannel } from '../wire/wake-channel.js';
 import { NodeMemory } from './node-memory.js';
+import type { NodeOutages } from './node-outages.js';
 import { voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
 
 export interface NodeSurroundings {
@@ -30,7 +33,8 @@ export interface NodeSurroundings {
   readonly commandTimeoutMs: number;
   readonly bootTimeoutMs: number;
   readonly clock: Clock;
-  readonly report: (message: string) => void;
+  readonly report: Report;
+  readonly outages: NodeOutages;
   readonly strictServer?: boolean | undefined;
   /** A forced release took this ballot's lock away here. */
   readonly lost: (node: RedlockNode, ballotId: string) => void;
@@ -45,6 +49,7 @@ export class RedlockNode {
   /** Why it must not be asked at all. */
   refused: LockStoreError | undefined;
   private readonly connections: RedisConnections;
+  readonly outage: Outage;
   private readonly runner: ScriptRunner;
   private readonly channel: WakeChannel;
   private readonly serverClock = new ServerClock();
@@ -71,7 +76,12 @@ export class RedlockNode {
     this.connections = new RedisConnections(target, commandTimeoutMs, clock);
     if (this.connections.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
     this.name = this.connections.node;
-    this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs);
+    this.outage = new Outage(clock, {
+      away: (reason) => around.outages.away(this.name, reason),
+      back: (afterMs) => around.outages.back(this.name, afterMs),
+      ask: () => void this.runner.command('time', (client) => client.time()).catch(() => undefined), // the outage hears of it
+    });
+    this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs, this.outage);
     this.channel = new WakeChannel(() => this.connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: () => {},
       contended: () => {},
@@ -79,6 +89,7 @@ export class RedlockNode {
       listening: () => {},
     });
     this.connections.commands.on('close', () => {
+      this.outage.closed(this.connections.lastError);
       this.serverClock.reset();
       this.heard = false;
     });
@@ -94,6 +105,7 @@ export class RedlockNode {
       const format = await runner.command('format', (client) => client.get(keys.format));
       await this.probeMemory();
       this.format = format;
+      this.outage.watch();
     } catch (error) {
       throw storeFailure(error, { what: 'opening', key: undefined, node: this.name });
     } finally {

@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/report.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -30,6 +31,7 @@ import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { quorumOf } from './quorum.js';
+import { NodeOutages } from './node-outages.js';
 import { Recovery } from './recovery.js';
 import { LateNodes, RedlockBoot } from './redlock-boot.js';
 import { RedlockNode } from './redlock-node.js';
@@ -47,7 +49,7 @@ export interface RedlockStoreOptions {
   readonly bootTimeoutMs: number;
   readonly clock: Clock;
   /** Told what an operator should read. */
-  readonly report: (message: string) => void;
+  readonly report: Report;
   /** Makes an error at boot of a server that may evict locks. */
   readonly strictServer?: boolean | undefined;
 }
@@ -61,6 +63,7 @@ export class RedlockStore implements LockStore {
   private readonly recovery: Recovery;
   private readonly withdrawals: Withdrawals;
   private readonly lateNodes: LateNodes;
+  private readonly outages: NodeOutages;
   private readonly ballots = new Ballots();
   /** Requests on their way, so that one sent twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
@@ -79,9 +82,11 @@ export class RedlockStore implements LockStore {
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
     this.withdrawals = new Withdrawals(clock);
+    this.outages = new NodeOutages(nodes.length, clock, report);
     const around = {
       ...options,
       keys: this.keys,
+      outages: this.outages,
       lost: (node: RedlockNode, ballotId: string) => this.taken(node, ballotId),
       connected: (node: RedlockNode) => void this.lateNodes.join(node),
     };
@@ -97,12 +102,17 @@ export class RedlockStore implements LockStore {
     const boot = new RedlockBoot(this.nodes, this.clock, (node) => this.recovery.attend(node));
     try {
       const warning = await boot.run();
-      if (warning !== undefined) this.options.report(warning);
+      if (warning !== undefined) this.options.report({ kind: 'boot', level: 'warning', message: warning });
     } catch (error) {
       await this.close();
       throw error;
     }
-    for (const node of this.nodes) if (!node.connected) this.lateNodes.lookAgain(node);
+    for (const node of this.nodes) {
+      if (node.connected) continue;
+      this.outages.missing(node.name);
+      node.outage.watchAway();
+      this.lateNodes.lookAgain(node);
+    }
   }
 
   onWake(listener: (wake: Wake) => void): void {

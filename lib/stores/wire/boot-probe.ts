@@ -5,6 +5,7 @@
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/report.js';
 import { rightsError } from './access-rule.js';
 import { acquire, downgrade, forceRelease, heartbeat, inspect, release, renew, type LuaScript } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
@@ -19,7 +20,7 @@ export interface Probed {
     readonly maxLeaseMs: number;
     readonly bootTimeoutMs: number;
     readonly clock: Clock;
-    readonly report: (message: string) => void;
+    readonly report: Report;
     readonly strictServer?: boolean | undefined;
   };
   readonly connections: RedisConnections;
@@ -175,7 +176,7 @@ async function checkEviction({ connections, options, runner }: Probed): Promise<
   const evicting = policies.find((policy) => policy !== 'noeviction');
   if (evicting === undefined) return;
   const message = `Locks: ${connections.node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
-  if (options.strictServer !== true) return options.report(message);
+  if (options.strictServer !== true) return options.report({ kind: `eviction on ${connections.node}`, level: 'error', message });
   const reason = `maxmemory-policy ${evicting}`;
   throw new LockStoreError(message, { retryable: false, nodes: [{ node: connections.node, reason }] });
 }

@@ -7,7 +7,8 @@ import { AwaitedAnswers, type Line } from './awaited-answers.js';
 import { redirectOf } from './cluster-redirect.js';
 import type { LuaScript } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
-import { isNoScript, storeFailure, type Attempt } from './store-failure.js';
+import type { Outage } from './outage.js';
+import { isNoScript, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 
 export type ScriptArgument = string | number;
 
@@ -53,6 +54,7 @@ export class ScriptRunner {
     private readonly connections: RedisConnections,
     private readonly clock: Clock,
     private readonly timeoutMs: number,
+    private readonly outage: Outage,
   ) {
     this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client));
     // A Cluster has a connection for each node, and they watch for silence themselves.
@@ -123,6 +125,7 @@ export class ScriptRunner {
 
   close(): void {
     this.closed = true;
+    this.outage.close();
     this.awaited.close(new Error('the store was closed'));
   }
 
@@ -143,11 +146,17 @@ export class ScriptRunner {
     if (this.closed) return reject(closedError(attempt));
     const sentAt = this.clock.now();
     const fail = (error: unknown) => reject(storeFailure(error, attempt, this.connections.lastError));
-    const awaited = this.awaited.add(line, sentAt, sentAt + timeoutMs, fail);
+    const unanswered = (error: unknown) => {
+      // What a short lease cannot wait for says nothing of the server.
+      if (timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
+      fail(error);
+    };
+    const awaited = this.awaited.add(line, sentAt, sentAt + timeoutMs, unanswered);
     const answered = (reply: unknown) => {
       const receivedAt = this.clock.now();
       this.awaited.heard(awaited, receivedAt);
       if (this.connections.isAstray(line.client)) return fail(new Error('it came from another database'));
+      this.outage.answered(what);
       try {
         resolve(decode(reply as R, sentAt, receivedAt));
       } catch (error) {
@@ -156,6 +165,8 @@ export class ScriptRunner {
     };
     const refused = (error: unknown) => {
       this.awaited.heard(awaited, this.clock.now());
+      if (isReply(error)) this.outage.refused(reasonOf(error));
+      else this.outage.failed(reasonWith(error, this.connections.lastError));
       fail(error);
     };
     errand.send().then(answered, (error: unknown) => {
@@ -190,6 +201,10 @@ export class ScriptRunner {
     });
     return this.connecting;
   }
+}
+
+function isReply(error: unknown): boolean {
+  return (error as { name?: unknown }).name === 'ReplyError';
 }
 
 function closedError({ what, key, node }: Attempt): LockStoreError {

@@ -19,13 +19,18 @@ export interface Attempt {
 /** `complaint` is what the connection said last, which tells more than that there is none. */
 export function storeFailure(error: unknown, { what, key, node }: Attempt, complaint?: Error): LockStoreError {
   if (error instanceof LockStoreError) return error;
-  const known = reasonOf(error);
-  const reason = known === NOT_CONNECTED && complaint !== undefined ? `${known} (${reasonOf(complaint)})` : known;
+  const reason = reasonWith(error, complaint);
   const retryable = !FOR_THE_OPERATOR.test(reason);
   const next = retryable ? 'The outcome is not known; it is safe to try again.' : 'Trying again will not help until the server is mended.';
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const message = `${subject}: ${what} failed on ${node}: ${reason}. ${next}`;
   return new LockStoreError(message, { key, cause: error, nodes: [{ node, reason }], retryable });
+}
+
+/** That there is no connection says less than what the connection said last. */
+export function reasonWith(error: unknown, complaint: Error | undefined): string {
+  const known = reasonOf(error);
+  return known === NOT_CONNECTED && complaint !== undefined ? `${known} (${reasonOf(complaint)})` : known;
 }
 
 export function reasonOf(error: unknown): string {
