@@ -16,7 +16,8 @@ import { lostError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Grant, ReleaseRequest, RenewRequest } from '../port/lock-store.js';
+import type { Grant, RenewRequest } from '../port/lock-store.js';
+import type { DoubtfulRelease } from './background-release.js';
 import { Appointment } from './schedule.js';
 
 /** While others wait, the callers of one process follow each other on a lease for about this long. */
@@ -25,7 +26,7 @@ const HAND_ON_WINDOW_MS = 50;
 const NEWS_STALE_AFTER_MS = 1_000;
 /** A lease with less trust left than this, or than a quarter of its length, is not handed on: the next caller gets a fresh one. */
 const MIN_TRUST_TO_HAND_ON_MS = 500;
-/** When trust ends so close to `renewUntil`, and one hundredth of the lease, maxHoldMs is the reason: the rest is margin and travel. */
+/** Trust that ends so close to `renewUntil` ends because of maxHoldMs: the rest is margin and travel. */
 const TRAVEL_MS = 15;
 
 /** Told once when the lease is lost. */
@@ -50,7 +51,7 @@ export interface LeaseGuard {
   forget(lease: StoreLease): void;
 }
 
-export class StoreLease extends Appointment implements ReleaseRequest {
+export class StoreLease extends Appointment implements DoubtfulRelease {
   private state: 'held' | 'released' | 'lost' = 'held';
   private heldMode: LockMode;
   private trustEnds: number;
@@ -58,7 +59,7 @@ export class StoreLease extends Appointment implements ReleaseRequest {
   /** When the store last told us whether others wait. */
   private heardAt: number;
   private renewUntil = Infinity;
-  private isRenewing = false;
+  private renewing = false;
   /** One of several locks that a caller still gathers: it is renewed meanwhile, whatever the caller's terms are. */
   private isGathered = false;
   private loss: LockLostError | undefined;
@@ -80,6 +81,10 @@ export class StoreLease extends Appointment implements ReleaseRequest {
     /** Of the caller that it was asked for. */
     readonly options: ResolvedOptions,
     private readonly grant: Grant,
+    /** The readers that had come by this arrival waited when its phase began. */
+    private readonly phase: number,
+    /** Local instant until which a request for it that was not answered may still act. */
+    readonly lateUntil: number,
     private readonly keeper: LeaseKeeper,
     private readonly guard: LeaseGuard,
   ) {
@@ -167,8 +172,11 @@ export class StoreLease extends Appointment implements ReleaseRequest {
     return this.state === 'held' && now < this.trustEnds;
   }
 
-  /** Whether a caller with these options may be put on the lease now. When not, the store must be asked for it. */
-  admits(wanted: ResolvedOptions, now: number, handOn: number): boolean {
+  /**
+   * Whether a caller with these options may be put on the lease now. When not, the store must be asked for it. `arrival`: of
+   * a caller that waits.
+   */
+  admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
     if (!this.isTrusted(now) || !areAlike(this.options, wanted)) return false;
     if (this.turns === 0) return true;
     if (this.isSpent || !this.options.renew || wanted.minHoldMs > 0) return false;
@@ -176,8 +184,8 @@ export class StoreLease extends Appointment implements ReleaseRequest {
     // A hung caller must not keep the lock for longer than it may: its lease has to end by then.
     if (leftMs > wanted.maxHoldMs || leftMs < Math.min(this.options.leaseMs / 4, MIN_TRUST_TO_HAND_ON_MS)) return false;
     if (now - this.heardAt >= NEWS_STALE_AFTER_MS) return false;
-    // Readers join side by side, but only while no writer waits anywhere.
-    if (this.options.mode === 'read') return !this.othersWait;
+    // Readers join side by side; while a writer waits anywhere, only those that its phase lets in.
+    if (this.options.mode === 'read') return !this.othersWait || arrival <= this.phase;
     if (this.users > 0 || handOn === 1 || !this.hasFences) return false;
     return !this.othersWait || (this.turns < handOn && now - this.grant.grantedAt < HAND_ON_WINDOW_MS);
   }
@@ -250,15 +258,31 @@ export class StoreLease extends Appointment implements ReleaseRequest {
     return this.renews ? Math.min(at, this.trustEnds) : this.trustEnds;
   }
 
-  /** Whether a renewal begins: not when one is under way, and not beyond what its callers may hold. */
-  startRenewal(now: number): boolean {
-    if (this.isRenewing || !this.renews || now >= this.renewUntil) return false;
-    this.isRenewing = true;
+  /** Whether a renewal begins: not when one is under way. */
+  startRenewal(): boolean {
+    if (this.renewing || !this.renews) return false;
+    this.renewing = true;
     return true;
   }
 
+  /**
+   * When to look again at a lease whose trust ends because its hold will, so that a renewal could add nothing; undefined for
+   * every other. Until then a caller may be put on it who may hold it for longer. The first renewal is sent in any case: it
+   * says that the holder lives.
+   */
+  looksAgain(now: number): number | undefined {
+    if (this.renewing || !this.renews || this.heardAt <= this.grant.grantedAt) return undefined;
+    if (this.renewUntil - this.trustEnds > TRAVEL_MS) return undefined;
+    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustEnds - now) / 3));
+  }
+
+  /** A renewal is under way. */
+  get isRenewing(): boolean {
+    return this.renewing;
+  }
+
   endRenewal(): void {
-    this.isRenewing = false;
+    this.renewing = false;
   }
 
   /** Whether a renewal is not under way and would do something. */

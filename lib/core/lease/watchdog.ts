@@ -8,6 +8,7 @@
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
 import type { LockStore, RenewOutcome } from '../port/lock-store.js';
+import { DueLeases } from './due-leases.js';
 import { MachineSleep } from './machine-sleep.js';
 import { RenewalTimes } from './renewal-times.js';
 import { Schedule } from './schedule.js';
@@ -22,7 +23,7 @@ const LONGEST_RETRY_MS = 500;
 export class Watchdog implements LeaseGuard {
   readonly schedule: Schedule;
   readonly sleep: MachineSleep;
-  private readonly dueLeases: StoreLease[] = [];
+  private readonly dueLeases = new DueLeases();
   private readonly times: RenewalTimes;
   private sending = false;
 
@@ -66,9 +67,10 @@ export class Watchdog implements LeaseGuard {
 
   due(lease: StoreLease, now: number): void {
     if (now >= lease.trustedUntil) return lease.endTrust();
-    this.schedule.set(lease, lease.trustedUntil);
-    if (!lease.startRenewal(now)) return;
-    this.dueLeases.push(lease);
+    const lookAt = lease.looksAgain(now);
+    this.schedule.set(lease, lookAt ?? lease.trustedUntil);
+    if (lookAt !== undefined || !lease.startRenewal()) return;
+    this.dueLeases.add(lease, lease.renewal(now).leaseMs);
     this.sendSoon();
   }
 
@@ -88,27 +90,25 @@ export class Watchdog implements LeaseGuard {
     for (const lease of leases) this.due(lease, now);
   }
 
-  /** One batch a turn of the event loop: a hundred thousand leases must not keep it from anything else. */
+  /** One batch of each length a turn of the event loop: a hundred thousand leases must not keep it from anything else. */
   private sendSoon(): void {
     if (this.sending) return;
     this.sending = true;
     this.clock.nextTurn(() => {
       this.sending = false;
       this.joinEarly();
-      void this.renewBatch(this.dueLeases.splice(0, LARGEST_BATCH));
-      if (this.dueLeases.length > 0) this.sendSoon();
+      for (const batch of this.dueLeases.take(LARGEST_BATCH)) void this.renewBatch(batch);
+      if (this.dueLeases.any) this.sendSoon();
     });
   }
 
   private joinEarly(): void {
-    if (this.dueLeases.length === 0 || this.times.areGrouped) return;
+    if (!this.dueLeases.any || this.times.areGrouped) return;
     const now = this.clock.now();
-    while (this.dueLeases.length < LARGEST_BATCH) {
-      const lease = this.schedule.peek();
-      if (!(lease instanceof StoreLease) || lease.at > now + lease.lengthMs * EARLY) return;
-      const before = this.dueLeases.length;
-      this.due(lease, now);
-      if (this.dueLeases.length === before) return;
+    for (let next = this.schedule.peek(); next instanceof StoreLease && !this.dueLeases.fill(LARGEST_BATCH); next = this.schedule.peek()) {
+      if (next.isRenewing || next.at > now + next.lengthMs * EARLY) return;
+      this.due(next, now);
+      if (!next.isRenewing) return;
     }
   }
 
@@ -142,6 +142,6 @@ export class Watchdog implements LeaseGuard {
   }
 
   private planRenewal(lease: StoreLease, now: number, inMs: number): void {
-    this.schedule.set(lease, lease.nextLook(this.times.next(lease.key, now, inMs)));
+    this.schedule.set(lease, lease.nextLook(this.times.next(lease, now, inMs)));
   }
 }

@@ -3,6 +3,7 @@ import type { Caller } from './caller.js';
 
 export class CallerLine<T> {
   private count = 0;
+  private came = 0;
   private head: Caller<T> | undefined;
   private tail: Caller<T> | undefined;
 
@@ -14,7 +15,17 @@ export class CallerLine<T> {
     return this.head;
   }
 
+  /** How many have ever come. */
+  get arrivals(): number {
+    return this.came;
+  }
+
   add(caller: Caller<T>): void {
+    caller.arrival = this.came += 1;
+    this.append(caller);
+  }
+
+  private append(caller: Caller<T>): void {
     this.count += 1;
     caller.before = this.tail;
     if (this.tail) this.tail.after = caller;
@@ -44,6 +55,23 @@ export class CallerLine<T> {
     const callers: Caller<T>[] = [];
     for (let caller = this.head; caller; caller = caller.after) callers.push(caller);
     return callers;
+  }
+
+  /** Those first whom the test names; the order among each other stays, and that of the others. */
+  bringForward(goesFirst: (caller: Caller<T>) => boolean): void {
+    const callers = this.all();
+    const others = callers.filter((caller) => !goesFirst(caller));
+    if (others.length === 0) return;
+    for (const caller of others) {
+      this.remove(caller);
+      this.append(caller);
+    }
+  }
+
+  find(test: (caller: Caller<T>) => boolean): Caller<T> | undefined {
+    let caller = this.head;
+    while (caller && !test(caller)) caller = caller.after;
+    return caller;
   }
 
   every(test: (caller: Caller<T>) => boolean): boolean {

@@ -31,7 +31,8 @@ export interface CallerKeeper<T> {
 
 export class Caller<T> extends Appointment implements AbortListener {
   readonly options: ResolvedOptions;
-  /** Its neighbours in the line of a key's callers. Only the line writes them. */
+  /** Which of those that ever came to its line it is, and its neighbours there. Only the line writes them. */
+  arrival = 0;
   before: Caller<T> | undefined;
   after: Caller<T> | undefined;
   private told = false;

@@ -40,16 +40,24 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   /** The request to the store, and the caller whose options it carries. */
   private request: StoreRequest | undefined;
   private asker: LeaseCaller | undefined;
+  /** How many callers had come when it was made. */
+  private arrivalsThen = 0;
   private isResting = false;
   /** Made when callers follow each other. */
   private demand: FenceDemand | undefined;
 
   constructor(
     readonly key: string,
-    /** Made for one request of an owner: those pass the store's queue, and must not wait for each other here. */
-    readonly isForOwner: boolean,
     private readonly parts: QueueParts,
+    /** Undefined for the queue of a key; for one beside it what its callers have in common (see LocalQueue). */
+    readonly aside?: ResolvedOptions,
   ) {}
+
+  /** Whether readers wait here that could not share a lease with this one: behind them it would miss the phase that lets them in. */
+  partsReaders(options: ResolvedOptions): boolean {
+    const other = options.mode === 'read' && this.line.find((caller) => caller.options.mode === 'read');
+    return other ? options.minHoldMs > 0 || !askAlike(other.options, options) : false;
+  }
 
   /** Queues the caller, or rejects it at once when it does not want to wait. */
   enter(caller: LeaseCaller): void {
@@ -69,7 +77,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
       const { first } = this.line;
       if (!first) return this.tidy();
       const now = this.parts.clock.now();
-      if (!this.lease?.admits(first.options, now, this.parts.handOn)) return this.ask(first, replaced);
+      if (!this.lease?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, replaced);
       this.admit(first, this.lease, now);
     }
   }
@@ -148,7 +156,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   requestAnswered(answer: Answer): void {
     const { request, asker } = this;
     this.request = this.asker = undefined;
-    if (answer.kind === 'granted') this.take(request!.id, answer.grant, asker!.options);
+    if (answer.kind === 'granted') this.take(request!, answer.grant, asker!.options);
     else if (answer.kind !== 'gone' && this.line.remove(asker!)) asker!.reject(this.refusal(answer, asker!.options));
     this.pump();
   }
@@ -189,10 +197,16 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
     this.letGo(lease);
     const released = store.release(lease);
     this.pump();
-    released.then(done, () => {
-      background.release(lease, lease.options.leaseMs);
-      done('unknown');
-    });
+    released.then(
+      (outcome) => {
+        background.releaseLate(lease);
+        done(outcome);
+      },
+      () => {
+        background.release(lease, lease.options.leaseMs);
+        done('unknown');
+      },
+    );
   }
 
   private letGo(lease: StoreLease): void {
@@ -222,8 +236,9 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
     const { options } = first;
     this.asker = first;
     this.request = new StoreRequest(
-      this.parts, this.key, this.parts.nextId(), options, this.fencesFor(options), this, unused && { id: unused.id, done: replaced },
+      this.parts, this.key, this.parts.nextId(), options, this.fencesFor(options), this, unused && { lease: unused, done: replaced },
     );
+    this.arrivalsThen = this.line.arrivals;
     this.request.ask();
   }
 
@@ -233,13 +248,17 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
     return this.demand.of(options, this.line.size);
   }
 
-  private take(id: string, grant: Grant, options: ResolvedOptions): void {
+  private take({ id, wasRefused, lateUntil }: StoreRequest, grant: Grant, options: ResolvedOptions): void {
     const { lease, parts } = this;
     // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
     if (lease && (grant.mode === 'write' || lease.mode === 'write')) lease.lose('the store granted the lock anew');
     if (this.lease) this.earlier = [...this.earlier, this.lease];
-    this.lease = new StoreLease(this.key, id, options, grant, this, parts.watchdog);
+    // A phase of reading is decided once, for all who waited when it began: they enter together, past writers that wait among
+    // them. Whoever is let in at once begins one with those that were there when it asked.
+    const phase = wasRefused ? this.line.arrivals : this.arrivalsThen;
+    this.lease = new StoreLease(this.key, id, options, grant, phase, lateUntil, this, parts.watchdog);
     parts.watchdog.watch(this.lease, grant.grantedAt);
+    if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));
   }
 
   private refusal(answer: Exclude<Answer, { kind: 'granted' | 'gone' }>, { owner, waitMs }: ResolvedOptions): Error {

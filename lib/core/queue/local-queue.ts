@@ -5,10 +5,10 @@
 import { BackgroundRelease } from '../lease/background-release.js';
 import { Heartbeats } from '../lease/heartbeats.js';
 import { IdTable } from '../lease/id-table.js';
-import type { StoreLease } from '../lease/store-lease.js';
+import { askAlike, type StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
-import type { ResolvedDefaults } from '../port/lock-options.js';
+import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore, Wake } from '../port/lock-store.js';
 import { Caller, type CallerWish } from './caller.js';
 import { KeyQueue, type QueueParts } from './key-queue.js';
@@ -17,8 +17,11 @@ import { Traffic } from './traffic.js';
 export class LocalQueue {
   readonly background: BackgroundRelease;
   private readonly queues = new IdTable<KeyQueue>();
-  /** Requests of one owner pass the queue, so they must not wait for each other here: each has a queue of its own. */
-  private readonly ofOwners = new Map<string, Set<KeyQueue>>();
+  /**
+   * Further queues of a key, for those who must not wait here for each other, because the store lets them in together: each
+   * request of an owner, which passes the store's queue, and readers beside waiting readers with whom they can share no lease.
+   */
+  private readonly aside = new Map<string, Set<KeyQueue>>();
   private readonly parts: QueueParts;
   private sequence = 0;
 
@@ -47,7 +50,7 @@ export class LocalQueue {
 
   /** How many keys are wanted or held. */
   get size(): number {
-    return this.queues.size + this.ofOwners.size;
+    return this.queues.size + this.aside.size;
   }
 
   /** Waits for a turn on the lock. Rejects with LockTimeoutError, LockStoreError, LockUsageError or the signal's reason. */
@@ -70,36 +73,43 @@ export class LocalQueue {
   /** Rejects every caller that waits and for whom `reasonFor` has a reason. */
   rejectWaiting(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
     for (const queue of this.queues.values()) queue.rejectWaiting(reasonFor);
-    for (const queues of this.ofOwners.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
+    for (const queues of this.aside.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
   }
 
   private queuesOf(key: string): KeyQueue[] {
     const queue = this.queues.get(key);
-    return [...(queue ? [queue] : []), ...(this.ofOwners.get(key) ?? [])];
+    return [...(queue ? [queue] : []), ...(this.aside.get(key) ?? [])];
   }
 
   private queueFor({ key, options }: CallerWish): KeyQueue {
-    if (options.owner !== undefined) return this.queueForOwner(key);
+    if (options.owner !== undefined) return this.addAside(key, options);
     let queue = this.queues.get(key);
-    if (!queue) this.queues.set(key, (queue = new KeyQueue(key, false, this.parts)));
-    return queue;
+    if (!queue) this.queues.set(key, (queue = new KeyQueue(key, this.parts)));
+    return queue.partsReaders(options) ? this.queueAside(key, options) : queue;
   }
 
-  private queueForOwner(key: string): KeyQueue {
-    const queue = new KeyQueue(key, true, this.parts);
-    const present = this.ofOwners.get(key);
+  private queueAside(key: string, options: ResolvedOptions): KeyQueue {
+    for (const queue of this.aside.get(key) ?? []) {
+      if (queue.aside && options.minHoldMs === 0 && askAlike(queue.aside, options)) return queue;
+    }
+    return this.addAside(key, options);
+  }
+
+  private addAside(key: string, options: ResolvedOptions): KeyQueue {
+    const queue = new KeyQueue(key, this.parts, options);
+    const present = this.aside.get(key);
     if (present) present.add(queue);
-    else this.ofOwners.set(key, new Set([queue]));
+    else this.aside.set(key, new Set([queue]));
     return queue;
   }
 
   private forget(queue: KeyQueue): void {
-    if (!queue.isForOwner) {
+    if (!queue.aside) {
       if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
       return;
     }
-    const others = this.ofOwners.get(queue.key);
-    if (others?.delete(queue) && others.size === 0) this.ofOwners.delete(queue.key);
+    const others = this.aside.get(queue.key);
+    if (others?.delete(queue) && others.size === 0) this.aside.delete(queue.key);
   }
 
   private wake(wake: Wake): void {

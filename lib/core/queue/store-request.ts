@@ -8,13 +8,13 @@
  *     waiting ──(cancel)──▶ the id is released in the background
  *       └─────(the store lost the place)──▶ gone: the queue of the key makes a new request
  */
-import type { BackgroundRelease } from '../lease/background-release.js';
+import type { BackgroundRelease, DoubtfulRelease } from '../lease/background-release.js';
 import { Waiter, type Heartbeats } from '../lease/heartbeats.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
-import { asStoreError, outageError, silenceError, slownessError } from '../port/hold-errors.js';
+import { asStoreError, isSilence, outageError, silenceError, slownessError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
@@ -46,7 +46,7 @@ export interface RequestListener {
 
 /** A lease that a request gives back in the same step. */
 export interface Replaced {
-  readonly id: string;
+  readonly lease: DoubtfulRelease;
   /** Told once what became of it. */
   done?(outcome: ReleaseOutcome): void;
 }
@@ -58,11 +58,6 @@ const LONGEST_RETRY_MS = 200;
 const NEARLY_OVER_MS = 500;
 /** A grant that was pushed is counted from an answer that may be so old. */
 const PUSH_COUNTS_FROM_MS = 10_000;
-/**
- * A store that has not answered for the whole wait, or for the longer of these, is silent: that the lock is busy is more
- * than we know then. Within the shorter one silence cannot be told from a slow answer.
- */
-const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
 
 export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   readonly mode: LockMode;
@@ -82,6 +77,8 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   /** Also while it stands in line to be sent. */
   private asking = false;
   private askedAt = 0;
+  /** The last `notAfter` of the tries that were not answered. */
+  private unansweredUntil = -Infinity;
   /** The store may know of it. */
   private sent = false;
   /** The store has told of a place in its queue: wakes count from then on. */
@@ -111,7 +108,15 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   }
 
   get replaces(): string | undefined {
-    return this.replaced?.id;
+    return this.replaced?.lease.id;
+  }
+
+  /**
+   * Local instant until which a try that was not answered may still act: it may lie somewhere on its way, and the store does
+   * nothing for it after its `notAfter`. -Infinity when all were answered.
+   */
+  get lateUntil(): number {
+    return this.asking ? Math.max(this.unansweredUntil, this.notAfter) : this.unansweredUntil;
   }
 
   get urgent(): boolean {
@@ -164,6 +169,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     if (outcome.kind === 'waiting') return this.askIn(outcome.askAgainInMs);
     // The place is gone. Whatever still happens to this id must not be taken for the next request.
     this.end('cancelled');
+    this.releaseLate();
     this.listener.requestAnswered({ kind: 'gone' });
   }
 
@@ -183,15 +189,14 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     return this.parts.heartbeats;
   }
 
-  /** Timers fire a fraction of a millisecond early at times. */
   private isSilent(waitMs: number): boolean {
-    const silentMs = Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost));
-    return this.asking && !this.wasRefused && this.parts.clock.now() - this.askedAt > silentMs - 1;
+    return this.asking && !this.wasRefused && isSilence(this.parts.clock.now() - this.askedAt, waitMs);
   }
 
   private storeAnswered(outcome: AcquireOutcome | LockStoreError): void {
     this.parts.traffic.left();
     this.asking = false;
+    if (outcome instanceof LockStoreError) this.unansweredUntil = this.notAfter;
     this.tellReplaced(outcome);
     if (this.state === 'answered') return;
     if (this.state === 'open') this.heard(outcome);
@@ -205,7 +210,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     if (replaced?.done === undefined) return;
     const unknown = outcome instanceof LockStoreError;
     // Its release is asked for again with the request, but whoever gave it back is told only once.
-    this.replaced = { id: replaced.id };
+    this.replaced = { lease: replaced.lease };
     replaced.done(unknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
   }
 
@@ -213,6 +218,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     if (outcome instanceof LockStoreError) return this.failed(outcome);
     this.lastError = undefined;
     this.retryMs = FIRST_RETRY_MS;
+    if (this.replaced) this.parts.background.releaseLate(this.replaced.lease);
     this.replaced = undefined;
     switch (outcome.kind) {
       case 'granted':
@@ -266,6 +272,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
 
   private answer(answer: Answer): void {
     this.end('answered');
+    if (answer.kind !== 'granted') this.releaseLate();
     this.listener.requestAnswered(answer);
   }
 
@@ -287,9 +294,14 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   }
 
   private giveBack(): void {
-    const { key, id, leaseMs, minHoldMs, replaces } = this;
+    const { key, id, leaseMs, minHoldMs, lateUntil, replaced } = this;
     const { background, commandTimeoutMs } = this.parts;
-    if (this.sent) background.release({ key, id, abandoned: true }, Math.max(leaseMs, minHoldMs) + commandTimeoutMs);
-    if (replaces !== undefined) background.release({ key, id: replaces }, leaseMs + commandTimeoutMs);
+    if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + commandTimeoutMs);
+    if (replaced) background.release(replaced.lease, leaseMs + commandTimeoutMs);
+  }
+
+  private releaseLate(): void {
+    const { key, id, lateUntil } = this;
+    if (lateUntil > -Infinity) this.parts.background.releaseLate({ key, id, abandoned: true, lateUntil });
   }
 }
