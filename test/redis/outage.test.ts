@@ -182,7 +182,7 @@ describe('An outage', () => {
     expect(other.pendingTimers).toBe(0);
   });
 
-  it('is none when a single key is refused, or what a short lease could not wait for', async () => {
+  it('is none when the server refuses a single key', async () => {
     const { clock, lines, outage: store } = outage();
     for (let n = 0; n < 20; n += 1) {
       store.refused('WRONGTYPE Operation against a key holding the wrong kind of value');

@@ -8,7 +8,9 @@ const AFTERMATH_MS = 20_000;
 interface Inside {
   readonly store: { readonly store: InsideStore };
   readonly queue: { readonly size: number; readonly desk: { readonly waiting: ReadonlyMap<string, unknown> } };
-  readonly watchdog: { readonly schedule: { readonly size: number }; readonly leases: ReadonlyMap<string, unknown> };
+  readonly host: { readonly watchdog: { readonly schedule: { readonly size: number }; readonly leases: ReadonlyMap<string, unknown> } };
+  readonly entrance: { readonly waiting: { readonly byHeldKey: Counted } };
+  readonly timeouts: { readonly looks: Counted };
 }
 
 interface Counted {
@@ -40,7 +42,8 @@ export class Remains {
   }
 
   private inProcess({ process, locks }: Member): void {
-    const { queue, watchdog, store } = locks as unknown as Inside;
+    const { queue, host, store, entrance, timeouts } = locks as unknown as Inside;
+    const { watchdog } = host;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,
@@ -48,6 +51,8 @@ export class Remains {
       leases: watchdog.leases.size,
       keys: queue.size,
       waiting: queue.desk.waiting.size,
+      'calls that wait inside a hold': entrance.waiting.byHeldKey.size,
+      'questions for a holder': timeouts.looks.size,
     };
     for (const [what, count] of Object.entries(counts)) if (count !== 0) this.world.violations.push(`left in ${process.name}: ${count} ${what}`);
   }
