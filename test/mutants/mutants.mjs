@@ -61,7 +61,7 @@ const list = [
   ['another database', wire('redis-connection'), 'if (!isRefusedSelect(error)) return;', 'if (isRefusedSelect(error)) return;', 'S1: a server that was busy when the connection was made', 'test/redis/faults'],
   ['no questions after a gap', redis('redis-store'), "for (const id of this.places.ids()) this.listener({ kind: 'ask', id });", '', 'L4: messages were missed', 'test/redis/faults'],
   // Core
-  ['holds of the past', core('hold/hold-context'), 'while (outer && !outer.hold.isOpen) ({ outer } = outer);', '', 'L6: a job that schedules its next run keeps all before', 'test/core/holds'],
+  ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.outer;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/holds'],
   ['begins while closing', core('hold/entrance'), 'if (refusal) throw refusal;', '', 'C2: lost as soon as it has begun', 'test/core/shutdown'],
   ['heartbeat is ignored', core('lease/watchdog'), 'this.dueWaiters.push(waiter);', '', 'L4: places are lost', 'single:calm'],
   ['heartbeat asks no one', core('queue/waiting'), "if (outcome.kind === 'granted') return this.wake(", "if (outcome.kind === 'granted') return void (", 'L4: a lost message is lost', 'single:deaf'],
@@ -98,8 +98,12 @@ const list = [
   ['no proposal above what was seen', redlock('ballot'), 'Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000)', '1', 'S2: nodes that lost their counters', 'test/redlock/ballot'],
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/faults/redlock-memory'],
   ['votes are not taken back', redlock('ballot'), 'for (const node of this.asked) this.withdraw(node);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
-  ['looked at once', redlock('redlock-store'), 'for (const node of this.nodes) if (!node.connected) this.lateNodes.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/faults/redlock-nodes'],
+  ['looked at once', redlock('redlock-store'), 'this.lateNodes.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/faults/redlock-nodes'],
   ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && ends[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (ends[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
+  // What is told
+  ['the holder is waited for', core('hold/timeouts'), 'schedule.set(patience, this.clock.now() + TELLS_WITHIN_MS);', '', 'waitMs: a silent store keeps who waited in vain', 'test/core/timeouts'],
+  ['holders are asked for on hot paths', 'lib/lock.service.ts', 'options.waitMs > 0 && !options.expectsBusy', 'options.waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/timeouts'],
+  ['any answer ends an outage', wire('outage'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/redis/outage'],
 ];
 
 export const mutants = list.map(([name, file, text, instead, breaks, where]) => ({ name, file, text, instead, breaks, where }));

@@ -158,6 +158,21 @@ describe('An outage', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  it('that nobody else would see the end of is asked about once a second, and a server that refuses writes is not', async () => {
+    const { clock, lines, outage: store } = outage();
+    store.failed('not connected');
+    await clock.advance(3_600);
+    expect(lines).toEqual(['away: not connected', 'asked', 'asked', 'asked', 'asked']);
+    const other = outage();
+    other.outage.refused(`OOM command not allowed when used memory > 'maxmemory'.`);
+    await other.clock.advance(3_600);
+    expect(other.lines).toEqual([`away: OOM command not allowed when used memory > 'maxmemory'.`]);
+    expect(other.clock.pendingTimers).toBe(0);
+    other.outage.answered('acquire');
+    await other.clock.advance(1_000);
+    expect(other.lines.at(-1)).toBe('back after 3600');
+  });
+
   it('of some is told though others are answered in between', async () => {
     const { clock, lines, outage: store } = outage();
     for (let n = 0; n < 20; n += 1) {
@@ -182,7 +197,7 @@ describe('An outage', () => {
     expect(other.pendingTimers).toBe(0);
   });
 
-  it('is none when a single key is refused, or what a short lease could not wait for', async () => {
+  it('is none when the server refuses a single key', async () => {
     const { clock, lines, outage: store } = outage();
     for (let n = 0; n < 20; n += 1) {
       store.refused('WRONGTYPE Operation against a key holding the wrong kind of value');

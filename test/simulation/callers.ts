@@ -26,6 +26,8 @@ export interface Call {
 
 /** A caller whose time is over is told in the next turn of the event loop, by a clock that may be slow. */
 const LATE_MS = 30;
+/** The store is asked for the holder of a lock that was waited for in vain. */
+const TOLD_WITHIN_MS = 101;
 const SLOW = 1.005;
 
 export class Callers {
@@ -153,8 +155,9 @@ export class Callers {
     const { world } = this;
     const { process } = call.member;
     const tookMs = world.time.now - call.since - (process.pausedMs - call.pausedMs);
-    // Who does not want to wait still waits for the store's answer; who takes several gives back what he has.
-    const answerMs = call.waitMs === 0 || call.keys.length > 1 ? 2 * world.plan.commandTimeoutMs : 0;
+    // Who does not want to wait still waits for the store's answer; who takes several gives back what he has. Who waited in vain is
+    // told who holds the lock.
+    const answerMs = call.waitMs === 0 || call.keys.length > 1 ? 2 * world.plan.commandTimeoutMs : TOLD_WITHIN_MS;
     if (tookMs > call.waitMs * SLOW + answerMs + LATE_MS) world.violations.push(`a call was answered only after ${tookMs.toFixed(0)} ms: ${call.what()}`);
   }
 

@@ -8,7 +8,8 @@ const AFTERMATH_MS = 20_000;
 interface Inside {
   readonly store: { readonly store: InsideStore };
   readonly queue: { readonly size: number };
-  readonly watchdog: { readonly schedule: { readonly size: number } };
+  readonly host: { readonly watchdog: { readonly schedule: { readonly size: number } } };
+  readonly timeouts: { readonly looks: Counted; readonly waiting: { readonly byHeldKey: Counted } };
 }
 
 interface Counted {
@@ -40,12 +41,15 @@ export class Remains {
   }
 
   private inProcess({ process, locks }: Member): void {
-    const { queue, watchdog, store } = locks as unknown as Inside;
+    const { queue, host, store, entrance, timeouts } = locks as unknown as Inside;
+    const { watchdog } = host;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,
       appointments: watchdog.schedule.size,
       keys: queue.size,
+      'calls that wait inside a hold': timeouts.waiting.byHeldKey.size,
+      'questions for a holder': timeouts.looks.size,
     };
     for (const [what, count] of Object.entries(counts)) if (count !== 0) this.world.violations.push(`left in ${process.name}: ${count} ${what}`);
   }

@@ -20,7 +20,7 @@ export interface LockOptions {
   leaseMs?: number | undefined;
   /**
    * Longest wait in ms, an outage of Redis included; then LockTimeoutError, or LockStoreError when the store could not
-   * be asked. 0 does not wait, Infinity waits for ever.
+   * be asked. 0 does not wait, Infinity waits for ever. A LockTimeoutError may take 100 ms more: it says who holds the lock.
    * @default 10000
    */
   waitMs?: number | undefined;

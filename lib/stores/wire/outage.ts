@@ -84,6 +84,7 @@ export class Outage {
     if (this.since === undefined || (this.refusesWrites && !WRITES.includes(what))) return;
     // The first answer after the last failure is the end, if there is no further failure.
     if (this.answeredAt <= this.failedAt) this.answeredAt = this.clock.now();
+    this.lookIn(LOOK_MS);
   }
 
   close(): void {
@@ -105,9 +106,12 @@ export class Outage {
     const answers = answeredAt > failedAt;
     if (answers && now - failedAt >= QUIET_MS) return this.end(answeredAt - since);
     if (!this.told && (answers ? failedAt : now) - since >= IN_DOUBT_MS) this.tell();
+    if (answers || !this.told) return this.lookIn(LOOK_MS);
+    // The next write will tell, and no other question would.
+    if (this.refusesWrites) return;
     // While nobody else asks it, nobody else would hear that it is back.
-    if (this.told && !answers) this.listener.ask();
-    this.lookIn(this.told && !answers ? ASKED_EVERY_MS : LOOK_MS);
+    this.listener.ask();
+    this.lookIn(ASKED_EVERY_MS);
   }
 
   private tell(): void {
