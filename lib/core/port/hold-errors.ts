@@ -1,4 +1,5 @@
 /** What can go wrong on the way to a hold and in it, in the words of the one who has to do something about it. */
+import { MOST_HOLDS_OF_OWNER } from './lock-store.js';
 import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError } from './errors.js';
 
 export function lostError(key: string, reason: string): LockLostError {
@@ -34,6 +35,13 @@ export function busyError(key: string, waitMs: number, heldHere: boolean): LockT
 export function ownerUpgradeError(key: string, owner: string | undefined): LockUsageError {
   return new LockUsageError(
     `Lock '${key}': owner '${owner}' holds it for reading and asks for writing, which would wait for itself. Take it for writing from the start.`,
+    { key },
+  );
+}
+
+export function tooManyHoldsError(key: string, owner: string | undefined): LockUsageError {
+  return new LockUsageError(
+    `Lock '${key}': owner '${owner}' has ${MOST_HOLDS_OF_OWNER} holds of it already, which is the most there can be. Give some back first, or share a hold inside the process.`,
     { key },
   );
 }

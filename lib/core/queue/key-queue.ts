@@ -10,7 +10,7 @@ import type { Caller } from './caller.js';
 import type { Desk } from './desk.js';
 import { FenceDemand } from '../lease/fence-demand.js';
 import { HeldLease } from '../lease/held-lease.js';
-import { busyError, ownerUpgradeError } from '../port/hold-errors.js';
+import { busyError, ownerUpgradeError, tooManyHoldsError } from '../port/hold-errors.js';
 import { asksAlike, Holding } from '../lease/holding.js';
 import { LeaseTurn } from './lease-turn.js';
 import type { ReleaseOutcome } from '../port/lease.js';
@@ -208,7 +208,8 @@ export class KeyQueue {
 
   private refusal(answer: Exclude<Answer, { kind: 'granted' }>, { options }: Caller<Turn>): Error {
     if (answer.kind === 'failed') return answer.error;
-    return answer.kind === 'upgrade' ? ownerUpgradeError(this.key, options.owner) : busyError(this.key, options.waitMs, false);
+    if (answer.kind === 'upgrade') return ownerUpgradeError(this.key, options.owner);
+    return answer.kind === 'full' ? tooManyHoldsError(this.key, options.owner) : busyError(this.key, options.waitMs, false);
   }
 
   private giveUp(caller: Caller<Turn>, reason?: unknown): void {

@@ -20,7 +20,7 @@ import { Waiter } from '../lease/watchdog.js';
 export type Answer =
   | { readonly kind: 'granted'; readonly id: string; readonly grant: Grant }
   | { readonly kind: 'busy' }
-  | { readonly kind: 'upgrade' }
+  | { readonly kind: 'upgrade' | 'full' }
   | { readonly kind: 'failed'; readonly error: LockStoreError };
 
 const FIRST_RETRY_MS = 20;
@@ -176,7 +176,8 @@ export class Question extends Waiter implements Sender {
       case 'granted':
         return this.grant(outcome.grant, this.askedAt);
       case 'upgrade':
-        return this.answer({ kind: 'upgrade' });
+      case 'full':
+        return this.answer({ kind: outcome.kind });
       case 'waiting':
         this.desk.waiting.set(this.id, this);
         this.desk.watchdog.watchWaiter(this);

@@ -19,10 +19,11 @@ import type {
 } from '../../core/port/lock-store.js';
 import { Acquiring } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
+import { DamagedLocks } from '../wire/damaged-locks.js';
 import { BundledCalls } from './bundled-calls.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
-import { lockState } from '../wire/lock-reply.js';
+import { lockState, releaseOutcome } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
 import { Places } from './places.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
@@ -59,6 +60,7 @@ export class RedisStore implements LockStore {
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
   private readonly places = new Places();
+  private readonly damaged: DamagedLocks;
   private readonly bundled: BundledCalls;
   private readonly sourceOf: (group: number) => number;
   private readonly acquiring: Acquiring;
@@ -70,6 +72,7 @@ export class RedisStore implements LockStore {
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock } = options;
     checkProcess(process);
+    this.damaged = new DamagedLocks(options.report, clock);
     const keys = (this.keys = new RedisKeys(prefix));
     const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
     const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs));
@@ -135,7 +138,7 @@ export class RedisStore implements LockStore {
     this.places.release(id);
     const group = this.keys.groupOf(key);
     const call = { script: release, key, keys: this.keys.all(group, key), args: [id, this.trust.floors.of(group), abandoned ? 1 : 0] };
-    return this.bundled.run(call, this.sourceOf(group), (reply) => (reply === 1 ? 'released' : 'lost'));
+    return this.bundled.run(call, this.sourceOf(group), releaseOutcome);
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
@@ -153,7 +156,7 @@ export class RedisStore implements LockStore {
   }
 
   list(options: ListOptions = {}): AsyncIterable<LockState> {
-    return listLocks(this.runner, this.connections, this.keys, options.startsWith ?? '', (key) => this.inspect(key));
+    return listLocks(this.runner, this.connections, this.keys, options.startsWith ?? '', (key) => this.inspect(key), this.damaged);
   }
 
   async close(): Promise<void> {
@@ -178,7 +181,7 @@ export class RedisStore implements LockStore {
 
   private pushed(push: PushedGrant): void {
     const place = this.places.get(push.id);
-    if (place === undefined) return this.listener({ kind: 'stray', key: push.key, id: push.id });
+    if (place === undefined) return this.stray(push);
     if (!place.answered) {
       place.early = push;
       return;
@@ -187,6 +190,11 @@ export class RedisStore implements LockStore {
     if (grant === undefined) return this.listener({ kind: 'ask', id: push.id });
     this.places.forget(place);
     this.listener({ kind: 'granted', id: push.id, grant });
+  }
+
+  /** Only what was granted to this process is its to give back, whatever a message says. */
+  private stray({ key, id }: PushedGrant): void {
+    if (id.startsWith(`${this.options.process}.`)) this.listener({ kind: 'stray', key, id });
   }
 
   private askAll(): void {

@@ -21,6 +21,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../core/port/lock-store.js';
+import { DamagedLocks } from '../wire/damaged-locks.js';
 import { FenceFloors } from '../wire/fence-floors.js';
 import type { RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
@@ -64,6 +65,7 @@ export class RedlockStore implements LockStore {
   private readonly ballots = new Ballots();
   /** Requests on their way, so that one sent twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
+  private readonly damaged: DamagedLocks;
   private attempts = 0;
   private closed = false;
   private listener: (wake: Wake) => void = () => {};
@@ -79,6 +81,7 @@ export class RedlockStore implements LockStore {
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
     this.withdrawals = new Withdrawals(clock);
+    this.damaged = new DamagedLocks(report, clock);
     const around = {
       ...options,
       keys: this.keys,
@@ -167,7 +170,7 @@ export class RedlockStore implements LockStore {
   }
 
   list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.station);
+    return listByQuorum(startsWith, this.station, this.damaged);
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {
