@@ -207,7 +207,7 @@ describe('a hold beside hundreds of its owner', () => {
     const store = await openRedisStore(server.url, 'p');
     const ended = [request({ leaseMs: 150 }), request({ leaseMs: 150 })];
     for (const hold of ended) expect((await store.acquire(hold)).kind).toBe('granted');
-    const [{ fence }] = (await store.inspect('k')).holders as [{ fence: number }];
+    const { fence } = (await store.inspect('k')).holders[0]!;
     await eventually(async () => expect((await store.inspect('k')).holders).toEqual([]));
     const outcome = await store.acquire(request());
     expect(outcome.kind === 'granted' && outcome.grant.fence).toBeGreaterThan(fence);

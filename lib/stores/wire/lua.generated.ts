@@ -11,7 +11,7 @@ export interface LuaScript {
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'aeba66c0b11622d9d8af7eaeca69bff4ff5553df',
+  sha1: 'e4e31a745f2b97733e03805e8e131bc7f8a797f3',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -26,28 +26,28 @@ local INSTANT = '%013.0f'
 local FIELDS = 12
 local count = #requests / FIELDS
 local replies, uncommon, replaced = {}, {}, {}
+local clock = time[1] .. string.sub('00000' .. time[2], -6)
 for n = 1, count do
   local at = (n - 1) * FIELDS
   local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
-  local leaseMs, notAfter, replaces = requests[at + 3], requests[at + 6], requests[at + 11]
+  local leaseMs, floor, notAfter, replaces = requests[at + 3], requests[at + 5], requests[at + 6], requests[at + 11]
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 5, now }
   else
     local text = redis.pcall('GET', lockKey)
-    if text and replaces ~= '-' and type(text) == 'string' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
+    if text and replaces ~= '-' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
       redis.call('DEL', lockKey)
       replaced[n] = tonumber(string.sub(text, 5, 17)) >= now
       text = false
     end
-    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and nowUs > tonumber(requests[at + 5])
+    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and (floor == '0' or #floor == #clock and floor < clock)
     local last = plain and redis.pcall('GET', fenceKey)
-    if plain and (not last or (tonumber(last) or nowUs) < nowUs) then
-      local fence = time[1] .. string.sub('00000' .. time[2], -6)
-      redis.call('SET', fenceKey, fence)
+    if plain and (not last or #last == #clock and last < clock) then
+      redis.call('SET', fenceKey, clock)
       local ending = string.format(INSTANT, now + leaseMs)
-      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. fence .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
+      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
       redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
-      replies[n] = fence
+      replies[n] = clock
     else
       uncommon[#uncommon + 1] = n
     end
@@ -1656,7 +1656,7 @@ return 1`,
 
 export const release = {
   name: 'release',
-  sha1: '4230b0f4fcbeeb9c3d1ebedc3bf60e32b5985cdf',
+  sha1: 'b4b5f6539d2f41e02e7baf02420ace5d3f89af8f',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
@@ -1671,7 +1671,7 @@ for n = 1, count do
   local text = redis.pcall('GET', lockKey)
   if not text then
     replies[n] = 0
-  elseif type(text) == 'string' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
+  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
     replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
   else
@@ -2024,7 +2024,7 @@ return count == 1 and replies[1] or replies`,
 
 export const renew = {
   name: 'renew',
-  sha1: '3cd985d73684ddb0f2ec1a77b85547cef9201ebe',
+  sha1: '7bb8cb5e3ec81f00848827f2baa6204814fa0b37',
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
@@ -2054,7 +2054,7 @@ for run = 2, #requests, 2 do
     local known = uncommon[lockKey]
     local text = not known and redis.pcall('GET', lockKey)
     local head, oldEnd, holder, rest
-    if type(text) == 'string' then head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)') end
+    if text and #text > 0 then head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)') end
     if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
     elseif known then

@@ -23,30 +23,30 @@ local count = #requests / FIELDS
 local replies, uncommon, replaced = {}, {}, {}
 
 -- The commonest case, before the functions for all others are made: a free lock, one fence, and a clock that is ahead of
--- all fences before. A key that holds something else is left to the functions.
+-- all fences before. Fences of as many digits are compared as text, which is exact and cheap. What has another length is left to
+-- the functions, also a refusal: that is a table without items.
+local clock = time[1] .. string.sub('00000' .. time[2], -6)
 for n = 1, count do
   local at = (n - 1) * FIELDS
   local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
-  local leaseMs, notAfter, replaces = requests[at + 3], requests[at + 6], requests[at + 11]
+  local leaseMs, floor, notAfter, replaces = requests[at + 3], requests[at + 5], requests[at + 6], requests[at + 11]
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 5, now }
   else
     local text = redis.pcall('GET', lockKey)
-    if text and replaces ~= '-' and type(text) == 'string' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
+    if text and replaces ~= '-' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
       redis.call('DEL', lockKey)
       replaced[n] = tonumber(string.sub(text, 5, 17)) >= now
       text = false
     end
-    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and nowUs > tonumber(requests[at + 5])
+    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and (floor == '0' or #floor == #clock and floor < clock)
     local last = plain and redis.pcall('GET', fenceKey)
-    if plain and (not last or (tonumber(last) or nowUs) < nowUs) then
-      -- Sixteen digits as text, which commands and replies would round as a number.
-      local fence = time[1] .. string.sub('00000' .. time[2], -6)
-      redis.call('SET', fenceKey, fence)
+    if plain and (not last or #last == #clock and last < clock) then
+      redis.call('SET', fenceKey, clock)
       local ending = string.format(INSTANT, now + leaseMs)
-      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. fence .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
+      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
       redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
-      replies[n] = fence
+      replies[n] = clock
     else
       uncommon[#uncommon + 1] = n
     end

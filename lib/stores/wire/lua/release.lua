@@ -15,13 +15,13 @@ local FIELDS = 3
 local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 
--- The commonest case, before the functions for all others are made. A key that holds something else is left to them.
+-- The commonest case, before the functions for all others are made. A refusal, which is a table without items, is left to them.
 for n = 1, count do
   local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
   local text = redis.pcall('GET', lockKey)
   if not text then
     replies[n] = 0
-  elseif type(text) == 'string' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
+  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
     replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
   else

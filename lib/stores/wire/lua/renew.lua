@@ -37,7 +37,8 @@ for run = 2, #requests, 2 do
     local known = uncommon[lockKey]
     local text = not known and redis.pcall('GET', lockKey)
     local head, oldEnd, holder, rest
-    if type(text) == 'string' then head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)') end
+    -- A refusal is a table without items.
+    if text and #text > 0 then head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)') end
     if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
     elseif known then
