@@ -19,8 +19,7 @@ import { Waiter } from '../lease/watchdog.js';
 
 export type Answer =
   | { readonly kind: 'granted'; readonly id: string; readonly grant: Grant }
-  | { readonly kind: 'busy' }
-  | { readonly kind: 'upgrade' | 'full' }
+  | { readonly kind: 'busy' | 'upgrade' | 'full' }
   | { readonly kind: 'failed'; readonly error: LockStoreError };
 
 const FIRST_RETRY_MS = 20;
