@@ -11,6 +11,7 @@ import { quorumOf } from '../stores/redlock/quorum.js';
 import { RedlockNode, type NodeSurroundings } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import { Withdrawals } from '../stores/redlock/withdrawals.js';
+import { DamagedLocks } from '../stores/wire/damaged-locks.js';
 import { FenceFloors } from '../stores/wire/fence-floors.js';
 import { RedisKeys } from '../stores/wire/redis-keys.js';
 
@@ -26,6 +27,7 @@ class UncheckedNode extends RedlockNode {
 
 export class RedlockLook {
   private readonly station: PollingStation;
+  private readonly damaged: DamagedLocks;
   private readonly quorum: number;
   private readonly startedAt: number;
 
@@ -35,6 +37,7 @@ export class RedlockLook {
     const nodes = urls.map((url) => new UncheckedNode(url, around));
     // Nobody asks for a grant here: floors and withdrawals stay empty.
     this.station = { nodes, clock, commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), forgetful: () => {} };
+    this.damaged = new DamagedLocks(options.report, clock);
     this.quorum = quorumOf(urls.length);
     this.startedAt = clock.now();
   }
@@ -45,7 +48,7 @@ export class RedlockLook {
   }
 
   list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.station);
+    return listByQuorum(startsWith, this.station, this.damaged);
   }
 
   /** Whether a quorum took it away. Rejects with LockStoreError when that is not known. */

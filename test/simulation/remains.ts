@@ -41,7 +41,7 @@ export class Remains {
   }
 
   private inProcess({ process, locks }: Member): void {
-    const { queue, host, store, entrance, timeouts } = locks as unknown as Inside;
+    const { queue, host, store, timeouts } = locks as unknown as Inside;
     const { watchdog } = host;
     const counts: Record<string, number> = {
       ...inStore(store.store),

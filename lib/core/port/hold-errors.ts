@@ -1,5 +1,6 @@
 /** What can go wrong on the way to a hold and in it, in the words of the one who has to do something about it. */
 import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError, type BusyHolder, type WaitFacts } from './errors.js';
+import { MOST_HOLDS_OF_OWNER } from './lock-store.js';
 
 /** A request for a lock that failed runs no work, and its grant, if there was one, is released in the background. */
 const NOTHING_BEGAN = 'Nothing was begun, and what may have been granted is taken back';
@@ -66,6 +67,13 @@ function holderText({ label, owner, process, host, pid, since, isHere }: BusyHol
 export function ownerUpgradeError(key: string, owner: string | undefined): LockUsageError {
   return new LockUsageError(
     `Lock '${key}': owner '${owner}' holds it for reading and asks for writing, which would wait for itself. Take it for writing from the start.`,
+    { key },
+  );
+}
+
+export function tooManyHoldsError(key: string, owner: string | undefined): LockUsageError {
+  return new LockUsageError(
+    `Lock '${key}': owner '${owner}' has ${MOST_HOLDS_OF_OWNER} holds of it already, which is the most there can be. Give some back first, or share a hold inside the process.`,
     { key },
   );
 }

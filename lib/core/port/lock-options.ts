@@ -44,6 +44,7 @@ export interface LockOptions {
   /**
    * Requests that name the owner of the present hold join it, from any process, each with its own lease: they share its
    * mode and its fence and pass the queue. They never upgrade from read to write. 1 to 128 characters.
+   * An owner has at most 1,000 holds of one lock at a time; the next rejects with LockUsageError.
    * @default none
    */
   owner?: string | undefined;

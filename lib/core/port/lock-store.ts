@@ -20,11 +20,17 @@
  *       store cannot serve; it is always a LockStoreError.
  *   P12 An idle lock leaves nothing behind but memory for fences that does not grow with the number of keys.
  *   P13 Requests that name the owner of the present hold share its mode and its fence and pass the queue; those that had
- *       queued before their owner was granted do so when they ask again, or at their next heartbeat.
+ *       queued before their owner was granted do so when they ask again, or at their next heartbeat. Up to MOST_HOLDS_OF_OWNER.
  *   P14 An acquire does not act after `notAfter`.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
+
+/** How many holds of one lock an owner can have at a time: whoever looks at the lock reads them all. Part of the wire format. */
+export const MOST_HOLDS_OF_OWNER = 1_000;
+
+/** The most that a grant made to a waiter lasts until its first renewal, in ms (P8). Part of the wire format. */
+export const FIRST_LEASE_MS = 1_500;
 
 /** What a store can and cannot do; options that need what is not there are refused at boot. */
 export interface StoreCapabilities {
@@ -99,7 +105,9 @@ export type AcquireAnswer =
   /** Refused, and no place taken. `retryInMs` is a jittered hint for those who want to ask again. */
   | { readonly kind: 'busy'; readonly retryInMs: number }
   /** The owner holds the lock for reading and asks for writing: it would wait for itself. */
-  | { readonly kind: 'upgrade' };
+  | { readonly kind: 'upgrade' }
+  /** The owner has {@link MOST_HOLDS_OF_OWNER} holds of the lock already. */
+  | { readonly kind: 'full' };
 
 export interface RenewRequest extends HolderRef {
   /** Length of the lease from now, in ms. A renewal never shortens: what was promised before may still be trusted. */

@@ -8,7 +8,7 @@
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import { askAlike, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
-import { busyError, givenUpError, ownerUpgradeError } from '../port/hold-errors.js';
+import { busyError, givenUpError, ownerUpgradeError, tooManyHoldsError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant, Wake } from '../port/lock-store.js';
@@ -263,7 +263,8 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
 
   private refusal(answer: Exclude<Answer, { kind: 'granted' | 'gone' }>, { owner, waitMs }: ResolvedOptions): Error {
     if (answer.kind === 'failed') return givenUpError(this.key, waitMs, answer.error);
-    return answer.kind === 'upgrade' ? ownerUpgradeError(this.key, owner) : busyError(this.key, waitMs);
+    if (answer.kind === 'upgrade') return ownerUpgradeError(this.key, owner);
+    return answer.kind === 'full' ? tooManyHoldsError(this.key, owner) : busyError(this.key, waitMs);
   }
 
   private dropRequest(): void {

@@ -34,7 +34,7 @@ export interface RequestParts {
 
 export type Answer =
   | { readonly kind: 'granted'; readonly grant: Grant }
-  | { readonly kind: 'busy' | 'upgrade' | 'gone' }
+  | { readonly kind: 'busy' | 'upgrade' | 'full' | 'gone' }
   | { readonly kind: 'failed'; readonly error: LockStoreError };
 
 export interface RequestListener {
@@ -224,7 +224,8 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
       case 'granted':
         return this.judge(outcome.grant, this.askedAt);
       case 'upgrade':
-        return this.answer({ kind: 'upgrade' });
+      case 'full':
+        return this.answer({ kind: outcome.kind });
       case 'waiting':
         this.hasPlace = true;
         this.heartbeats.watch(this);

@@ -10,13 +10,14 @@
  *        │                               ▼            renew     never creates, never revives, never shortens
  *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
  */
-import type { AcquireRequest, HolderRef, LockState, ReleaseRequest, RenewRequest } from '../../core/port/lock-store.js';
+import { FIRST_LEASE_MS, type AcquireRequest, type HolderRef, type LockState, type ReleaseRequest, type RenewRequest } from '../../core/port/lock-store.js';
 import {
   describe,
   holderOf,
   holderOwnedBy,
   firstInLine,
   isContended,
+  isFullFor,
   lastEnd,
   leave,
   mayJoin,
@@ -29,7 +30,6 @@ import {
   type Waiter,
 } from './lock-record.js';
 import {
-  FIRST_LEASE_MS,
   WAITER_LEASE_MS,
   type AcquireReply,
   type Granted,
@@ -65,7 +65,8 @@ export class LockMachine {
     if (place !== undefined) return this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at);
     const kin = holderOwnedBy(lock, request.owner);
     if (kin !== undefined) {
-      return lock.mode === 'read' && request.mode === 'write' ? { kind: 'upgrade' } : this.grantNow(request, lock, at, kin.fence);
+      if (lock.mode === 'read' && request.mode === 'write') return { kind: 'upgrade' };
+      return isFullFor(lock, request.owner) ? { kind: 'full' } : this.grantNow(request, lock, at, kin.fence);
     }
     if (mayJoin(lock, request.mode)) return this.grantNow(request, lock, at);
     return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy' };
@@ -186,10 +187,10 @@ export class LockMachine {
     for (const holder of entered) this.wake({ kind: 'granted', key: lock.key, id: holder.id, grant: grantOf(lock, holder) });
   }
 
-  /** Lets a waiter in whose owner was granted the lock after it had queued; not to write beside readers. */
+  /** Lets a waiter in whose owner was granted the lock after it had queued; not to write beside readers, nor beyond what an owner may hold. */
   private besideOwner(lock: LockRecord, place: Waiter, at: Instant): Granted | undefined {
     const kin = holderOwnedBy(lock, place.owner);
-    if (kin === undefined || (lock.mode === 'read' && place.mode === 'write')) return undefined;
+    if (kin === undefined || (lock.mode === 'read' && place.mode === 'write') || isFullFor(lock, place.owner)) return undefined;
     lock.waiting[place.mode].delete(place.id);
     const holder = this.enter(lock, place, Math.min(place.leaseMs, FIRST_LEASE_MS), at, kin.fence);
     return { kind: 'granted', grant: grantOf(lock, holder) };

@@ -7,8 +7,6 @@ import type { HolderRef } from '../../core/port/lock-store.js';
 
 /** A waiter that is silent for longer than this loses its place. */
 export const WAITER_LEASE_MS = 2_500;
-/** The most that a grant made to a waiter lasts until its first renewal: a waiter that died costs the next no more. */
-export const FIRST_LEASE_MS = 1_500;
 
 /** The machine's time: `ms` for leases, and the wall clock's `us` from which fences grow, so that they outlive a restart. */
 export interface Instant {
@@ -35,7 +33,7 @@ type AcquireAnswer =
   | Granted
   | Waiting
   | { readonly kind: 'busy' }
-  | { readonly kind: 'upgrade' }
+  | { readonly kind: 'upgrade' | 'full' }
   /** After `notAfter`: nothing was done. */
   | { readonly kind: 'late' };
 

@@ -4,7 +4,7 @@
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
  *      │         └──(fence not above what we know: the server lost its memory)──▶ given back, asked for once more
  *      ├────▶ waiting ──(the grant's message was faster)──▶ granted
- *      └────▶ busy | upgrade
+ *      └────▶ busy | upgrade | full
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -127,6 +127,8 @@ export class Acquiring {
         return { kind: 'busy', retryInMs: Math.min(third, RETRY_MS * (0.5 + Math.random())) };
       case 4:
         return { kind: 'upgrade' };
+      case 6:
+        return { kind: 'full' };
       default:
         throw this.lateError(request.key);
     }

@@ -20,10 +20,11 @@ import type {
 } from '../../core/port/lock-store.js';
 import { Acquiring } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
+import { DamagedLocks } from '../wire/damaged-locks.js';
 import { BundledCalls } from './bundled-calls.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
-import { lockState } from '../wire/lock-reply.js';
+import { lockState, releaseOutcome } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
 import { lasted, Outage, type OutageListener } from '../wire/outage.js';
 import { Places } from './places.js';
@@ -62,6 +63,7 @@ export class RedisStore implements LockStore {
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
   private readonly places = new Places();
+  private readonly damaged: DamagedLocks;
   private readonly bundled: BundledCalls;
   private readonly sourceOf: (group: number) => number;
   private readonly acquiring: Acquiring;
@@ -73,6 +75,7 @@ export class RedisStore implements LockStore {
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock } = options;
     checkProcess(process);
+    this.damaged = new DamagedLocks(options.report, clock);
     const keys = (this.keys = new RedisKeys(prefix));
     const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
     const outage = (this.outage = new Outage(clock, this.outageLines()));
@@ -141,7 +144,7 @@ export class RedisStore implements LockStore {
     this.places.release(id);
     const group = this.keys.groupOf(key);
     const call = { script: release, key, keys: this.keys.all(group, key), args: [id, this.trust.floors.of(group), abandoned ? 1 : 0] };
-    return this.bundled.run(call, this.sourceOf(group), (reply) => (reply === 1 ? 'released' : 'lost'));
+    return this.bundled.run(call, this.sourceOf(group), releaseOutcome);
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
@@ -159,7 +162,7 @@ export class RedisStore implements LockStore {
   }
 
   list(options: ListOptions = {}): AsyncIterable<LockState> {
-    return listLocks(this.runner, this.connections, this.keys, options.startsWith ?? '', (key) => this.inspect(key));
+    return listLocks(this.runner, this.connections, this.keys, options.startsWith ?? '', (key) => this.inspect(key), this.damaged);
   }
 
   async close(): Promise<void> {
@@ -195,7 +198,7 @@ export class RedisStore implements LockStore {
   private pushed(push: PushedGrant): void {
     const { key, id } = push;
     const place = this.places.get(id);
-    if (place === undefined) return this.listener({ kind: 'stray', key, id });
+    if (place === undefined) return this.stray(push);
     if (!place.answered) {
       place.early = push;
       return;
@@ -204,6 +207,11 @@ export class RedisStore implements LockStore {
     if (grant === undefined) return this.listener({ kind: 'ask', key, id });
     this.places.forget(place);
     this.listener({ kind: 'granted', key, id, grant });
+  }
+
+  /** Only what was granted to this process is its to give back, whatever a message says. */
+  private stray({ key, id }: PushedGrant): void {
+    if (id.startsWith(`${this.options.process}.`)) this.listener({ kind: 'stray', key, id });
   }
 
   private askAll(): void {

@@ -5,10 +5,10 @@
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import { GatheredRenewals } from './gathered-renewals.js';
-import { numbersOf, renewArgs, renewOutcomes } from '../wire/lock-reply.js';
+import { listOf, renewArgs, renewOutcomes } from '../wire/lock-reply.js';
 import { renew } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptCall, ScriptRunner } from '../wire/script-runner.js';
+import type { ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
@@ -65,9 +65,9 @@ export class Renewals {
     const { runner, keys, trust } = this.parts;
     const { key = '' } = requests[0] ?? {};
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
-      const numbers = numbersOf(reply);
-      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
-      return outcomesOf(numbers, requests, sentAt);
+      const [serverNow] = listOf(reply);
+      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: Number(serverNow) });
+      return this.outcomesOf(reply, requests, sentAt);
     });
   }
 
@@ -75,7 +75,7 @@ export class Renewals {
     const { minReplicas = 0 } = requests[0] ?? {};
     return this.parts.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       if (acknowledged < minReplicas) throw new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
-      return outcomesOf(numbersOf(reply), requests, sentAt);
+      return this.outcomesOf(reply, requests, sentAt);
     });
   }
 
@@ -91,10 +91,17 @@ export class Renewals {
       timeoutMs: Math.min(timeoutMs, shortestMs / 3),
     };
   }
-}
 
-function outcomesOf(reply: readonly number[], requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
-  return renewOutcomes(reply, requests, (leftMs, contended) =>
-    leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended },
-  );
+  private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
+    const { keys, node } = this.parts;
+    return renewOutcomes<RenewRequest, RenewOutcome>(
+      reply,
+      requests,
+      (leftMs, contended) => (leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended }),
+      (words, { key }) => {
+        const redisKeys = [keys.lock(keys.groupOf(key), key)];
+        return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'renew', key, node, redisKeys }) };
+      },
+    );
+  }
 }

@@ -232,11 +232,11 @@ export class Ballot implements VoteRequest {
   }
 
   private refused(replies: Replies, result: string): AcquireOutcome {
-    if (result === 'upgrade') return { kind: 'upgrade' };
+    if (result === 'upgrade' || result === 'full') return { kind: result };
     const answers = answersOf(replies).map(([, vote]) => vote);
     // Without answers from a quorum nobody knows whether it is busy.
     const failures = replies.size - answers.length;
-    const against = answers.filter((vote) => vote.kind === 'busy' || vote.kind === 'upgrade' || (vote.kind === 'granted' && vote.shared));
+    const against = answers.filter((vote) => vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared));
     const unreachable = failures > this.station.nodes.length - quorumOf(this.station.nodes.length);
     if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.station.nodes, replies, reasonOf);
     return this.busy(against);

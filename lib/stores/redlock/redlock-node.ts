@@ -13,7 +13,7 @@ import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { Report } from '../../core/port/report.js';
 import { nodeRightsError } from '../wire/access-rule.js';
 import { isProbe, probe } from '../wire/boot-probe.js';
-import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
+import { lockState, numbersOf, releaseOutcome, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
@@ -164,12 +164,14 @@ export class RedlockNode {
     return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, args, (reply, sentAt, receivedAt) => {
       const numbers = numbersOf(reply);
       this.serverClock.observe(0, { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
-      return renewOutcomes(numbers, parts, (leftMs) => (leftMs < 0 ? undefined : trustOf(leftMs, sentAt)));
+      const endOf = (leftMs: number): number | undefined => (leftMs < 0 ? undefined : trustOf(leftMs, sentAt));
+      // Where something else stands at the lock's key, the lease does not.
+      return renewOutcomes(reply, parts, endOf, () => undefined);
     }, timeoutMs);
   }
 
   release({ key, id, abandoned }: ReleaseRequest): Promise<'released' | 'lost'> {
-    return this.run(release, key, this.allKeys(key), [id, 0, abandoned ? 1 : 0], (reply) => (reply === 1 ? 'released' : 'lost'));
+    return this.run(release, key, this.allKeys(key), [id, 0, abandoned ? 1 : 0], releaseOutcome);
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {

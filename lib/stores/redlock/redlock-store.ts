@@ -22,6 +22,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../core/port/lock-store.js';
+import { DamagedLocks } from '../wire/damaged-locks.js';
 import { FenceFloors } from '../wire/fence-floors.js';
 import type { RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
@@ -67,6 +68,7 @@ export class RedlockStore implements LockStore {
   private readonly ballots = new Ballots();
   /** Requests on their way, so that one sent twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
+  private readonly damaged: DamagedLocks;
   private attempts = 0;
   private closed = false;
   private listener: (wake: Wake) => void = () => {};
@@ -83,6 +85,7 @@ export class RedlockStore implements LockStore {
     this.keys = new RedisKeys(prefix);
     this.withdrawals = new Withdrawals(clock);
     this.outages = new NodeOutages(nodes.length, clock, report);
+    this.damaged = new DamagedLocks(report, clock);
     const around = {
       ...options,
       keys: this.keys,
@@ -177,7 +180,7 @@ export class RedlockStore implements LockStore {
   }
 
   list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.station);
+    return listByQuorum(startsWith, this.station, this.damaged);
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {

@@ -35,6 +35,7 @@ interface Errand {
   readonly line: Line;
   readonly what: string;
   readonly key?: string | undefined;
+  readonly redisKeys?: readonly string[] | undefined;
   readonly timeoutMs?: number | undefined;
   send(): Promise<unknown>;
   /** Sends the script itself, to a server that does not know it. */
@@ -80,7 +81,7 @@ export class ScriptRunner {
       return client.evalsha(script.sha1, keys.length, ...keys, ...args);
     };
     const sendSource = () => client.eval(script.source, keys.length, ...keys, ...args);
-    this.perform({ line, what: script.name, key, timeoutMs, send, sendSource }, decode, resolve, reject);
+    this.perform({ line, what: script.name, key, redisKeys: keys, timeoutMs, send, sendSource }, decode, resolve, reject);
   }
 
   /** Runs a script that writes, and then waits for replicas: the reply of both. */
@@ -123,6 +124,11 @@ export class ScriptRunner {
     return new Promise<T>((resolve, reject) => this.perform({ line, what, send: () => send(line.client) }, decode, resolve, reject));
   }
 
+  /** The error of a call that is one of many in a command, for what was said of it alone. */
+  failureOf(error: unknown, { script, key, keys }: ScriptCall): LockStoreError {
+    return storeFailure(error, { what: script.name, key, node: this.connections.node, redisKeys: keys });
+  }
+
   close(): void {
     this.closed = true;
     this.outage.close();
@@ -141,8 +147,8 @@ export class ScriptRunner {
     resolve: (value: T | Promise<T>) => void,
     reject: (error: LockStoreError) => void,
   ): void {
-    const { line, what, key, timeoutMs = this.timeoutMs } = errand;
-    const attempt: Attempt = { what, key, node: this.connections.node };
+    const { line, what, key, redisKeys, timeoutMs = this.timeoutMs } = errand;
+    const attempt: Attempt = { what, key, node: this.connections.node, redisKeys };
     if (this.closed) return reject(closedError(attempt));
     const sentAt = this.clock.now();
     const fail = (error: unknown) => reject(storeFailure(error, attempt, this.connections.lastError));
