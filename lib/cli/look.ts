@@ -2,6 +2,7 @@
  * A look at the locks from outside of any application. It opens no store as a process that locks would: nothing is
  * probed, subscribed to or written, only asked.
  */
+import type { Finding } from '../core/port/report.js';
 import type { ClusterNode, RedisOptions } from 'ioredis';
 import { systemClock, delay } from '../core/port/clock.js';
 import { LockStoreError } from '../core/port/errors.js';
