@@ -60,8 +60,8 @@ export class BackgroundRelease {
       } catch {
         // Still unknown. The reason was told to the caller whose request this belongs to.
         if (this.clock.now() + retryMs > until) return;
-        await this.pause(retryMs * (0.5 + Math.random() / 2));
       }
+      await this.pause(retryMs * (0.5 + Math.random() / 2));
     }
   }
 

@@ -295,14 +295,14 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   }
 
   private giveBack(): void {
-    const { key, id, leaseMs, minHoldMs, lateUntil, replaced } = this;
+    const { key, id, leaseMs, minHoldMs, unansweredUntil: lateUntil, replaced } = this;
     const { background, commandTimeoutMs } = this.parts;
     if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + commandTimeoutMs);
     if (replaced) background.release(replaced.lease, leaseMs + commandTimeoutMs);
   }
 
   private releaseLate(): void {
-    const { key, id, lateUntil } = this;
+    const { key, id, unansweredUntil: lateUntil } = this;
     if (lateUntil > -Infinity) this.parts.background.releaseLate({ key, id, abandoned: true, lateUntil });
   }
 }
