@@ -22,7 +22,7 @@ export class Entrance {
     private readonly onWaiting: (key: string, options: ResolvedOptions) => void,
   ) {}
 
-  /** Keys are escaped, without duplicates and in order. Rejects with why there is no turn. */
+  /** Keys are checked, without duplicates and in order. Rejects with why there is no turn. */
   enter(keys: readonly string[], options: ResolvedOptions): Promise<readonly Turn[]> {
     const until = this.clock.now() + options.waitMs;
     return keys.length === 1 ? this.one(keys[0]!, options, until) : this.all(keys, options, until);

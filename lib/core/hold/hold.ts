@@ -6,7 +6,6 @@
  */
 import type { Clock } from '../port/clock.js';
 import { LockUsageError, type LockLostError } from '../port/errors.js';
-import { FencesByKey } from './fences-by-key.js';
 import type { LossListener } from '../lease/held-lease.js';
 import type { HoldContext } from './hold-context.js';
 import { lostError, renewalError } from '../port/hold-errors.js';
@@ -84,7 +83,7 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   }
 
   get fences(): ReadonlyMap<string, number> {
-    return new FencesByKey(this.parts.map(({ key, turn }) => [key, turn.fence]));
+    return new Map(this.parts.map(({ key, turn }) => [key, turn.fence]));
   }
 
   get holdCount(): number {

@@ -4,7 +4,6 @@
  * as SCAN does; one that stands for the whole walk is told.
  */
 import type { LockState } from '../../core/port/lock-store.js';
-import { isProbe } from '../wire/boot-probe.js';
 import type { RedisConnections } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
@@ -27,8 +26,7 @@ export async function* listLocks(
     do {
       const [next, page] = await runner.command('list', () => node.scan(cursor, 'MATCH', pattern, 'COUNT', PAGE));
       cursor = next;
-      const found = [...new Set(page)].map((lockKey) => keys.keyOf(lockKey)).filter((key) => !isProbe(key));
-      const states = await Promise.all(found.map(inspect));
+      const states = await Promise.all(keys.keysAmong(page, startsWith).map(inspect));
       for (const state of states) if (state.mode !== null || state.waiters.length > 0) yield state;
     } while (cursor !== '0');
   }

@@ -8,6 +8,7 @@
 import type { Redis } from 'ioredis';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
+import { decodeKey } from './key-encoding.js';
 
 /** A grant as it was published; its end is server time. */
 export interface PushedGrant {
@@ -152,7 +153,7 @@ export class WakeChannel {
       case 'g':
         this.overdue.delete(id);
         return this.listener.granted({
-          key: key.join(' '),
+          key: decodeKey(key.join(' ')),
           id,
           fence: Number(fence),
           fences: Number(fences),
