@@ -8,7 +8,7 @@ import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
 import { Announcer } from './core/hold/announcer.js';
 import { Hold, type HoldHost } from './core/hold/hold.js';
 import { HoldContext } from './core/hold/hold-context.js';
-import { escapeKey } from './core/key/key-template.js';
+import { checkKey } from './core/key/check-key.js';
 import type { Lease } from './core/port/lease.js';
 import { LocalQueue } from './core/queue/local-queue.js';
 import type { LockEvent } from './core/port/lock-events.js';
@@ -143,14 +143,14 @@ export class LockService {
 
   /** The lease that the running code is inside of, the innermost one or that of `key`. */
   currentLease(key?: string): Lease | undefined {
-    return this.context.find(key === undefined ? undefined : escapeKey(key));
+    return this.context.find(key === undefined ? undefined : checkKey(key));
   }
 
   /** The lease of `key` that the running code is inside of. @throws LockUsageError when there is none, LockLostError when it was lost */
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
-    const hold = this.context.find(escapeKey(key), mode);
+    const hold = this.context.find(checkKey(key), mode);
     if (!hold) {
-      const found = this.context.find(escapeKey(key)) ? 'it holds it for reading only' : 'it does not hold it';
+      const found = this.context.find(checkKey(key)) ? 'it holds it for reading only' : 'it does not hold it';
       const wanted = mode === 'write' ? 'writing' : 'reading';
       throw new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}.`, { key });
     }
@@ -166,7 +166,7 @@ export class LockService {
 
   /** Who holds the lock and who waits for it. @throws LockStoreError */
   async inspect(key: string): Promise<LockState> {
-    return this.store.inspect(escapeKey(key));
+    return this.store.inspect(checkKey(key));
   }
 
   /** Every lock of this prefix that is held or waited for, without order. @throws LockStoreError, also in the midst of the walk */
@@ -185,7 +185,7 @@ export class LockService {
       const message = `Lock '${key}': expected fence to be the number of a hold, got ${String(fence)}.`;
       throw new LockUsageError(`${message} Leave it out to take the lock from all holders.`, { key });
     }
-    return this.store.forceRelease(escapeKey(key), fence);
+    return this.store.forceRelease(checkKey(key), fence);
   }
 
   /** Runs `fn` outside of every hold that surrounds this call: for work that outlives it. */
@@ -216,7 +216,7 @@ export class LockService {
   }
 
   private request(key: LockKey, given: (WithLockOptions & CallSite) | undefined): Request {
-    const keys = typeof key === 'string' ? [escapeKey(key)] : keysInOrder(key);
+    const keys = typeof key === 'string' ? [checkKey(key)] : keysInOrder(key);
     const options = resolveOptions(given, this.defaults, keys[0]);
     options.signal?.throwIfAborted();
     return { keys, options, since: this.clock.now() };

@@ -46,8 +46,7 @@ const rooms: Record<string, readonly string[]> = {
   'core/key': ['core/port'],
   'core/lease': ['core/port'],
   'core/queue': ['core/lease', 'core/port'],
-  // The fences of a lease are found by the key as its caller wrote it.
-  'core/hold': ['core/queue', 'core/lease', 'core/port', 'core/key/key-template.ts'],
+  'core/hold': ['core/queue', 'core/lease', 'core/port'],
 };
 const CORE = Object.keys(rooms);
 

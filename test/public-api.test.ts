@@ -20,6 +20,7 @@ describe('the public API', () => {
       'Locked',
       'ReadLock',
       'WriteLock',
+      'lockKey',
       'writeFenced',
     ]);
   });

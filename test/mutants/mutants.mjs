@@ -75,7 +75,9 @@ const list = [
   ['message before its answer', redis('places'), 'early: undefined', 'early: known?.early', 'P10: a message of before is taken for the new place', 'test/redis/places'],
   ['another database', wire('redis-connection'), 'if (!isRefusedSelect(error)) return;', 'if (isRefusedSelect(error)) return;', 'S1: a server that was busy when the connection was made', 'test/redis/faults'],
   ['no questions after a gap', redis('redis-store'), "for (const id of this.places.ids()) this.listener({ kind: 'ask', id });", '', 'L4: messages were missed', 'test/redis/faults'],
+  ['a key that is not decoded', wire('wake-channel'), "decodeKey(key.join(' '))", "key.join(' ')", 'L4: a grant to somebody who has gone is given back under another name', 'test/redis/pushes'],
   // Core
+  ['a percent sign in a value', core('key/key-escape'), '|%(?=(?:25)*(?:${escapes}))', '', 'two lists of values make one key', 'test/core/key-template'],
   ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.outer;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/holds'],
   ['begins while closing', core('hold/entrance'), 'if (refusal) throw refusal;', '', 'C2: lost as soon as it has begun', 'test/core/shutdown'],
   ['heartbeat is ignored', core('lease/watchdog'), 'this.dueWaiters.push(waiter);', '', 'L4: places are lost', 'single:calm'],

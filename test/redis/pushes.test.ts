@@ -68,6 +68,18 @@ describe('a message', () => {
     expect(wake.grant.fence).toBe(holder!.fence);
   });
 
+  it('to somebody who has gone names the key as it was written, so that the grant can be given back', async () => {
+    const key = 'wallet:{7} 50%\n\u0085';
+    const held = request('a', key);
+    const gone = request('b', key);
+    await a.acquire(held);
+    // Asked for over the connections of another process, so that its own knows no such place.
+    await a.acquire(gone);
+    await a.release(held);
+    await eventually(() => expect(wakes.get(gone.id)).toEqual({ kind: 'stray', key, id: gone.id }));
+    expect(await b.release(gone)).toBe('released');
+  });
+
   it('for a waiter that was released meanwhile says nothing', async () => {
     const held = request('a', 'k');
     const waiting = request('b', 'k');

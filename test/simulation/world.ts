@@ -5,7 +5,7 @@
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import { escapeKey } from '../../lib/core/key/key-template.js';
+import { decodeKey, encodeKey } from '../../lib/stores/wire/key-encoding.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import type { Finding } from '../../lib/core/port/report.js';
 import type { HistoryEvent } from '../model/history.js';
@@ -70,8 +70,8 @@ export class World implements Recorder {
   }
 
   /** How a key stands in Redis. */
-  escaped(key: string): string {
-    return escapeKey(key);
+  encoded(key: string): string {
+    return encodeKey(key);
   }
 
   note(what: string): void {
@@ -129,7 +129,7 @@ export class World implements Recorder {
     const [lockKey = '', , fenceKey = ''] = keys;
     // All holders were sent away; whoever holds it after this script was let in by it.
     const present = readHolders(server.text(lockKey) ?? '').map(({ fence }) => fence);
-    this.witness.force(lockKey.slice(lockKey.indexOf('}:l:') + 4), Math.min(Number(server.text(fenceKey)), ...present.map((fence) => fence - 1)));
+    this.witness.force(decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4)), Math.min(Number(server.text(fenceKey)), ...present.map((fence) => fence - 1)));
   };
 
   private storeFor(process: SimProcess, ways: readonly Way[]): LockStore {

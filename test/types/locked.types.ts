@@ -4,6 +4,7 @@ import { expectTypeOf } from 'expect-type';
 import { of, type Observable } from 'rxjs';
 import {
   Locked,
+  lockKey,
   LockInterceptor,
   LockModule,
   ReadLock,
@@ -263,3 +264,13 @@ LockInterceptor.of('cart:<user.id>', { waitMs: 0 });
 LockInterceptor.of((context) => `cart:${context.switchToHttp().getRequest().user.id}`);
 // @ts-expect-error -- a route answers with what its handler gives
 LockInterceptor.of('cart:<user.id>', { onBusy: 'skip' });
+
+// The tag for keys outside of decorators
+declare const maybe: string | undefined;
+expectTypeOf(lockKey`order:${'a'}:${7}:${7n}:${true}:${new Date()}`).toEqualTypeOf<string>();
+// @ts-expect-error -- it may be undefined
+void lockKey`order:${maybe}`;
+// @ts-expect-error -- null is no id
+void lockKey`order:${null}`;
+// @ts-expect-error -- it is a tag
+void lockKey('order:7');

@@ -46,7 +46,7 @@ export interface StoreCapabilities {
 
 /** Names one grant or one place in the queue, exactly. */
 export interface HolderRef {
-  /** The lock's key, escaped (see key-template.ts). */
+  /** The lock's key, as its caller wrote it: with any character in it but half a surrogate pair. */
   readonly key: string;
   /** New for every request: `process.sequence`. */
   readonly id: string;

@@ -4,7 +4,6 @@
  * as SCAN does; one that stands for the whole walk is told, unless it is damaged.
  */
 import type { LockState } from '../../core/port/lock-store.js';
-import { isProbe } from '../wire/boot-probe.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';
 import type { RedisConnections } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
@@ -29,8 +28,7 @@ export async function* listLocks(
     do {
       const [next, page] = await runner.command('list', () => node.scan(cursor, 'MATCH', pattern, 'COUNT', PAGE));
       cursor = next;
-      const found = [...new Set(page)].map((lockKey) => keys.keyOf(lockKey)).filter((key) => !isProbe(key));
-      const states = await damaged.without(found.map(inspect));
+      const states = await damaged.without(keys.keysAmong(page, startsWith).map(inspect));
       for (const state of states) if (state.mode !== null || state.waiters.length > 0) yield state;
     } while (cursor !== '0');
   }

@@ -12,7 +12,7 @@ import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { Report } from '../../core/port/report.js';
 import { nodeRightsError } from '../wire/access-rule.js';
-import { isProbe, probe } from '../wire/boot-probe.js';
+import { probe } from '../wire/boot-probe.js';
 import { lockState, numbersOf, releaseOutcome, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
@@ -196,7 +196,7 @@ export class RedlockNode {
     const [node] = this.connections.masters();
     const pattern = this.keys.lockPattern(startsWith);
     const [next, found] = await this.runner.command('list', async () => node!.scan(cursor, 'MATCH', pattern, 'COUNT', 500));
-    return { next, found: [...new Set(found)].map((lockKey) => this.keys.keyOf(lockKey)).filter((key) => !isProbe(key)) };
+    return { next, found: this.keys.keysAmong(found, startsWith) };
   }
 
   close(): void {

@@ -30,13 +30,6 @@ export interface Probed {
 }
 
 const PAUSE_MS = 100;
-/** Keys of users have no control characters. */
-const PROBE = '\u0001';
-
-/** Whether a lock is one that a booting process tries the scripts on. */
-export function isProbe(key: string): boolean {
-  return key.startsWith(PROBE);
-}
 
 /** Rejects with LockStoreError, or with what the server answered. */
 export async function probe(probed: Probed): Promise<void> {
@@ -111,8 +104,8 @@ async function checkFormat({ runner, keys, options, connections }: Probed): Prom
 }
 
 /** Each connection has probe keys of its own: two names of one server, given as two Redlock nodes, must not disturb each other. */
-function probeKey(what: string, { options, connections }: Probed): string {
-  return `${PROBE}${what}:${options.process}@${connections.node}`;
+function probeName(what: string, { options, connections }: Probed): string {
+  return `${what}:${options.process}@${connections.node}`;
 }
 
 /**
@@ -121,9 +114,7 @@ function probeKey(what: string, { options, connections }: Probed): string {
  */
 async function runEveryCommand(probed: Probed): Promise<void> {
   const { runner, keys, options, connections } = probed;
-  const group = keys.groupOf('');
-  const key = keys.lock(group, probeKey('rights', probed));
-  const fence = keys.fence(group);
+  const [key, , fence] = keys.probe(keys.groupOf(''), probeName('rights', probed));
   const calls: readonly (readonly [string, ...(string | number)[]])[] = [
     ['eval', 'return 1', 1, key],
     ['get', key],
@@ -147,9 +138,8 @@ async function runEveryCommand(probed: Probed): Promise<void> {
 
 async function runEveryScript(probed: Probed): Promise<void> {
   const { runner, keys, options } = probed;
-  const key = probeKey('boot', probed);
-  const group = keys.groupOf(key);
-  const all = keys.all(group, key);
+  const name = probeName('boot', probed);
+  const all = keys.probe(keys.groupOf(name), name);
   const run = (script: LuaScript, scriptKeys: readonly string[], args: readonly ScriptArgument[]): Promise<ScriptReply> =>
     runner.run({ script, keys: scriptKeys, args }, (reply) => reply);
   const holder = `${options.process}.boot1`;
@@ -157,7 +147,7 @@ async function runEveryScript(probed: Probed): Promise<void> {
   const ask = (id: string, mode: 'w' | 'r') => run(acquire, all, [id, mode, 1000, 1, 0, 0, 1, '-', '-', 0, '-', options.maxLeaseMs]);
   await ask(holder, 'w');
   await ask(waiter, 'r');
-  await run(renew, [keys.lock(group, key)], [options.maxLeaseMs, 1000, holder]);
+  await run(renew, all.slice(0, 1), [options.maxLeaseMs, 1000, holder]);
   await run(heartbeat, all, [waiter, 0, options.maxLeaseMs]);
   await run(inspect, all.slice(0, 2), []);
   await run(downgrade, all, [holder, 0]);

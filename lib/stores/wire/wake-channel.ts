@@ -8,6 +8,7 @@
 import type { Redis } from 'ioredis';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
+import { decodeKey } from './key-encoding.js';
 
 /** A grant as it was published; its end is server time. */
 export interface PushedGrant {
@@ -153,7 +154,7 @@ export class WakeChannel {
         const [fence, fences, mode, end, lengthMs, contended, ...key] = rest;
         this.overdue.delete(id);
         return this.listener.granted({
-          key: key.join(' '),
+          key: decodeKey(key.join(' ')),
           id,
           fence: Number(fence),
           fences: Number(fences),
@@ -164,9 +165,9 @@ export class WakeChannel {
         });
       }
       case 'c':
-        return this.listener.contended(rest.join(' '), id);
+        return this.listener.contended(decodeKey(rest.join(' ')), id);
       case 'l':
-        return this.listener.lost(rest.join(' '), id);
+        return this.listener.lost(decodeKey(rest.join(' ')), id);
     }
   }
 }
