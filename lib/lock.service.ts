@@ -3,7 +3,7 @@
  */
 import { Subject, type Observable } from 'rxjs';
 import { keysInOrder } from './core/key/call-key.js';
-import { systemClock, type Clock } from './core/port/clock.js';
+import { keptAlive, systemClock, type Clock } from './core/port/clock.js';
 import { isLockError, LockTimeoutError, LockUsageError } from './core/port/errors.js';
 import { Entrance } from './core/hold/entrance.js';
 import { Hold, type HoldHost } from './core/hold/hold.js';
@@ -83,9 +83,9 @@ export class LockService {
     };
   }
 
-  /** Connects to the store and checks it. @throws LockStoreError */
+  /** Connects to the store and checks it; the process does not end by itself before. @throws LockStoreError */
   open(): Promise<void> {
-    return this.store.open();
+    return keptAlive(this.clock, () => this.store.open());
   }
 
   /**
@@ -250,5 +250,6 @@ function detachedTimers(clock: Clock, context: HoldContext): Clock {
     setTimer: (callback, delayMs) => context.outside(() => clock.setTimer(callback, delayMs)),
     clearTimer: (timer) => clock.clearTimer(timer),
     nextTurn: (callback) => context.outside(() => clock.nextTurn(callback)),
+    keepAlive: () => clock.keepAlive(),
   };
 }
