@@ -7,7 +7,7 @@ import { AwaitedAnswers, type Line } from './awaited-answers.js';
 import { redirectOf } from './cluster-redirect.js';
 import type { LuaScript } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
-import { isNoScript, storeFailure, type Attempt } from './store-failure.js';
+import { isNoScript, NOT_CONNECTED, storeFailure, type Attempt } from './store-failure.js';
 
 export type ScriptArgument = string | number;
 
@@ -158,11 +158,18 @@ export class ScriptRunner {
       this.awaited.heard(awaited, this.clock.now());
       fail(error);
     };
-    errand.send().then(answered, (error: unknown) => {
+    this.sent(errand).then(answered, (error: unknown) => {
       // Not for one that was given up meanwhile: what follows it may have been sent already.
       if (errand.sendSource && isNoScript(error) && awaited.place >= 0) errand.sendSource().then(answered, refused);
       else refused(error);
     });
+  }
+
+  private sent({ line, send }: Errand): Promise<unknown> {
+    const { client } = line;
+    if (line === this.replicated || this.connections.isOpen(client)) return send();
+    if (client.status === 'wait') client.connect().catch(() => {});
+    return Promise.reject(new Error(NOT_CONNECTED));
   }
 
   /** What is sent in one turn of the event loop leaves in one packet. */
@@ -180,9 +187,10 @@ export class ScriptRunner {
 
   /** A connection made on demand queues nothing, so its first users wait together until it is there. */
   private whenReady(client: RedisClient): Promise<void> {
-    if (client.status === 'ready') return Promise.resolve();
+    if (this.connections.isOpen(client)) return Promise.resolve();
     this.connecting ??= new Promise((resolve) => {
-      client.once('ready', () => {
+      const done = this.connections.onOpen(client, () => {
+        done();
         this.connecting = undefined;
         resolve();
       });
