@@ -3,7 +3,7 @@
  */
 import { Subject, type Observable } from 'rxjs';
 import { keysInOrder } from './core/key/call-key.js';
-import { systemClock, type Clock } from './core/port/clock.js';
+import { keptAlive, systemClock, type Clock } from './core/port/clock.js';
 import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
 import { Announcer } from './core/hold/announcer.js';
 import { Hold, type HoldHost } from './core/hold/hold.js';
@@ -94,9 +94,9 @@ export class LockService {
     };
   }
 
-  /** Connects to the store and checks it. @throws LockStoreError */
+  /** Connects to the store and checks it; the process does not end by itself before. @throws LockStoreError */
   open(): Promise<void> {
-    return this.store.open();
+    return keptAlive(this.clock, () => this.store.open());
   }
 
   /**

@@ -3,6 +3,7 @@
  *
  *   whole ── cut() ──> cut      connections are reset, new ones refused, until heal()
  *   whole ── freeze() ─> frozen  bytes wait in both directions, new connections hang, until thaw()
+ *   whole ── hangUp() ─> hung up connections end, new ones are accepted and closed at once, until pickUp()
  *
  * freezePresent() does it to present connections alone, freezeSubscribers() to those that have subscribed.
  */
@@ -19,9 +20,12 @@ export class FlakyProxy {
   private readonly links = new Set<Link>();
   private listener: Server | undefined;
   private frozen = false;
+  private hungUp = false;
   private repliesDropped = false;
   private delayMs = 0;
   private boundPort = 0;
+  /** How many connections were ever made to it. */
+  accepted = 0;
 
   constructor(private targetPort: number) {}
 
@@ -56,6 +60,16 @@ export class FlakyProxy {
     });
     this.boundPort = (listener.address() as AddressInfo).port;
     this.listener = listener;
+  }
+
+  /** As a proxy does whose server is away, or a server with too many clients. */
+  hangUp(): void {
+    this.hungUp = true;
+    for (const { client } of this.links) client.destroy();
+  }
+
+  pickUp(): void {
+    this.hungUp = false;
   }
 
   /** The connections there are now end with a reset; new ones are accepted. */
@@ -118,6 +132,8 @@ export class FlakyProxy {
   }
 
   private link(client: Socket): void {
+    this.accepted += 1;
+    if (this.hungUp) return void client.destroy();
     const link: Link = { client, server: connect(this.targetPort, '127.0.0.1'), subscribed: false };
     const { server } = link;
     this.links.add(link);

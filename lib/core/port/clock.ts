@@ -20,6 +20,8 @@ export interface Clock {
   clearTimer(timer: Timer): void;
   /** Runs `callback` in the next turn of the event loop, after timers and input had their chance. */
   nextTurn(callback: () => void): void;
+  /** Keeps the process alive, which timers do not, until what it answers is called. */
+  keepAlive(): () => void;
 }
 
 /** Node rejects delays that do not fit in 31 bits and fires them at once: a longer wait is asked for again. */
@@ -39,9 +41,23 @@ export const systemClock: Clock = {
   },
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
   nextTurn: (callback) => void outside.runInAsyncScope(setImmediate, undefined, callback),
+  keepAlive: () => {
+    const timer = setInterval(() => {}, LONGEST_DELAY_MS);
+    return () => clearInterval(timer);
+  },
 };
 
 /** Resolves after `delayMs` on `clock`. */
 export function delay(clock: Clock, delayMs: number): Promise<void> {
   return new Promise((resolve) => void clock.setTimer(resolve, delayMs));
+}
+
+/** For what a process was started to do: without it a process that has nothing but timers of ours to wait for ends in silence. */
+export async function keptAlive<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
+  const letGo = clock.keepAlive();
+  try {
+    return await work();
+  } finally {
+    letGo();
+  }
 }

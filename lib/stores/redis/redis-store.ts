@@ -100,7 +100,7 @@ export class RedisStore implements LockStore {
     });
     connections.onChange(() => trust.reset());
     connections.commands.on('close', () => outage.closed(connections.lastError));
-    connections.commands.on('ready', () => {
+    connections.onOpen(connections.commands, () => {
       // The first request on a new connection has to know until when it may act.
       void this.readClock();
       this.channel.follow();

@@ -93,7 +93,7 @@ export class RedlockNode {
       this.serverClock.reset();
       this.heard = false;
     });
-    this.connections.commands.on('ready', () => !this.opening && around.connected(this));
+    this.connections.onOpen(this.connections.commands, () => !this.opening && around.connected(this));
   }
 
   /** Connects and checks it; rejects with LockStoreError, and goes on trying to connect. */
@@ -124,7 +124,7 @@ export class RedlockNode {
 
   /** There is a connection, whatever the checks say. */
   get reachable(): boolean {
-    return this.connections.commands.status === 'ready';
+    return this.connections.isOpen(this.connections.commands);
   }
 
   /** Whether it (still) has the wire format that was agreed on: it may have come back empty, and met somebody else first. */

@@ -8,7 +8,8 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
 import { rightsError } from './access-rule.js';
 import { acquire, downgrade, forceRelease, heartbeat, inspect, release, renew, type LuaScript } from './lua.generated.js';
-import type { RedisClient, RedisConnections } from './redis-connection.js';
+import { connected } from './first-connection.js';
+import type { RedisConnections } from './redis-connection.js';
 import { FORMAT_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
 import type { ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
 import { reasonOf, storeFailure } from './store-failure.js';
@@ -62,32 +63,6 @@ async function check(probed: Probed): Promise<void> {
     throw storeFailure(error, { what: 'subscribe', key: undefined, node: probed.connections.node });
   });
   await checkEviction(probed);
-}
-
-async function connected(connections: RedisConnections, clock: Clock, bootTimeoutMs: number): Promise<void> {
-  const client: RedisClient = connections.commands;
-  if (client.status === 'ready') return;
-  await new Promise<void>((resolve, reject) => {
-    const finish = (error?: LockStoreError) => {
-      clock.clearTimer(timer);
-      client.off('ready', onReady).off('error', onError);
-      if (error === undefined) resolve();
-      else reject(error);
-    };
-    const onReady = () => finish();
-    // A refused password is not mended by waiting, nor a database that is not there or not allowed.
-    const refused = /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out of range|NOPERM)\b/i;
-    const onError = (error: Error) => refused.test(error.message) && finish(unreachable(error, false));
-    const unreachable = (error: Error | undefined, retryable: boolean) => {
-      const { node } = connections;
-      const reason = error === undefined ? 'no answer' : reasonOf(error);
-      const message = `Locks: ${node} could not be reached within ${bootTimeoutMs} ms: ${reason}. Check the 'redis' option and that the server runs.`;
-      return new LockStoreError(message, { cause: error, nodes: [{ node, reason }], retryable });
-    };
-    const timer = clock.setTimer(() => finish(unreachable(connections.lastError, true)), bootTimeoutMs);
-    client.on('ready', onReady).on('error', onError);
-    if (client.status === 'wait') client.connect().catch((error: Error) => (connections.lastError ??= error));
-  });
 }
 
 /** The hash, the groups, the records and maxLeaseMs must be the same in every process. */

@@ -8,7 +8,7 @@ import { redirectOf } from './cluster-redirect.js';
 import type { LuaScript } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
 import type { Outage } from './outage.js';
-import { isNoScript, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
+import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 
 export type ScriptArgument = string | number;
 
@@ -175,11 +175,18 @@ export class ScriptRunner {
       else this.outage.failed(reasonWith(error, this.connections.lastError));
       fail(error);
     };
-    errand.send().then(answered, (error: unknown) => {
+    this.sent(errand).then(answered, (error: unknown) => {
       // Not for one that was given up meanwhile: what follows it may have been sent already.
       if (errand.sendSource && isNoScript(error) && awaited.place >= 0) errand.sendSource().then(answered, refused);
       else refused(error);
     });
+  }
+
+  private sent({ line, send }: Errand): Promise<unknown> {
+    const { client } = line;
+    if (line === this.replicated || this.connections.isOpen(client)) return send();
+    if (client.status === 'wait') client.connect().catch(() => {});
+    return Promise.reject(new Error(NOT_CONNECTED));
   }
 
   /** What is sent in one turn of the event loop leaves in one packet. */
@@ -197,9 +204,10 @@ export class ScriptRunner {
 
   /** A connection made on demand queues nothing, so its first users wait together until it is there. */
   private whenReady(client: RedisClient): Promise<void> {
-    if (client.status === 'ready') return Promise.resolve();
+    if (this.connections.isOpen(client)) return Promise.resolve();
     this.connecting ??= new Promise((resolve) => {
-      client.once('ready', () => {
+      const done = this.connections.onOpen(client, () => {
+        done();
         this.connecting = undefined;
         resolve();
       });

@@ -12,7 +12,8 @@ const IN_A_SCRIPT = /^@?user_script: ?\d+: -?(?=[A-Z]+ )/;
 
 const DAMAGE = /\b(WRONGTYPE|DAMAGED)\b/;
 
-const NOT_CONNECTED = 'not connected';
+/** The reason for whatever was not sent, because there was no connection. */
+export const NOT_CONNECTED = 'not connected';
 
 /** Says what was being done, to which lock, on which node. */
 export interface Attempt {
@@ -32,7 +33,7 @@ export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error
   const next = retryable ? 'The outcome is not known; it is safe to try again.' : (damageOf(reason, attempt) ?? 'Trying again will not help until the server is mended.');
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const message = `${subject}: ${what} failed on ${node}: ${reason}. ${next}`;
-  return new LockStoreError(message, { key, cause: error, nodes: [{ node, reason }], retryable });
+  return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable });
 }
 
 /** That there is no connection says less than what the connection said last. */
@@ -55,11 +56,41 @@ function damageOf(reason: string, { key, redisKeys }: Attempt): string | undefin
 }
 
 export function reasonOf(error: unknown): string {
-  const message = String((error as { message?: unknown } | undefined)?.message ?? error).replace(/\.$/, '').replace(IN_A_SCRIPT, '');
+  const message = withoutArguments(String((error as { message?: unknown } | undefined)?.message ?? error))
+    .replace(/\.$/, '')
+    .replace(IN_A_SCRIPT, '');
   // What ioredis says when it has no connection names its own options, which nobody here has set.
   return /writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request/.test(message)
     ? NOT_CONNECTED
     : message;
+}
+
+/**
+ * The error as it may be printed. ioredis hangs the command on it with all its arguments, of which one may be a password; the
+ * copy has only the name of the command.
+ */
+export function causeOf(error: unknown): Error | undefined {
+  if (error === undefined || error instanceof LockStoreError) return error;
+  const { name, message, stack, code, command, lastNodeError } = error as Complaint;
+  const copy = new Error(withoutArguments(String(message ?? error)), lastNodeError === undefined ? undefined : { cause: causeOf(lastNodeError) });
+  if (name !== undefined) Object.defineProperty(copy, 'name', { value: name, configurable: true, writable: true });
+  if (stack !== undefined) copy.stack = withoutArguments(stack);
+  return Object.assign(copy, code === undefined ? {} : { code }, command?.name === undefined ? {} : { command: command.name });
+}
+
+interface Complaint {
+  readonly name?: string;
+  readonly message?: string;
+  readonly stack?: string;
+  readonly code?: string;
+  readonly command?: { readonly name?: string };
+  /** Of a Cluster that could not ask any of its nodes. */
+  readonly lastNodeError?: unknown;
+}
+
+/** A server that does not know a command repeats how its arguments begin. */
+function withoutArguments(text: string): string {
+  return text.replace(/,? with args beginning with:[^\n]*/g, '');
 }
 
 /**
