@@ -12,6 +12,8 @@ import type { Turn } from '../queue/turn.js';
 
 /** Longest wait for the store when several keys begin together, or are given back: it ends in the background. */
 const TOGETHER_WITHIN_MS = 500;
+/** A caller is answered no later than a second after its time to wait is over; timers may take a part of that. */
+const ANSWERED_WITHIN_MS = 950;
 
 export class Entrance {
   constructor(
@@ -67,13 +69,13 @@ export class Entrance {
         turn!.keep();
       }
       stop.signal.throwIfAborted();
-      await this.each(turns, (turn, done) => turn.begin(done));
+      await this.each(turns, until, (turn, done) => turn.begin(done));
       stop.signal.throwIfAborted();
       const refusal = this.shutdown.refusal(keys[0]!, insideHold);
       if (refusal) throw refusal;
       return turns;
     } catch (error) {
-      await this.each(turns, (turn, done) => turn.end(done, true));
+      await this.each(turns, until, (turn, done) => turn.end(done, true));
       throw this.shutdown.refusal(keys[0]!, insideHold) ?? error;
     } finally {
       this.shutdown.holdEnded();
@@ -82,10 +84,12 @@ export class Entrance {
     }
   }
 
-  private each(turns: readonly Turn[], act: (turn: Turn, done: () => void) => void): Promise<void> {
+  /** `until`: when the caller's time to wait is over. */
+  private each(turns: readonly Turn[], until: number, act: (turn: Turn, done: () => void) => void): Promise<void> {
     if (turns.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = this.clock.setTimer(resolve, TOGETHER_WITHIN_MS);
+      const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - this.clock.now());
+      const timer = this.clock.setTimer(resolve, Math.min(TOGETHER_WITHIN_MS, leftMs));
       let left = turns.length;
       const done = (): void => {
         left -= 1;
