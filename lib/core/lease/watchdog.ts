@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
+import { DueLeases } from './due-leases.js';
 import type { HeldLease } from './held-lease.js';
 import { IdTable } from './id-table.js';
 import type { HeartbeatOutcome, HolderRef, LockStore, RenewOutcome } from '../port/lock-store.js';
@@ -24,7 +25,7 @@ const JUMP_MS = 1_000;
 
 /** How long the machine has been up is read from a file: not more often than this, unless the wall clock shows a jump. */
 const LOOK_MS = 250;
-/** A trust that ends so close to renewUntil, and one hundredth of the lease, ends because of maxHoldMs: the rest is margin and travel. */
+/** A trust that ends so close to renewUntil ends because of maxHoldMs: the rest is margin and travel. */
 const LATEST_BEFORE_END_MS = 15;
 
 /** Somebody who waits in the store's queue. */
@@ -42,7 +43,7 @@ export abstract class Waiter extends Appointment implements HolderRef {
 
 export class Watchdog {
   readonly schedule: Schedule;
-  private readonly dueLeases: HeldLease[] = [];
+  private readonly dueLeases = new DueLeases();
   private readonly dueWaiters: Waiter[] = [];
   private readonly leases = new IdTable<HeldLease>();
   private readonly times: RenewalTimes;
@@ -71,7 +72,7 @@ export class Watchdog {
     const now = this.clock.now();
     // Leases that were taken together come due apart, and stay so.
     const spread = 0.7 + 0.3 * Math.random();
-    this.schedule.set(lease, this.renewalDue(lease, this.times.next(lease.key, now, ((lease.trustedUntil - now) / 3) * spread)));
+    this.schedule.set(lease, this.renewalDue(lease, this.times.next(lease, now, ((lease.trustedUntil - now) / 3) * spread)));
   }
 
   /** Stops guarding. Called before the release is sent: answers of renewals under way are ignored from here on. */
@@ -149,9 +150,14 @@ export class Watchdog {
   private readonly onLeaseDue = (lease: HeldLease, now: number): void => {
     if (now >= lease.trustedUntil) return this.lose(lease);
     this.schedule.set(lease, lease.trustedUntil);
-    if (lease.renewing || !lease.terms.renew || now >= lease.renewUntil) return;
+    if (lease.renewing || !lease.terms.renew) return;
+    if (endsWithItsHold(lease)) {
+      // Until then another caller may be put on the lease, who may hold it for longer.
+      const soonMs = Math.max(LATEST_BEFORE_END_MS, (lease.trustedUntil - now) / 3);
+      return this.schedule.set(lease, this.renewalDue(lease, now + soonMs));
+    }
     lease.renewing = true;
-    this.dueLeases.push(lease);
+    this.dueLeases.add(lease, this.capped(lease, lease.terms.leaseMs));
     this.sendSoon();
   };
 
@@ -161,23 +167,23 @@ export class Watchdog {
     this.sendSoon();
   };
 
-  /** One batch a turn of the event loop: a hundred thousand leases must not keep it from anything else. */
+  /** One batch of each length a turn of the event loop: a hundred thousand leases must not keep it from anything else. */
   private sendSoon(): void {
     if (this.sending) return;
     this.sending = true;
     this.clock.nextTurn(() => {
       this.sending = false;
       this.joinEarly();
-      if (this.dueLeases.length > 0) void this.renewBatch(this.dueLeases.splice(0, LARGEST_BATCH));
+      for (const batch of this.dueLeases.take(LARGEST_BATCH)) void this.renewBatch(batch);
       if (this.dueWaiters.length > 0) void this.heartbeatBatch(this.dueWaiters.splice(0, LARGEST_BATCH));
-      if (this.dueLeases.length + this.dueWaiters.length > 0) this.sendSoon();
+      if (this.dueLeases.any || this.dueWaiters.length > 0) this.sendSoon();
     });
   }
 
   private joinEarly(): void {
-    if (this.dueLeases.length === 0 || this.times.areGrouped) return;
+    if (!this.dueLeases.any || this.times.areGrouped) return;
     const now = this.clock.now();
-    for (let next = this.schedule.peek(); next && this.dueLeases.length < LARGEST_BATCH; next = this.schedule.peek()) {
+    for (let next = this.schedule.peek(); next && !this.dueLeases.fill(LARGEST_BATCH); next = this.schedule.peek()) {
       const lease = this.leases.get((next as Partial<HeldLease>).id ?? '');
       if (lease !== next || lease.renewing || lease.at > now + lease.terms.leaseMs * EARLY) return;
       this.onLeaseDue(lease, now);
@@ -222,7 +228,7 @@ export class Watchdog {
     if (outcome.kind === 'renewed') {
       if (this.sleptSince(sentAt)) return this.onLeaseDue(lease, now);
       lease.renewed(outcome.trustedUntil, outcome.contended, now, leaseMs);
-      return this.schedule.set(lease, this.renewalDue(lease, this.times.next(lease.key, now, (lease.trustedUntil - now) / 3)));
+      return this.schedule.set(lease, this.renewalDue(lease, this.times.next(lease, now, (lease.trustedUntil - now) / 3)));
     }
     this.renewFailed(lease, outcome.cause);
     const retryMs = Math.min(500, lease.terms.leaseMs / 20) * (0.5 + Math.random());
@@ -237,6 +243,11 @@ export class Watchdog {
   private capped(lease: HeldLease, leaseMs: number): number {
     return Math.max(1, Math.min(leaseMs, Math.floor(lease.renewUntil - this.clock.now())));
   }
+}
+
+/** Its trust ends because its hold will: a renewal could add nothing to it. The first one also says that its holder lives. */
+function endsWithItsHold({ renewUntil, trustedUntil, grantedAt, heardAt }: HeldLease): boolean {
+  return heardAt > grantedAt && renewUntil - trustedUntil <= LATEST_BEFORE_END_MS;
 }
 
 /** The trust in a lease ends a margin before its maxHoldMs does; who reads the error shall not look for a sick store. */
