@@ -8,6 +8,7 @@ import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { escapeKey } from '../../lib/core/key/key-template.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import type { HistoryEvent } from '../model/history.js';
+import { PhaseJudge } from './phase-judge.js';
 import type { Plan } from './plan.js';
 import type { Random } from './random.js';
 import { forceRelease } from '../../lib/stores/wire/lua.generated.js';
@@ -41,6 +42,7 @@ export class World implements Recorder {
   readonly members: Member[] = [];
   readonly records = new RecordCheck();
   readonly witness: Witness;
+  readonly phases: PhaseJudge;
   storeCalls = 0;
   /** Until when two holders are excused, and since when none is promised. */
   excusedUntil = -Infinity;
@@ -61,6 +63,7 @@ export class World implements Recorder {
       overlap: (at) => at <= this.excusedUntil,
       fencesByProcess: plan.faults.includes('clock jump') && plan.faults.includes('empty restart'),
     });
+    this.phases = new PhaseJudge(() => this.time.now, this.orderIsPromised);
   }
 
   /** Whether the order of service can be promised: nobody was silent, nothing was forgotten. */
@@ -114,12 +117,12 @@ export class World implements Recorder {
 
   /** Something was found wrong. */
   get broken(): boolean {
-    return this.violations.length + this.witness.violations.length + this.records.violations.length > 0;
+    return this.found.length > 0;
   }
 
   /** All that was found wrong so far. */
   get found(): string[] {
-    return [...this.violations, ...this.witness.violations, ...this.records.violations];
+    return [...this.violations, ...this.witness.violations, ...this.phases.violations, ...this.records.violations];
   }
 
   private readonly watch: ScriptWatch = (server, keys, reply, source) => {

@@ -29,6 +29,8 @@ export class Holding {
     /** Of the caller that it was asked for. */
     readonly options: ResolvedOptions,
     private readonly grant: Grant,
+    /** The readers that had come by this arrival waited when its phase began. */
+    private readonly phase: number,
   ) {
     this.nextFence = grant.fence;
     this.endFence = grant.fence + grant.fences;
@@ -39,8 +41,11 @@ export class Holding {
     return this.nextFence < this.endFence ? 0 : this.grant.fences;
   }
 
-  /** Whether a caller with these options may be put on the lease now. When not, the store must be asked for it. */
-  admits(wanted: ResolvedOptions, now: number, handOn: number): boolean {
+  /**
+   * Whether a caller with these options may be put on the lease now. When not, the store must be asked for it. `arrival`: of
+   * a caller that waits.
+   */
+  admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
     const { lease, options } = this;
     if (!lease.isTrusted(now) || !alike(options, wanted)) return false;
     if (this.turns === 0) return true;
@@ -48,8 +53,8 @@ export class Holding {
     // A hung caller must not keep the lock for longer than it may: its lease has to end by then.
     if (lease.trustedUntil - now > wanted.maxHoldMs) return false;
     if (lease.trustedUntil - now < Math.min(options.leaseMs / 4, LITTLE_MS) || now - lease.heardAt >= NEWS_MS) return false;
-    // Readers join side by side, but only while no writer waits anywhere.
-    if (options.mode === 'read') return !lease.contended;
+    // Readers join side by side; while a writer waits anywhere, only those that its phase lets in.
+    if (options.mode === 'read') return !lease.contended || arrival <= this.phase;
     if (this.users > 0 || handOn === 1 || this.nextFence >= this.endFence) return false;
     return !lease.contended || (this.turns < handOn && now - lease.grantedAt < SHARE_MS);
   }

@@ -9,6 +9,8 @@ import { Appointment, type Schedule } from '../lease/schedule.js';
 const ANSWER_WITHIN_MS = 800;
 
 export class Caller<T> extends Appointment implements AbortListener {
+  /** Which of those that ever came to its queue it is. Only the queue writes it. */
+  arrival = 0;
   private told = false;
   private settled = false;
   private giveUp: ((reason: unknown) => void) | undefined;

@@ -15,6 +15,7 @@ import { asksAlike, Holding } from '../lease/holding.js';
 import { LeaseTurn } from './lease-turn.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
+import { withPhase } from './phase.js';
 import type { Turn } from './turn.js';
 import { Question, type Answer } from './waiting.js';
 import { wantOf } from './want.js';
@@ -23,10 +24,12 @@ import { wantOf } from './want.js';
 const BURST = 64;
 
 export class KeyQueue {
-  private readonly callers: Caller<Turn>[] = [];
+  private callers: Caller<Turn>[] = [];
+  /** How many have ever come. */
+  private arrivals = 0;
   private holding: Holding | undefined;
-  /** The question to the store, and the caller whose options it carries. */
-  private asking: { readonly question: Question; readonly asker: Caller<Turn> } | undefined;
+  /** The question to the store, the caller whose options it carries, and how many had come by then. */
+  private asking: { readonly question: Question; readonly asker: Caller<Turn>; readonly arrivals: number } | undefined;
   private resting = false;
   private readonly demand: FenceDemand;
 
@@ -42,16 +45,22 @@ export class KeyQueue {
   /** Queues the caller, or rejects it at once when it does not want to wait. */
   enter(caller: Caller<Turn>): void {
     if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options)) return caller.reject(this.refusedNow(caller));
+    caller.arrival = this.arrivals += 1;
     this.callers.push(caller);
     caller.startWaiting((reason) => this.giveUp(caller, reason));
     this.pump();
     if (this.asking?.asker !== caller) caller.tellWaiting();
   }
 
+  /** Readers wait here that could not share a lease with this one: behind them it would miss the phase that lets them in. */
+  parts(options: ResolvedOptions): boolean {
+    const other = options.mode === 'read' && this.callers.findLast((caller) => caller.options.mode === 'read');
+    return other ? options.minHoldMs > 0 || !asksAlike(other.options, options) : false;
+  }
+
   private mayServeAtOnce(options: ResolvedOptions): boolean {
-    if (this.callers.length === 0 && !this.asking) {
-      if (!this.holding || this.holding.admits(options, this.desk.clock.now(), this.handOn)) return true;
-    }
+    const alone = this.callers.length === 0 && !this.asking;
+    if (alone && (!this.holding || this.holding.admits(options, this.desk.clock.now(), this.handOn))) return true;
     // Readers share: the answer to one that asks serves the others too, and a further lease may be had beside one at hand.
     if (options.mode === 'write' || this.holding?.lease.mode === 'write' || this.asking?.question.refused) return false;
     return this.callers.every((caller) => caller.options.mode === 'read');
@@ -66,7 +75,7 @@ export class KeyQueue {
       const [head] = this.callers;
       if (!head) return this.tidy();
       const now = this.desk.clock.now();
-      if (!this.holding?.admits(head.options, now, this.handOn)) return this.ask(head, replaced);
+      if (!this.holding?.admits(head.options, now, this.handOn, head.arrival)) return this.ask(head, replaced);
       this.admitFirst(this.holding, now);
     }
   }
@@ -84,15 +93,12 @@ export class KeyQueue {
     }
   }
 
-  /** Puts the first in line on the lease. */
+  /** Puts the first in line on the lease; after many of them the others wait for the next turn of the event loop. */
   private admitFirst(holding: Holding, now: number): void {
     const caller = this.callers.shift()!;
     const fence = holding.begin(caller.options, now);
     caller.resolve(new LeaseTurn(this, holding, fence, caller.options));
-    if (holding.turns % BURST === 0 && this.callers.length > 0) this.rest();
-  }
-
-  private rest(): void {
+    if (holding.turns % BURST > 0 || this.callers.length === 0) return;
     this.resting = true;
     this.desk.clock.nextTurn(() => {
       this.resting = false;
@@ -119,7 +125,7 @@ export class KeyQueue {
     }
     // A read lease beside which a newer one was taken is nobody's next turn.
     const noNext = holding !== this.holding || this.callers.length === 0 || this.asking;
-    // And whoever followed by a yield would wait for a minHoldMs that is not owed.
+    // A yield cannot say `abandoned`: whoever followed by one would wait for a minHoldMs that nobody owes.
     if (noNext || (abandoned && holding.spent)) return this.giveBack(holding, done);
     this.pump(done);
     // It was handed on, or is about to be.
@@ -171,7 +177,7 @@ export class KeyQueue {
     const want = wantOf(this.key, head.options, this.demand.of(head.options, this.callers.length), replaces);
     const told = replaces === undefined ? undefined : replaced;
     const question = new Question(this.desk, want, (answer) => this.answered(answer, head), () => this.delayed(), told);
-    this.asking = { asker: head, question };
+    this.asking = { asker: head, question, arrivals: this.arrivals };
   }
 
   /** The store did not grant at once. */
@@ -183,13 +189,16 @@ export class KeyQueue {
   }
 
   private answered(answer: Answer, asker: Caller<Turn>): void {
+    const { asking } = this;
     this.asking = undefined;
-    if (answer.kind === 'granted') this.take(answer, asker.options);
+    // Whoever is let in at once begins a phase with those that were there when it asked.
+    if (answer.kind === 'granted') this.take(answer, asker.options, asking!.question.refused ? this.arrivals : asking!.arrivals);
     else if (this.remove(asker)) asker.reject(this.refusal(answer, asker));
     this.pump();
   }
 
-  private take({ id, grant }: Extract<Answer, { kind: 'granted' }>, options: ResolvedOptions): void {
+  /** The first `waited` that came are let in with it, if it is for reading. */
+  private take({ id, grant }: Extract<Answer, { kind: 'granted' }>, options: ResolvedOptions, waited: number): void {
     const { holding } = this;
     // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
     if (holding && (grant.mode === 'write' || holding.lease.mode === 'write')) {
@@ -197,7 +206,8 @@ export class KeyQueue {
     }
     const lease = new HeldLease(this.key, id, options, grant, this.desk.clock.now(), { leaseLost: () => this.lost(lease) });
     this.desk.watchdog.watch(lease);
-    this.holding = new Holding(lease, options, grant);
+    this.holding = new Holding(lease, options, grant, waited);
+    if (options.mode === 'read') this.callers = withPhase(this.callers, (caller) => asksAlike(caller.options, options) && caller.arrival <= waited);
   }
 
   private lost(lease: HeldLease): void {
@@ -222,8 +232,7 @@ export class KeyQueue {
 
   private remove(caller: Caller<Turn>): boolean {
     const at = this.callers.indexOf(caller);
-    if (at >= 0) this.callers.splice(at, 1);
-    return at >= 0;
+    return at >= 0 && this.callers.splice(at, 1).length > 0;
   }
 
   private dropQuestion(): void {

@@ -19,8 +19,8 @@ export class LocalQueue {
   private readonly desk: Desk;
   readonly background: BackgroundRelease;
   private sequence = 0;
-  /** Queues made for requests of owners. */
-  private ofOwners = 0;
+  /** Queues made for requests that wait for no other here. */
+  private ofOne = 0;
 
   constructor(
     store: LockStore,
@@ -53,7 +53,7 @@ export class LocalQueue {
     return new Promise((resolve, reject) => {
       const settle = { resolve: (turn: Turn) => resolve([turn]), reject };
       const caller = new Caller<Turn>(options, until, insideHold, onWaiting, this.watchdog.schedule, settle);
-      this.queueFor(key, options.owner).enter(caller);
+      this.queueFor(key, options).enter(caller);
     });
   }
 
@@ -62,9 +62,8 @@ export class LocalQueue {
     for (const queue of this.queues.values()) queue.rejectWaiting(reasonFor);
   }
 
-  /** Requests of one owner pass the queue, so they must not wait for each other here: each asks the store itself. */
-  private queueFor(key: string, owner: string | undefined): KeyQueue {
-    const name = owner === undefined ? key : `${key}\0${this.ofOwners++}`;
+  private queueFor(key: string, options: ResolvedOptions): KeyQueue {
+    const name = this.nameFor(key, options);
     const present = this.queues.get(name);
     if (present) return present;
     const queue = new KeyQueue(key, this.desk, this.defaults.handOn, () => {
@@ -72,6 +71,17 @@ export class LocalQueue {
     });
     this.queues.set(name, queue);
     return queue;
+  }
+
+  /**
+   * Requests of one owner pass the queue, so they must not wait for each other here: each asks the store itself. So do readers
+   * beside waiting readers with whom they can share no lease: the store lets all of them in together.
+   */
+  private nameFor(key: string, options: ResolvedOptions): string {
+    const { owner, minHoldMs, maxHoldMs, leaseMs, renew, minReplicas } = options;
+    if (owner !== undefined) return `${key}\0${this.ofOne++}`;
+    if (!this.queues.get(key)?.parts(options)) return key;
+    return minHoldMs > 0 ? `${key}\0${this.ofOne++}` : `${key}\0${Math.min(leaseMs, maxHoldMs)} ${leaseMs} ${renew} ${minReplicas}`;
   }
 
   /** Also while the store has not answered yet, when nobody but the question knows of its id. */
