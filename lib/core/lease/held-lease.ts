@@ -41,6 +41,8 @@ export class HeldLease extends Appointment implements ReleaseRequest {
   goneFromStore = false;
   /** The work of its last turn never began. */
   abandoned = false;
+  /** Local instant until which a request for it that was not answered may still act. */
+  lateUntil = -Infinity;
   /** Set by the watchdog: what to do when the appointment with it is due. */
   onDue: ((lease: HeldLease, now: number) => void) | undefined;
   private listeners: readonly LossListener[];

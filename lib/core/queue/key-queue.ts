@@ -17,8 +17,8 @@ import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import { withPhase } from './phase.js';
 import type { Turn } from './turn.js';
-import { Question, type Answer } from './waiting.js';
-import { wantOf } from './want.js';
+import { Question } from './waiting.js';
+import { wantOf, type Answer } from './want.js';
 
 /** Hand-overs without a turn of the event loop in between; timers and sockets must get their chance. */
 const BURST = 64;
@@ -137,10 +137,11 @@ export class KeyQueue {
     this.letGo(holding);
     const released = this.desk.store.release(lease);
     this.pump();
-    released.then(done, () => {
-      this.desk.background.release(lease, lease.terms.leaseMs);
-      done('unknown');
-    });
+    const { background } = this.desk;
+    released.then(
+      (outcome) => (background.releaseLate(lease), done(outcome)),
+      () => (background.release(lease, lease.terms.leaseMs), done('unknown')),
+    );
   }
 
   /** @see Turn.expire */
@@ -172,7 +173,7 @@ export class KeyQueue {
       if (asksAlike(this.asking.asker.options, head.options)) return;
       this.dropQuestion();
     }
-    const replaces = holding && holding.users === 0 ? holding.lease.id : undefined;
+    const replaces = holding && holding.users === 0 ? holding.lease : undefined;
     if (replaces !== undefined) this.letGo(holding!);
     const want = wantOf(this.key, head.options, this.demand.of(head.options, this.callers.length), replaces);
     const told = replaces === undefined ? undefined : replaced;
@@ -198,13 +199,14 @@ export class KeyQueue {
   }
 
   /** The first `waited` that came are let in with it, if it is for reading. */
-  private take({ id, grant }: Extract<Answer, { kind: 'granted' }>, options: ResolvedOptions, waited: number): void {
+  private take({ id, grant, lateUntil }: Extract<Answer, { kind: 'granted' }>, options: ResolvedOptions, waited: number): void {
     const { holding } = this;
     // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
     if (holding && (grant.mode === 'write' || holding.lease.mode === 'write')) {
       this.desk.watchdog.lose(holding.lease, 'the store granted the lock anew');
     }
     const lease = new HeldLease(this.key, id, options, grant, this.desk.clock.now(), { leaseLost: () => this.lost(lease) });
+    lease.lateUntil = lateUntil;
     this.desk.watchdog.watch(lease);
     this.holding = new Holding(lease, options, grant, waited);
     if (options.mode === 'read') this.callers = withPhase(this.callers, (caller) => asksAlike(caller.options, options) && caller.arrival <= waited);

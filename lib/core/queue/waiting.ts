@@ -7,21 +7,17 @@
  *       ▼ │ wake, end of the holder's lease, lost place, store came back
  *     waiting ──(cancel)──▶ the id is released in the background
  */
+import type { DoubtfulRelease } from '../lease/background-release.js';
 import type { Desk } from './desk.js';
 import { LockStoreError } from '../port/errors.js';
-import { asStoreError, outageError, silenceError, slownessError } from '../port/hold-errors.js';
+import { asStoreError, isSilence, outageError, silenceError, slownessError } from '../port/hold-errors.js';
+import { LateRequests } from './late-requests.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { AcquireOutcome, Grant, HeartbeatOutcome } from '../port/lock-store.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Sender } from './traffic.js';
-import type { Want } from './want.js';
+import type { Answer, Want } from './want.js';
 import { Waiter } from '../lease/watchdog.js';
-
-export type Answer =
-  | { readonly kind: 'granted'; readonly id: string; readonly grant: Grant }
-  | { readonly kind: 'busy' }
-  | { readonly kind: 'upgrade' }
-  | { readonly kind: 'failed'; readonly error: LockStoreError };
 
 const FIRST_RETRY_MS = 20;
 /** What is waited for is often a connection, which is tried anew as often: a caller is served soon after it is there. */
@@ -30,11 +26,6 @@ const LONGEST_RETRY_MS = 200;
 const NEARLY_OVER_MS = 500;
 /** A grant that was pushed is counted from an answer that may be so old. */
 const PUSH_COUNTS_FROM_MS = 10_000;
-/**
- * A store that has not answered for the whole wait, or for the longer of these, is silent: that the lock is busy is more
- * than we know then. Within the shorter one silence cannot be told from a slow answer.
- */
-const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
 
 export class Question extends Waiter implements Sender {
   id: string;
@@ -50,7 +41,8 @@ export class Question extends Waiter implements Sender {
   private sent = false;
   /** A wake came while the store was being asked: ask once more. */
   private askAgain = false;
-  private replaces: string | undefined;
+  private replaces: DoubtfulRelease | undefined;
+  private readonly late = new LateRequests();
   private retryMs = FIRST_RETRY_MS;
   private bound: Alarm | undefined;
 
@@ -120,10 +112,8 @@ export class Question extends Waiter implements Sender {
     return this.state === 'open' && id === this.id;
   }
 
-  /** Timers fire a fraction of a millisecond early at times. */
   private isSilent(waitMs: number): boolean {
-    const silentMs = Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost));
-    return this.asking && !this.refused && this.desk.clock.now() - this.askedAt > silentMs - 1;
+    return this.asking && !this.refused && isSilence(this.desk.clock.now() - this.askedAt, waitMs);
   }
 
   private ask(): void {
@@ -140,8 +130,8 @@ export class Question extends Waiter implements Sender {
     if (this.state !== 'open') return false;
     this.sent = true;
     const { key, mode, leaseMs, queue, fences, minHoldMs, owner, label, minReplicas } = want;
-    const notAfter = desk.clock.now() + desk.commandTimeoutMs;
-    desk.store.acquire({ key, id, mode, leaseMs, queue, fences, minHoldMs, owner, label, minReplicas, replaces, notAfter }).then(
+    const notAfter = this.late.sent(desk.clock.now() + desk.commandTimeoutMs);
+    desk.store.acquire({ key, id, mode, leaseMs, queue, fences, minHoldMs, owner, label, minReplicas, replaces: replaces?.id, notAfter }).then(
       (outcome) => this.asked(id, outcome),
       (error: unknown) => this.asked(id, asStoreError(error, this.key)),
     );
@@ -151,6 +141,7 @@ export class Question extends Waiter implements Sender {
   private asked(id: string, outcome: AcquireOutcome | LockStoreError): void {
     this.desk.traffic.left();
     this.asking = false;
+    this.late.answered(!(outcome instanceof LockStoreError));
     if (this.replaced) this.tellReplaced(outcome);
     if (this.isCurrent(id)) this.heard(outcome);
     else if (this.state === 'answered' && id === this.id) return;
@@ -171,6 +162,7 @@ export class Question extends Waiter implements Sender {
     if (outcome instanceof LockStoreError) return this.failed(outcome);
     this.lastError = undefined;
     this.retryMs = FIRST_RETRY_MS;
+    if (this.replaces) this.desk.background.releaseLate(this.replaces);
     this.replaces = undefined;
     switch (outcome.kind) {
       case 'granted':
@@ -208,7 +200,7 @@ export class Question extends Waiter implements Sender {
     // A grant made to a waiter is short at first. The watchdog would lengthen it; a fixed lease has to be by us.
     const short = !this.want.renew && this.refused;
     if (short || leftMs < Math.min(NEARLY_OVER_MS, this.want.leaseMs / 2)) void this.lengthen(grant);
-    else this.answer({ kind: 'granted', id: this.id, grant });
+    else this.answerGranted(grant);
   }
 
   private async lengthen(grant: Grant): Promise<void> {
@@ -218,7 +210,11 @@ export class Question extends Waiter implements Sender {
     const [renewed] = await this.desk.store.renew([{ key, id, leaseMs, minReplicas }]);
     if (!this.isCurrent(id)) return;
     if (renewed?.kind !== 'renewed' || this.desk.watchdog.sleptSince(sentAt)) return this.ask();
-    this.answer({ kind: 'granted', id, grant: { ...grant, trustedUntil: renewed.trustedUntil } });
+    this.answerGranted({ ...grant, trustedUntil: renewed.trustedUntil });
+  }
+
+  private answerGranted(grant: Grant): void {
+    this.answer({ kind: 'granted', id: this.id, grant, lateUntil: this.late.until });
   }
 
   private answer(answer: Answer): void {
@@ -241,6 +237,7 @@ export class Question extends Waiter implements Sender {
   private takeNewId(): void {
     this.desk.waiting.delete(this.id);
     this.desk.watchdog.forgetWaiter(this);
+    this.desk.background.releaseLate({ key: this.key, id: this.id, abandoned: true, lateUntil: this.late.unansweredUntil });
     this.id = this.desk.nextId();
   }
 
@@ -253,7 +250,8 @@ export class Question extends Waiter implements Sender {
 
   private giveBack(id = this.id): void {
     const { key, leaseMs, minHoldMs } = this.want;
-    if (this.sent) this.desk.background.release({ key, id, abandoned: true }, Math.max(leaseMs, minHoldMs) + this.desk.commandTimeoutMs);
-    if (this.replaces !== undefined) this.desk.background.release({ key, id: this.replaces }, leaseMs + this.desk.commandTimeoutMs);
+    const { background, commandTimeoutMs } = this.desk;
+    if (this.sent) background.release({ key, id, abandoned: true, lateUntil: this.late.unansweredUntil }, Math.max(leaseMs, minHoldMs) + commandTimeoutMs);
+    if (this.replaces) background.release(this.replaces, leaseMs + commandTimeoutMs);
   }
 }
