@@ -61,6 +61,34 @@ describe('A store that does not answer', () => {
     await holder.release();
   });
 
+  it.each([
+    { waitMs: 0, renew: true },
+    { waitMs: 0, renew: false },
+    { waitMs: 300, renew: true },
+    { waitMs: 300, renew: false },
+  ])('from the second of two locks on keeps its caller no longer than a second beyond its waitMs ($waitMs ms, renew $renew)', async ({ waitMs, renew }) => {
+    for (const answered of [1, 2]) {
+      const fleet = new Fleet();
+      const { locks, wire } = fleet.process();
+      const { acquire } = wire;
+      wire.renew = () => new Promise<never>(() => {});
+      wire.release = () => new Promise<never>(() => {});
+      wire.acquire = (request) => {
+        if (wire.sent.acquire === answered) return new Promise<never>(() => {});
+        // The last answer comes when the time is nearly over.
+        wire.slowMs = wire.sent.acquire === 1 ? (waitMs || 800) - 20 : 0;
+        return acquire.call(wire, request);
+      };
+      const since = fleet.clock.now();
+      const ended = locks.acquire(['one', 'two'], { waitMs, renew, leaseMs: 5_000 }).then(
+        () => 'granted',
+        (error: LockStoreError) => error.code,
+      );
+      await fleet.clock.runUntil(ended);
+      expect(fleet.clock.now() - since).toBeLessThanOrEqual(waitMs + 1_000);
+    }
+  });
+
   it('in the time of so short a lease is told as such, not as a busy lock', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

@@ -9,6 +9,7 @@ import { decodeKey, encodeKey } from '../../lib/stores/wire/key-encoding.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import type { Finding } from '../../lib/core/port/report.js';
 import type { HistoryEvent } from '../model/history.js';
+import { PhaseJudge } from './phase-judge.js';
 import type { Plan } from './plan.js';
 import type { Random } from './random.js';
 import { forceRelease } from '../../lib/stores/wire/lua.generated.js';
@@ -42,6 +43,7 @@ export class World implements Recorder {
   readonly members: Member[] = [];
   readonly records = new RecordCheck();
   readonly witness: Witness;
+  readonly phases: PhaseJudge;
   storeCalls = 0;
   /** Until when two holders are excused, and since when none is promised. */
   excusedUntil = -Infinity;
@@ -62,6 +64,7 @@ export class World implements Recorder {
       overlap: (at) => at <= this.excusedUntil,
       fencesByProcess: plan.faults.includes('clock jump') && plan.faults.includes('empty restart'),
     });
+    this.phases = new PhaseJudge(() => this.time.now, this.orderIsPromised);
   }
 
   /** Whether the order of service can be promised: nobody was silent, nothing was forgotten. */
@@ -115,12 +118,12 @@ export class World implements Recorder {
 
   /** Something was found wrong. */
   get broken(): boolean {
-    return this.violations.length + this.witness.violations.length + this.records.violations.length > 0;
+    return this.found.length > 0;
   }
 
   /** All that was found wrong so far. */
   get found(): string[] {
-    return [...this.violations, ...this.witness.violations, ...this.records.violations];
+    return [...this.violations, ...this.witness.violations, ...this.phases.violations, ...this.records.violations];
   }
 
   private readonly watch: ScriptWatch = (server, keys, reply, source) => {

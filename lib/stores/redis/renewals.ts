@@ -1,7 +1,8 @@
 /**
- * Renewals, in as few commands as the topology allows: one for all outside a Cluster, one for each slot group in it, one
- * for each lock while its slot moves. Those that replicas must acknowledge are gathered for a connection of their own.
+ * Renewals, in as few commands as the topology allows: one for all of like length outside a Cluster, one for each slot group
+ * in it, one for each lock while its slot moves. Those that replicas must acknowledge are gathered for a connection of their own.
  */
+import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import { GatheredRenewals } from './gathered-renewals.js';
@@ -39,9 +40,9 @@ export class Renewals {
     return outcomes;
   }
 
-  private togetherOf({ key, minReplicas }: RenewRequest): string {
+  private togetherOf({ key, minReplicas, leaseMs }: RenewRequest): string {
     const { keys, sourceOf } = this.parts;
-    return `${sourceOf(keys.groupOf(key))} ${minReplicas}`;
+    return `${sourceOf(keys.groupOf(key))} ${minReplicas} ${likeLength(leaseMs)}`;
   }
 
   private async one(all: readonly RenewRequest[], batch: readonly number[], outcomes: RenewOutcome[]): Promise<void> {
@@ -87,7 +88,7 @@ export class Renewals {
       key: requests.length === 1 ? requests[0]?.key : undefined,
       keys: requests.map(({ key }) => keys.lock(keys.groupOf(key), key)),
       args: [maxLeaseMs, ...renewArgs(requests)],
-      // Another try has to fit into what is left of the lease.
+      // Another try has to fit into what is left of the lease; all of them are of like length.
       timeoutMs: Math.min(timeoutMs, shortestMs / 3),
     };
   }

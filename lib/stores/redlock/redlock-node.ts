@@ -134,10 +134,18 @@ export class RedlockNode {
     return (await this.runner.command('format', (client) => client.get(keys.format))) === format;
   }
 
-  /** @param notAfter local instant after which it must not vote any more */
-  vote(request: VoteRequest, proposal: number, notAfter: number): Promise<NodeVote> {
-    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs } = request;
+  /**
+   * `notAfter`: local instant after which it must not vote any more. Where its time is not known, after a minute of silence, the
+   * first request comes too late by any clock and only tells the time.
+   */
+  async vote(request: VoteRequest, proposal: number, notAfter: number): Promise<NodeVote> {
     const limit = this.serverClock.before(0, notAfter, this.clock.now());
+    const answer = await this.ask(request, proposal, limit || 1);
+    return limit === 0 && answer.kind === 'late' && this.clock.now() < notAfter ? this.vote(request, proposal, notAfter) : answer;
+  }
+
+  private ask(request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
+    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs } = request;
     return this.run(vote, key, [this.keys.lock(group, key), this.keys.fence(group), this.keys.epoch], [
       id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, this.around.maxLeaseMs,
     ], (reply, sentAt, receivedAt) => {

@@ -158,7 +158,9 @@ export class RedlockStore implements LockStore {
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), async (node) => {
       if (!stands.has(node)) return 'lost';
       try {
-        return await node.release(ballot);
+        const outcome = await node.release(ballot);
+        ballot.released(node);
+        return outcome;
       } catch (error) {
         ballot.withdraw(node);
         throw error;
