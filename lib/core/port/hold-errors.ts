@@ -100,17 +100,6 @@ export function isSilence(forMs: number, waitMs: number): boolean {
   return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
 }
 
-/**
- * A store that has not answered for the whole wait, or for the longer of these, is silent: that the lock is busy is more
- * than we know then. Within the shorter one silence cannot be told from a slow answer.
- */
-const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
-
-/** Timers fire a fraction of a millisecond early at times. */
-export function isSilence(forMs: number, waitMs: number): boolean {
-  return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
-}
-
 export function silenceError(key: string, waitMs: number): LockStoreError {
   const message = `Lock '${key}': the store did not answer ${within(waitMs)}. ${NOTHING_BEGAN}; it is safe to try again.`;
   return new LockStoreError(message, { key });
