@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 
 const LIB = fileURLToPath(new URL('../lib', import.meta.url));
-const LONGEST_FILE = 260;
+const LONGEST_FILE = 290;
 const ENTRY_POINTS = ['testing', 'terminus', 'telemetry', 'board', 'cli'];
 
 interface SourceFile {

@@ -108,6 +108,7 @@ describe('Shutdown', () => {
     const site = { label: 'ReportService.build', waitMs: 1_000 };
     const goesOn = gate();
     const work = locks.withLock('report:1', site, () => locks.withLock('report:1', () => goesOn.promise));
+    await fleet.clock.advance(10);
     await locks.acquire(['a', 'b']);
     const ended = await locks.acquire('ended');
     await fleet.clock.advance(500);
@@ -118,7 +119,7 @@ describe('Shutdown', () => {
       kind: 'shutdown',
       level: 'warning',
       message:
-        `The shutdown waited 1000 ms (shutdownGraceMs), and work still goes on under 2 holds: 'report:1' by ReportService.build for 1500 ms; ` +
+        `The shutdown waited 1000 ms (shutdownGraceMs), and work still goes on under 2 holds: 'report:1' by ReportService.build for 1510 ms; ` +
         `'a', 'b' for 1500 ms. Their signals have aborted; the locks stay taken until their leases end.`,
     }]);
     goesOn.open();

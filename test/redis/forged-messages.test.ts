@@ -78,7 +78,7 @@ describe('a forged grant', () => {
   it.each(beyond)('%s is not believed: the store is asked', async (_, forged, how) => {
     const waiting = await waiter(how);
     await forge(waiting.id, forged);
-    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', id: waiting.id }));
+    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: waiting.key, id: waiting.id }));
     expect(wakes.filter(({ kind }) => kind === 'granted')).toEqual([]);
     expect((await store.acquire(waiting)).kind).toBe('waiting');
   });
@@ -131,7 +131,7 @@ describe('a server whose last fence is years ahead of its clock', () => {
     const first = granted(await holder.acquire(held)).fence;
     expect((await store.acquire(waiting)).kind).toBe('waiting');
     await holder.release(held);
-    await eventually(() => expect(wakes).toEqual([{ kind: 'ask', id: waiting.id }]));
+    await eventually(() => expect(wakes).toEqual([{ kind: 'ask', key: waiting.key, id: waiting.id }]));
     expect([first, granted(await store.acquire(waiting)).fence]).toEqual([ahead + 1, ahead + 2]);
   });
 });

@@ -6,7 +6,7 @@ import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockEvent } from '../port/lock-events.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Report } from '../port/report.js';
-import type { StoreLease } from '../lease/store-lease.js';
+import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { Hold } from './hold.js';
 
 /** Where events go; nothing is made for nobody. */
@@ -46,7 +46,7 @@ export class Announcer {
     if (forTheLog && !hold.isNested) this.report?.({ kind: 'lease lost', level: 'warning', message: lostText(cause.message, hold) });
   }
 
-  renewFailed(lease: StoreLease, cause: LockStoreError, trustedForMs: number): void {
+  renewFailed(lease: GuardedLease, cause: LockStoreError, trustedForMs: number): void {
     const { key, mode } = lease;
     if (this.events.observed) this.events.next({ type: 'renewFailed', key, mode, label: undefined, template: undefined, cause });
     this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs) });

@@ -4,7 +4,7 @@
  *     held ──▶ draining ──▶ released      calls that came in before the end of the hold may still finish inside it
  *       └──────────┴─────▶ lost
  */
-import type { LossListener } from '../lease/store-lease.js';
+import type { LossListener } from '../lease/guarded-lease.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';

@@ -83,7 +83,7 @@ export class ShutdownGate {
     const overstaying: Hold[] = (this.overstaying = []);
     this.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
     this.overstaying = undefined;
-    if (overstaying.length > 0) this.overstayed(overstaying);
+    if (overstaying.length > 0) this.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs));
   }
 
   private within(limitMs: number, done: Promise<void>): Promise<void> {

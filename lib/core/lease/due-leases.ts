@@ -3,13 +3,13 @@
  * those that can wait for an answer as long as it can.
  */
 import { likeLength } from '../port/like-lengths.js';
-import type { StoreLease } from './store-lease.js';
+import type { GuardedLease } from './guarded-lease.js';
 
 export class DueLeases {
-  private readonly alike = new Map<number, StoreLease[]>();
+  private readonly alike = new Map<number, GuardedLease[]>();
 
   /** `leaseMs`: what it will be renewed to. */
-  add(lease: StoreLease, leaseMs: number): void {
+  add(lease: GuardedLease, leaseMs: number): void {
     const length = likeLength(leaseMs);
     const others = this.alike.get(length);
     if (others) others.push(lease);
@@ -27,7 +27,7 @@ export class DueLeases {
   }
 
   /** Takes a batch of each length, of `largest` leases at most: those of one length do not wait for a crowd of another. */
-  take(largest: number): readonly StoreLease[][] {
+  take(largest: number): readonly GuardedLease[][] {
     return [...this.alike].map(([length, leases]) => {
       if (leases.length > largest) return leases.splice(0, largest);
       this.alike.delete(length);

@@ -3,7 +3,7 @@
  * together: one whose time is near joins the time at which others are due.
  */
 import { likeLength } from '../port/like-lengths.js';
-import type { StoreLease } from './store-lease.js';
+import type { GuardedLease } from './guarded-lease.js';
 
 /** More than there are lengths. */
 const LENGTHS = 64;
@@ -20,7 +20,7 @@ export class RenewalTimes {
   }
 
   /** The instant in `inMs`, or the one before it at which its group is due, but no sooner than half of that. */
-  next({ key, lengthMs }: StoreLease, now: number, inMs: number): number {
+  next({ key, lengthMs }: GuardedLease, now: number, inMs: number): number {
     if (!this.groupOf) return now + inMs;
     const group = this.groupOf(key) * LENGTHS + likeLength(lengthMs);
     const known = this.known.get(group) ?? Infinity;

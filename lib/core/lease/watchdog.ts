@@ -12,7 +12,7 @@ import { DueLeases } from './due-leases.js';
 import { MachineSleep } from './machine-sleep.js';
 import { RenewalTimes } from './renewal-times.js';
 import { Schedule } from './schedule.js';
-import { StoreLease, type LeaseGuard } from './store-lease.js';
+import { GuardedLease, type LeaseGuard } from './guarded-lease.js';
 
 /** Renewing 250 leases keeps a Redis busy for less than a millisecond. */
 const LARGEST_BATCH = 250;
@@ -30,7 +30,7 @@ export class Watchdog implements LeaseGuard {
   constructor(
     private readonly store: LockStore,
     private readonly clock: Clock,
-    private readonly renewFailed: (lease: StoreLease, cause: LockStoreError) => void,
+    private readonly renewFailed: (lease: GuardedLease, cause: LockStoreError) => void,
   ) {
     this.times = new RenewalTimes(store.capabilities.groupOf);
     this.sleep = new MachineSleep(clock, {
@@ -41,19 +41,19 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Guards a lease from now on. Called before anything can await, so that no grant is ever unguarded. */
-  watch(lease: StoreLease, now: number): void {
+  watch(lease: GuardedLease, now: number): void {
     // Leases that were taken together come due apart, and stay so.
     const spread = 0.7 + 0.3 * Math.random();
     this.planRenewal(lease, now, ((lease.trustedUntil - now) / 3) * spread);
   }
 
   /** Stops guarding. Called before the release is sent: answers of renewals under way are ignored from here on. */
-  forget(lease: StoreLease): void {
+  forget(lease: GuardedLease): void {
     this.schedule.cancel(lease);
   }
 
   /** Renews one lease now, to `leaseMs` or its own length. */
-  async renewNow(lease: StoreLease, leaseMs = lease.lengthMs): Promise<RenewOutcome> {
+  async renewNow(lease: GuardedLease, leaseMs = lease.lengthMs): Promise<RenewOutcome> {
     const sentAt = this.clock.now();
     const [outcome] = await this.store.renew([lease.renewal(sentAt, leaseMs)]);
     this.answered(lease, outcome!, leaseMs, sentAt);
@@ -65,7 +65,7 @@ export class Watchdog implements LeaseGuard {
     for (const lease of this.leases()) lease.lose(reason);
   }
 
-  due(lease: StoreLease, now: number): void {
+  due(lease: GuardedLease, now: number): void {
     if (now >= lease.trustedUntil) return lease.endTrust();
     const lookAt = lease.looksAgain(now);
     this.schedule.set(lease, lookAt ?? lease.trustedUntil);
@@ -75,8 +75,8 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Every lease that is held has an appointment. */
-  private leases(): StoreLease[] {
-    return this.schedule.all().filter((item) => item instanceof StoreLease);
+  private leases(): GuardedLease[] {
+    return this.schedule.all().filter((item) => item instanceof GuardedLease);
   }
 
   private renewAll(): void {
@@ -105,14 +105,14 @@ export class Watchdog implements LeaseGuard {
   private joinEarly(): void {
     if (!this.dueLeases.any || this.times.areGrouped) return;
     const now = this.clock.now();
-    for (let next = this.schedule.peek(); next instanceof StoreLease && !this.dueLeases.fill(LARGEST_BATCH); next = this.schedule.peek()) {
+    for (let next = this.schedule.peek(); next instanceof GuardedLease && !this.dueLeases.fill(LARGEST_BATCH); next = this.schedule.peek()) {
       if (next.isRenewing || next.at > now + next.lengthMs * EARLY) return;
       this.due(next, now);
       if (!next.isRenewing) return;
     }
   }
 
-  private async renewBatch(due: readonly StoreLease[]): Promise<void> {
+  private async renewBatch(due: readonly GuardedLease[]): Promise<void> {
     const batch = due.filter(({ isHeld }) => isHeld);
     if (batch.length === 0) return;
     const sentAt = this.clock.now();
@@ -123,7 +123,7 @@ export class Watchdog implements LeaseGuard {
     });
   }
 
-  private answered(lease: StoreLease, outcome: RenewOutcome, leaseMs: number, sentAt: number): void {
+  private answered(lease: GuardedLease, outcome: RenewOutcome, leaseMs: number, sentAt: number): void {
     if (!lease.isHeld) return;
     const now = this.clock.now();
     switch (outcome.kind) {
@@ -141,7 +141,7 @@ export class Watchdog implements LeaseGuard {
     }
   }
 
-  private planRenewal(lease: StoreLease, now: number, inMs: number): void {
+  private planRenewal(lease: GuardedLease, now: number, inMs: number): void {
     this.schedule.set(lease, lease.nextLook(this.times.next(lease, now, inMs)));
   }
 }

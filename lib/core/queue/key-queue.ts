@@ -7,14 +7,18 @@
  * Only callers with like terms follow each other on a lease. Readers share one lease side by side.
  */
 import { FenceDemand } from '../lease/fence-demand.js';
+import type { GuardedLease, LossListener } from '../lease/guarded-lease.js';
 import { askAlike, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
-import { busyError, givenUpError, ownerUpgradeError, tooManyHoldsError } from '../port/hold-errors.js';
+import { busyError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant, Wake } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
-import { StoreRequest, type Answer, type RequestListener, type RequestParts } from './store-request.js';
+import { KeyLeases } from './key-leases.js';
+import { refusal } from './refusal.js';
+import type { Answer, RequestListener, RequestParts } from './request-parts.js';
+import { StoreRequest } from './store-request.js';
 
 /** So many hand-overs follow each other without a turn of the event loop in between: timers and sockets must get their chance. */
 const LONGEST_BURST = 64;
@@ -29,14 +33,9 @@ export interface QueueParts extends RequestParts {
 
 type LeaseCaller = Caller<StoreLease>;
 
-const NONE: readonly StoreLease[] = [];
-
-export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<StoreLease> {
+export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, CallerKeeper<StoreLease> {
   private readonly line = new CallerLine<StoreLease>();
-  /** The lease that callers are put on. */
-  private lease: StoreLease | undefined;
-  /** Read leases beside which a newer one was taken, and whose readers go on. */
-  private earlier: readonly StoreLease[] = NONE;
+  private readonly leases = new KeyLeases();
   /** The request to the store, and the caller whose options it carries. */
   private request: StoreRequest | undefined;
   private asker: LeaseCaller | undefined;
@@ -77,14 +76,15 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
       const { first } = this.line;
       if (!first) return this.tidy();
       const now = this.parts.clock.now();
-      if (!this.lease?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, replaced);
-      this.admit(first, this.lease, now);
+      const { current } = this.leases;
+      if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, replaced);
+      this.admit(first, current, now);
     }
   }
 
   /** The lease that is held under this id. */
   leaseOf(id: string): StoreLease | undefined {
-    return this.lease?.id === id ? this.lease : this.earlier.find((lease) => lease.id === id);
+    return this.leases.find(id);
   }
 
   /** Whether the store is asked for the lock under this id, or gave a lease under it that is still held. */
@@ -125,8 +125,8 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
     this.pump();
   }
 
-  leaseLost(lease: StoreLease): void {
-    this.forget(lease);
+  leaseLost(_error: Error, lease: GuardedLease): void {
+    this.leases.remove(lease);
     this.pump();
   }
 
@@ -146,7 +146,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
       return lease.loseIfOverdue();
     }
     // A read lease beside which a newer one was taken is nobody's next turn.
-    const hasNext = lease === this.lease && this.line.size > 0 && !this.request && !lease.owesNothing;
+    const hasNext = lease === this.leases.current && this.line.size > 0 && !this.request && !lease.owesNothing;
     if (!hasNext) return this.giveBack(lease, done);
     this.pump(done);
     // It was handed on, or is about to be; a yield tells `done` itself.
@@ -157,7 +157,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
     const { request, asker } = this;
     this.request = this.asker = undefined;
     if (answer.kind === 'granted') this.take(request!, answer.grant, asker!.options);
-    else if (answer.kind !== 'gone' && this.line.remove(asker!)) asker!.reject(this.refusal(answer, asker!.options));
+    else if (answer.kind !== 'gone' && this.line.remove(asker!)) asker!.reject(refusal(this.key, answer, asker!.options));
     this.pump();
   }
 
@@ -170,7 +170,8 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   }
 
   private mayServeAtOnce(options: ResolvedOptions): boolean {
-    const { lease, request, parts } = this;
+    const { request, parts } = this;
+    const lease = this.leases.current;
     if (this.line.size === 0 && !request && (!lease || lease.admits(options, parts.clock.now(), parts.handOn))) return true;
     // Readers share: the answer to one that asks serves the others too, and a further lease may be had beside one at hand.
     if (options.mode === 'write' || lease?.mode === 'write' || request?.wasRefused) return false;
@@ -213,17 +214,12 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
     lease.letGo();
     if (this.line.size > 0) this.demand ??= new FenceDemand(this.parts.handOn);
     this.demand?.ended(lease);
-    this.forget(lease);
-  }
-
-  private forget(lease: StoreLease): void {
-    if (this.lease === lease) this.lease = undefined;
-    else this.earlier = this.earlier.filter((one) => one !== lease);
+    this.leases.remove(lease);
   }
 
   /** @see pump */
   private ask(first: LeaseCaller, replaced?: (outcome: ReleaseOutcome) => void): void {
-    const { lease } = this;
+    const lease = this.leases.current;
     // Beside this process's own readers a place in the queue is taken at once, so that nobody who comes later is served
     // first; behind its own writer there is nothing to ask before that one has ended.
     if (lease?.isUsed && lease.mode === 'write') return;
@@ -249,22 +245,18 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   }
 
   private take({ id, wasRefused, lateUntil }: StoreRequest, grant: Grant, options: ResolvedOptions): void {
-    const { lease, parts } = this;
+    const { leases, parts } = this;
+    const { current } = leases;
     // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
-    if (lease && (grant.mode === 'write' || lease.mode === 'write')) lease.lose('the store granted the lock anew');
-    if (this.lease) this.earlier = [...this.earlier, this.lease];
+    if (current && (grant.mode === 'write' || current.mode === 'write')) current.lose('the store granted the lock anew');
     // A phase of reading is decided once, for all who waited when it began: they enter together, past writers that wait among
     // them. Whoever is let in at once begins one with those that were there when it asked.
     const phase = wasRefused ? this.line.arrivals : this.arrivalsThen;
-    this.lease = new StoreLease(this.key, id, options, grant, phase, lateUntil, this, parts.watchdog);
-    parts.watchdog.watch(this.lease, grant.grantedAt);
+    const lease = new StoreLease(this.key, id, options, grant, phase, lateUntil, this, parts.watchdog);
+    leases.add(lease);
+    lease.onLoss(this);
+    parts.watchdog.watch(lease, grant.grantedAt);
     if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));
-  }
-
-  private refusal(answer: Exclude<Answer, { kind: 'granted' | 'gone' }>, { owner, waitMs }: ResolvedOptions): Error {
-    if (answer.kind === 'failed') return givenUpError(this.key, waitMs, answer.error);
-    if (answer.kind === 'upgrade') return ownerUpgradeError(this.key, owner);
-    return answer.kind === 'full' ? tooManyHoldsError(this.key, owner) : busyError(this.key, waitMs);
   }
 
   private dropRequest(): void {
@@ -274,8 +266,9 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
 
   private tidy(): void {
     if (this.request) this.dropRequest();
-    if (!this.lease) return this.earlier.length === 0 ? this.parts.queueIsIdle(this) : undefined;
-    if (!this.lease.isUsed) this.giveBack(this.lease, () => {});
+    const { current } = this.leases;
+    if (this.leases.areNone) this.parts.queueIsIdle(this);
+    else if (current && !current.isUsed) this.giveBack(current, () => {});
   }
 
   /** For who does not wait: that the lock is busy is more than we know while the store cannot be asked. */

@@ -8,54 +8,20 @@
  *     waiting ──(cancel)──▶ the id is released in the background
  *       └─────(the store lost the place)──▶ gone: the queue of the key makes a new request
  */
-import type { BackgroundRelease, DoubtfulRelease } from '../lease/background-release.js';
 import { Waiter, type Heartbeats } from '../lease/heartbeats.js';
 import { Alarm } from '../lease/schedule.js';
-import type { Watchdog } from '../lease/watchdog.js';
-import type { Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, isSilence, outageError, silenceError, slownessError } from '../port/hold-errors.js';
-import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockStore } from '../port/lock-store.js';
-import type { Sender, Traffic } from './traffic.js';
-
-/** What all requests of a process share. */
-export interface RequestParts {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly watchdog: Watchdog;
-  readonly heartbeats: Heartbeats;
-  readonly background: BackgroundRelease;
-  readonly traffic: Traffic;
-  readonly commandTimeoutMs: number;
-}
-
-export type Answer =
-  | { readonly kind: 'granted'; readonly grant: Grant }
-  | { readonly kind: 'busy' | 'upgrade' | 'full' | 'gone' }
-  | { readonly kind: 'failed'; readonly error: LockStoreError };
-
-export interface RequestListener {
-  /** Told exactly once, unless the request is cancelled first. */
-  requestAnswered(answer: Answer): void;
-  /** Told each time the store could not grant. */
-  requestDelayed(): void;
-}
-
-/** A lease that a request gives back in the same step. */
-export interface Replaced {
-  readonly lease: DoubtfulRelease;
-  /** Told once what became of it. */
-  done?(outcome: ReleaseOutcome): void;
-}
+import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome } from '../port/lock-store.js';
+import { verdictOn } from './grant-verdict.js';
+import type { Answer, Replaced, RequestListener, RequestParts } from './request-parts.js';
+import type { Sender } from './traffic.js';
 
 const FIRST_RETRY_MS = 20;
 /** What is waited for is often a connection, which is tried anew as often: a caller is served soon after it is there. */
 const LONGEST_RETRY_MS = 200;
-/** A grant that we heard of so late would be lost if its first renewal took its time. */
-const NEARLY_OVER_MS = 500;
 /** A grant that was pushed is counted from an answer that may be so old. */
 const PUSH_COUNTS_FROM_MS = 10_000;
 
@@ -253,12 +219,14 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   private judge(grant: Grant, countedFrom: number): void {
     const now = this.parts.clock.now();
     if (this.parts.watchdog.sleep.happenedSince(countedFrom, now)) return this.ask();
-    const leftMs = grant.trustedUntil - now;
-    if (leftMs <= 0) return this.failed(slownessError(this.key, this.leaseMs));
-    // A grant made to a waiter is short at first. The watchdog would lengthen it; a fixed lease has to be by us.
-    const isShort = !this.options.renew && this.wasRefused;
-    if (isShort || leftMs < Math.min(NEARLY_OVER_MS, this.leaseMs / 2)) void this.lengthen(grant);
-    else this.answer({ kind: 'granted', grant });
+    switch (verdictOn(grant, now, this.leaseMs, !this.options.renew && this.wasRefused)) {
+      case 'over':
+        return this.failed(slownessError(this.key, this.leaseMs));
+      case 'short':
+        return void this.lengthen(grant);
+      case 'good':
+        return this.answer({ kind: 'granted', grant });
+    }
   }
 
   private async lengthen(grant: Grant): Promise<void> {
