@@ -225,15 +225,15 @@ export class LockService {
   /** Rejects with why a lock could not be had. */
   private entered({ keys, options, since }: Request): Promise<Entered | Entered[]> {
     const wish = new Wish(keys[0]!, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
-    if (keys.length === 1) return this.enter(wish);
+    if (keys.length === 1) return this.enter(wish, since);
     return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
   }
 
   /** Inside the hold that surrounds the call, where there is one of this key; else from the queue. */
-  private enter(wish: Wish): Promise<Entered> {
+  private enter(wish: Wish, now?: number): Promise<Entered> {
     if (wish.around && this.context.find(wish.key)) return this.enterInside(wish);
     const refusal = this.shutdown.refusal(wish.key, wish.insideHold);
-    return refusal ? Promise.reject(refusal) : this.queue.acquire(wish);
+    return refusal ? Promise.reject(refusal) : this.queue.acquire(wish, now);
   }
 
   private async enterInside(wish: Wish): Promise<Entered> {

@@ -230,15 +230,14 @@ export class Ballot implements VoteRequest {
   private granted(ends: readonly number[]): Grant {
     const { nodes, clock } = this.station;
     const trustedUntil = quorumEnd(ends, nodes.length);
-    const grantedAt = clock.now();
-    if (grantedAt >= trustedUntil) {
+    if (clock.now() >= trustedUntil) {
       const message = `Lock '${this.key}': a quorum granted it, but its ${this.leaseMs} ms were over before all had answered. It is safe to try again.`;
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
     this.abandoned = false;
     const { fence, fences, mode } = this;
-    return { fence, fences, mode, grantedAt, trustedUntil, contended: false };
+    return { fence, fences, mode, trustedUntil, contended: false };
   }
 
   private refused(replies: Replies, result: string): AcquireOutcome {

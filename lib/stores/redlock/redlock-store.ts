@@ -234,7 +234,7 @@ export class RedlockStore implements LockStore {
     const { fence, fences, mode } = ballot;
     const trustedUntil = (await viewOf(ballot.key, this.station)).ends.get(ballot.id);
     if (trustedUntil === undefined || ballot.state !== 'held') return undefined;
-    return { kind: 'granted', grant: { fence, fences, mode, grantedAt: this.clock.now(), trustedUntil, contended: false } };
+    return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: false } };
   }
 
   private agree<A extends string>(what: string, key: string, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
