@@ -1,4 +1,5 @@
 /** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
+import { addAcquire } from '../../lib/stores/wire/acquire-request.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import type { Random } from './random.js';
 import type { RedisData } from './redis-data.js';
@@ -58,7 +59,7 @@ export class ScriptCalls {
       case 11:
       case 12: {
         const locks = this.someLocks(lock);
-        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), random.pick([0, this.nowUs + 1_000]), random.pick([0, 0, 1])])];
+        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), `${random.pick([0, this.nowUs + 1_000])} ${random.pick([0, 0, 1])}`])];
       }
       default: {
         const locks = this.someLocks(lock);
@@ -74,11 +75,15 @@ export class ScriptCalls {
 
   private request(): (string | number)[] {
     const { random, nowUs } = this;
-    return [
-      random.chance(0.15) ? this.anId() : this.newId(), this.mode(), random.pick([150, 2_000, 30_000]), random.pick([1, 1, 16]), random.pick([0, nowUs + 1_000]),
-      random.pick([0, 0, Math.floor(nowUs / 1000), 1]), random.pick([1, 1, 0]), random.pick(['-', 'Orders.pay']), this.owner(), random.pick([0, 0, 1_200]),
-      random.chance(0.2) ? this.anId() : '-', random.pick([1_000, 60_000]),
-    ];
+    const args: (string | number)[] = [];
+    const owner = this.owner();
+    addAcquire(args, {
+      id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode() === 'w' ? 'write' : 'read', leaseMs: random.pick([150, 2_000, 30_000]),
+      fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([0, 0, Math.floor(nowUs / 1000), 1]),
+      queue: random.pick([true, true, false]), label: random.pick([undefined, 'Orders.pay']), owner: owner === '-' ? undefined : owner,
+      minHoldMs: random.pick([0, 0, 1_200]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]),
+    });
+    return args;
   }
 
   private lock(): [string, string, string] {

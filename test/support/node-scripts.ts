@@ -56,7 +56,7 @@ export class NodeScripts {
   }
 
   release(key: string, id: string, abandoned = 0): Promise<unknown> {
-    return this.run(release, this.keys.all(this.keys.groupOf(key), key), [id, 0, abandoned]);
+    return this.run(release, this.keys.all(this.keys.groupOf(key), key), [id, `0 ${abandoned}`]);
   }
 
   greet(floors: ReadonlyMap<number, number> = new Map()): Promise<Reply> {

@@ -4,8 +4,9 @@
  */
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { LockStoreError } from '../../core/port/errors.js';
+import { addAcquire } from '../wire/acquire-request.js';
 import type { BundledRequest } from '../wire/bundles.js';
-import { grantAt, numbersOf, toField, type ServerGrant } from '../wire/lock-reply.js';
+import { grantAt, numbersOf, type ServerGrant } from '../wire/lock-reply.js';
 import type { LockSpot } from '../wire/redis-keys.js';
 import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
@@ -59,20 +60,10 @@ export class Acquisition implements BundledRequest {
     const { trust, maxLeaseMs } = this.acquiring.parts;
     const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, replaces } = this.request;
     keys.push(lockKey, queueKey, fenceKey);
-    args.push(
-      id,
-      mode === 'write' ? 'w' : 'r',
-      Math.floor(leaseMs),
-      fences,
-      trust.floors.of(group),
-      this.limit || LONG_AGO,
-      queue ? 1 : 0,
-      label === undefined ? '-' : toField(label),
-      owner === undefined ? '-' : toField(owner),
-      Math.floor(minHoldMs),
-      replaces ?? '-',
-      maxLeaseMs,
-    );
+    addAcquire(args, {
+      id, mode, leaseMs: Math.floor(leaseMs), queue, notAfter: this.limit || LONG_AGO, floor: trust.floors.of(group),
+      fences, minHoldMs: Math.floor(minHoldMs), longestMs: maxLeaseMs, replaces, owner, label,
+    });
   }
 
   answered(reply: ScriptReply, sentAt: number): void {

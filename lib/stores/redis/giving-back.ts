@@ -30,7 +30,7 @@ export class GivingBack implements BundledRequest {
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { lockKey, queueKey, fenceKey } = this.spot;
     keys.push(lockKey, queueKey, fenceKey);
-    args.push(this.request.id, this.floor, this.request.abandoned ? 1 : 0);
+    args.push(this.request.id, `${this.floor} ${this.request.abandoned ? 1 : 0}`);
   }
 
   answered(reply: ScriptReply): void {

@@ -179,7 +179,7 @@ export class RedlockNode {
   }
 
   release({ key, id, abandoned }: ReleaseRequest): Promise<'released' | 'lost'> {
-    return this.run(release, key, this.allKeys(key), [id, 0, abandoned ? 1 : 0], releaseOutcome);
+    return this.run(release, key, this.allKeys(key), [id, `0 ${abandoned ? 1 : 0}`], releaseOutcome);
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {

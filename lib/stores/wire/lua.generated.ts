@@ -11,7 +11,7 @@ export interface LuaScript {
 
 export const acquire = {
   name: 'acquire',
-  sha1: '1c11adc517563d965f4dedc17018101759c08e41',
+  sha1: 'ba1c80f2731b4c4565cfbf7e6f5c25ab1e63add2',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -23,29 +23,24 @@ local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
 local INSTANT = '%013.0f'
-local FIELDS = 12
+local FIELDS = 4
 local count = #requests / FIELDS
-local replies, uncommon, replaced = {}, {}, {}
+local replies, uncommon = {}, {}
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
+local nowText = string.format(INSTANT, now)
 for n = 1, count do
   local at = (n - 1) * FIELDS
-  local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
-  local leaseMs, floor, notAfter, replaces = requests[at + 3], requests[at + 5], requests[at + 6], requests[at + 11]
-  if notAfter ~= '0' and now > tonumber(notAfter) then
+  local lockKey, fenceKey, terms = keys[3 * n - 2], keys[3 * n], requests[at + 3]
+  if nowText > string.sub(terms, 5, 17) then
     replies[n] = { 5, now }
   else
-    local text = redis.pcall('GET', lockKey)
-    if text and replaces ~= '-' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
-      redis.call('DEL', lockKey)
-      replaced[n] = tonumber(string.sub(text, 5, 17)) >= now
-      text = false
-    end
-    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and (floor == '0' or #floor == #clock and floor < clock)
+    local plain = string.sub(terms, 3, 3) == '1' and #clock == 16 and string.sub(terms, 19, 34) < clock and not redis.pcall('GET', lockKey)
     local last = plain and redis.pcall('GET', fenceKey)
-    if plain and (not last or #last == #clock and last < clock) then
+    if plain and (not last or #last == 16 and last < clock) then
       redis.call('SET', fenceKey, clock)
+      local leaseMs = requests[at + 2]
       local ending = string.format(INSTANT, now + leaseMs)
-      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
+      local record = string.sub(terms, 1, 1) .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 4]
       redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
       replies[n] = clock
     else
@@ -396,7 +391,10 @@ local function answer(lock, who, mode, leaseMs, queue)
   joinQueue(lock, who, mode, leaseMs)
   return 2
 end
-local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
+local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
+  local mode, queue, floor, fences, minHoldMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local owner, label = string.match(names, '^(%S+) (%S+)$')
+  local leaseMs = tonumber(lengthMs)
   local text = redis.call('GET', lockKey) or ''
   local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
   if owner ~= '-' and replaces == '-' then
@@ -404,9 +402,9 @@ local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, lea
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
-  local more = (replaces == '-' or replaced or leave(lock, replaces)) and 0 or 10
+  local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
   settle(lock)
-  local code, holder = answer(lock, who, mode, tonumber(leaseMs), queue)
+  local code, holder = answer(lock, who, mode, leaseMs, queue)
   closeLock(lock)
   if code == 1 then
     return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
@@ -416,7 +414,7 @@ local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, lea
   return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(grantOrPlace, replaced[n], keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+  replies[n] = orRefused(pcall(grantOrPlace, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
@@ -1656,14 +1654,14 @@ return 1`,
 
 export const release = {
   name: 'release',
-  sha1: '8a6e370fcb72e11b55039c3584e1a3fcef23f9e4',
+  sha1: '17ded453c19d559ef44b1a3627763fcb69346c73',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local FIELDS = 3
+local FIELDS = 2
 local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 for n = 1, count do
@@ -2006,7 +2004,8 @@ local function orRefused(done, reply)
   if done then return reply end
   return { 'refused', reply }
 end
-local function release(lockKey, queueKey, fenceKey, id, floor, abandoned)
+local function release(lockKey, queueKey, fenceKey, id, terms)
+  local floor, abandoned = string.match(terms, '^(%S+) (%S+)$')
   local text = redis.call('GET', lockKey)
   if not text then return 0 end
   if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end
