@@ -5,6 +5,7 @@
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-store.js';
 import type { PollingStation } from '../stores/redlock/ballot.js';
+import { KnownServers } from '../stores/redlock/known-servers.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
 import { RedlockNode, type NodeSurroundings } from '../stores/redlock/redlock-node.js';
@@ -30,7 +31,7 @@ export class RedlockLook {
 
   constructor(urls: readonly string[], options: Omit<RedlockStoreOptions, 'nodes'>) {
     const { clock, commandTimeoutMs, prefix } = options;
-    const around: NodeSurroundings = { ...options, keys: new RedisKeys(prefix), lost: () => {}, connected: () => {} };
+    const around: NodeSurroundings = { ...options, keys: new RedisKeys(prefix), servers: new KnownServers(), lost: () => {}, connected: () => {} };
     const nodes = urls.map((url) => new UncheckedNode(url, around));
     // Nobody asks for a grant here: floors and withdrawals stay empty.
     this.station = { nodes, clock, commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), forgetful: () => {} };

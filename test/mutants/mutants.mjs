@@ -99,6 +99,7 @@ const list = [
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/faults/redlock-memory'],
   ['votes are not taken back', redlock('ballot'), 'for (const node of this.asked) this.withdraw(node);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
   ['looked at once', redlock('redlock-store'), 'for (const node of this.nodes) if (!node.connected) this.lateNodes.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/faults/redlock-nodes'],
+  ['two votes for one server', redlock('known-servers'), 'if (owner !== undefined && owner !== node) return owner;', '', 'S1: a majority of names is none of servers', 'test/faults/redlock-twins'],
   ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && ends[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (ends[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
 ];
 

@@ -51,6 +51,10 @@ export class Recovery {
     let againInMs: number | undefined = RETRY_MS;
     try {
       const memory = await node.memory.greet(this.seen());
+      if (node.twin !== undefined) {
+        againInMs = undefined; // what its server remembers is looked at under the other name
+        return memory;
+      }
       againInMs = await this.lookAt(node, memory);
       return memory;
     } catch {

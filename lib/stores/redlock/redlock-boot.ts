@@ -1,10 +1,9 @@
 /**
  * Opens the nodes of a Redlock together. The application starts as soon as a quorum is there; nodes that are down join
- * later by themselves. What only an operator can mend, a wrong password or two nodes that are one server, stops the boot.
+ * later by themselves. What only an operator can put right, a wrong password or two nodes that are one server, stops the boot.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
-import type { Memory } from './node-memory.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
@@ -13,13 +12,13 @@ const STRAGGLERS_MS = 300;
 const AGAIN_MS = 500;
 
 export class RedlockBoot {
-  private readonly opened = new Map<RedlockNode, string>();
+  private readonly opened = new Set<RedlockNode>();
   private readonly failures = new Map<RedlockNode, LockStoreError>();
 
   constructor(
     private readonly nodes: readonly RedlockNode[],
     private readonly clock: Clock,
-    private readonly greet: (node: RedlockNode) => Promise<Memory | undefined>,
+    private readonly greet: (node: RedlockNode) => Promise<unknown>,
   ) {}
 
   /** Returns a warning when some nodes are missing. Rejects with LockStoreError when there is no quorum, naming every node. */
@@ -41,9 +40,9 @@ export class RedlockBoot {
   private async open(node: RedlockNode): Promise<void> {
     try {
       await node.open();
-      const runId = (await this.greet(node))?.runId ?? '';
-      for (const [twin, known] of this.opened) if (runId !== '' && known === runId) throw sameServer(twin, node);
-      this.opened.set(node, runId);
+      await this.greet(node);
+      if (node.twin !== undefined) throw sameServer(node.twin, node);
+      this.opened.add(node);
     } catch (error) {
       this.failures.set(node, error as LockStoreError);
     }
@@ -64,8 +63,14 @@ export class RedlockBoot {
   }
 }
 
-/** Nodes that are there again, or for the first time: each is checked before anything is asked of it. */
+/**
+ * Nodes that are there again, or for the first time: each is checked before anything is asked of it. One that turns out to be
+ * another name of a server that has its vote already is connected anew until it leads to a server of its own.
+ */
 export class LateNodes {
+  /** Of each node that was told to be one, the node whose server it was. */
+  private readonly twins = new Map<RedlockNode, RedlockNode>();
+  private readonly toLookAt = new Set<RedlockNode>();
   private closed = false;
 
   constructor(
@@ -80,6 +85,7 @@ export class LateNodes {
       if (!node.opened) await node.open();
       else if (!(await node.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
       await this.attend(node);
+      this.tellOfTwin(node);
     } catch (error) {
       // A store that closes ends what is on its way, and that is nobody's fault.
       if (this.closed) return;
@@ -90,15 +96,33 @@ export class LateNodes {
 
   /** It may be there and not fit yet: its connection will not tell when it is. */
   lookAgain(node: RedlockNode): void {
+    if (this.toLookAt.has(node)) return;
+    this.toLookAt.add(node);
     this.clock.setTimer(() => {
+      this.toLookAt.delete(node);
       if (this.closed || node.connected) return;
       if (node.opening) this.lookAgain(node);
+      else if (node.twin !== undefined) node.reconnect();
       else if (node.reachable) void this.join(node);
     }, AGAIN_MS);
   }
 
   close(): void {
     this.closed = true;
+  }
+
+  /** Each change is told once. */
+  private tellOfTwin(node: RedlockNode): void {
+    const { twin } = node;
+    if (twin === this.twins.get(node)) return;
+    if (twin !== undefined) {
+      this.twins.set(node, twin);
+      const until = 'its vote does not count until it leads to a server of its own';
+      this.report(`Locks: the Redlock nodes ${twin.name} and ${node.name} are one server. ${node.name} joined later: ${until}. Check where this address leads.`);
+    } else if (node.connected) {
+      this.twins.delete(node);
+      this.report(`Locks: ${node.name} leads to a server of its own now.`);
+    }
   }
 
   private refuse(node: RedlockNode, error: LockStoreError): void {

@@ -2,9 +2,10 @@
  * One master of a Redlock as this process sees it: its private connections, its clock, and the scripts that run on it. It
  * knows nothing of the others.
  *
- *     away ──(connected, checked)──▶ listening ──(a question's time passed)──▶ silent ──(anything heard)──▶ listening
+ *     away ──(connected, checked, met)──▶ listening ──(a question's time passed)──▶ silent ──(anything heard)──▶ listening
+ *       └──(met a server that another node has)──▶ twin ──(connected anew)──▶ away
  *
- * Nothing is asked of a node that is away, so that nothing has to be taken back there. A silent one is not asked to vote while
+ * Nothing is asked of a node that is away or a twin, so that nothing has to be taken back there. A silent one is not asked to vote while
  * the others are enough; what was asked before is still out, and ends with its answer or with its connection.
  */
 import type { Clock } from '../../core/port/clock.js';
@@ -20,6 +21,7 @@ import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../wire/scr
 import { ServerClock, trustOf } from '../wire/server-clock.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { WakeChannel } from '../wire/wake-channel.js';
+import type { KnownServers } from './known-servers.js';
 import { NodeMemory } from './node-memory.js';
 import { voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
 
@@ -32,6 +34,7 @@ export interface NodeSurroundings {
   readonly clock: Clock;
   readonly report: (message: string) => void;
   readonly strictServer?: boolean | undefined;
+  readonly servers: KnownServers<RedlockNode>;
   /** A forced release took this ballot's lock away here. */
   readonly lost: (node: RedlockNode, ballotId: string) => void;
   /** A new connection: perhaps to another server, or to one that came up empty. */
@@ -52,8 +55,10 @@ export class RedlockNode {
   private readonly clock: Clock;
   readonly memory: NodeMemory;
   opening = false;
-  /** It has answered on this connection: a frozen server accepts one and says nothing. */
-  private heard = false;
+  /** Its server has said on this connection who it is: a frozen one accepts connections and says nothing. */
+  private met = false;
+  /** The node that has this node's server already. */
+  twin: RedlockNode | undefined;
   /** The wire format as it was agreed on; undefined until this node has been checked. */
   private format: string | null | undefined;
 
@@ -64,10 +69,14 @@ export class RedlockNode {
     const { keys, process, commandTimeoutMs, clock } = around;
     this.keys = keys;
     this.clock = clock;
-    this.memory = new NodeMemory((script, names, args, decode) => this.send(script, undefined, names, args, decode), keys, {
-      maxLeaseMs: around.maxLeaseMs,
-      clock: this.serverClock,
-    });
+    this.memory = new NodeMemory(
+      {
+        first: (script, names, args, decode) => this.send(script, undefined, names, args, decode),
+        later: (script, names, args, decode) => this.run(script, undefined, names, args, decode),
+      },
+      keys,
+      { maxLeaseMs: around.maxLeaseMs, clock: this.serverClock, met: (runId) => this.meet(runId) },
+    );
     this.connections = new RedisConnections(target, commandTimeoutMs, clock);
     if (this.connections.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
     this.name = this.connections.node;
@@ -75,12 +84,14 @@ export class RedlockNode {
     this.channel = new WakeChannel(() => this.connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: () => {},
       contended: () => {},
-      lost: (id) => around.lost(this, id),
+      lost: (id) => this.twin === undefined && around.lost(this, id),
       listening: () => {},
     });
     this.connections.commands.on('close', () => {
       this.serverClock.reset();
-      this.heard = false;
+      this.met = false;
+      this.twin = undefined;
+      around.servers.leave(this);
     });
     this.connections.commands.on('ready', () => !this.opening && around.connected(this));
   }
@@ -107,12 +118,17 @@ export class RedlockNode {
   }
 
   get connected(): boolean {
-    return this.opened && this.refused === undefined && this.reachable && this.heard;
+    return this.opened && this.refused === undefined && this.reachable && this.met && this.twin === undefined;
   }
 
   /** There is a connection, whatever the checks say. */
   get reachable(): boolean {
     return this.connections.commands.status === 'ready';
+  }
+
+  /** Ends this connection: the next one may lead elsewhere. */
+  reconnect(): void {
+    this.connections.dropStalled(this.connections.commands);
   }
 
   /** Whether it (still) has the wire format that was agreed on: it may have come back empty, and met somebody else first. */
@@ -200,7 +216,7 @@ export class RedlockNode {
     timeoutMs?: number,
   ): Promise<T> {
     if (this.refused !== undefined) return Promise.reject(this.refused);
-    if (!this.connected) return Promise.reject(this.failure('not connected', key));
+    if (!this.connected) return Promise.reject(this.failure(this.twin === undefined ? 'not connected' : `the same server as ${this.twin.name}`, key));
     return this.send(script, key, keys, args, decode, timeoutMs);
   }
 
@@ -214,10 +230,14 @@ export class RedlockNode {
   ): Promise<T> {
     return this.runner.run({ script, key, keys, args, timeoutMs }, (reply, sentAt, receivedAt) => {
       this.silent = false;
-      this.heard = true;
       this.heardAt = receivedAt;
       return decode(reply, sentAt, receivedAt);
     });
+  }
+
+  private meet(runId: string): void {
+    this.twin = this.around.servers.claim(this, runId);
+    this.met = true;
   }
 
   /** Only a Redlock needs to know who the server is. */

@@ -26,6 +26,7 @@ import type { RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Ballot, type PollingStation } from './ballot.js';
 import { Ballots } from './ballots.js';
+import { KnownServers } from './known-servers.js';
 import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
@@ -82,6 +83,7 @@ export class RedlockStore implements LockStore {
     const around = {
       ...options,
       keys: this.keys,
+      servers: new KnownServers<RedlockNode>(),
       lost: (node: RedlockNode, ballotId: string) => this.taken(node, ballotId),
       connected: (node: RedlockNode) => void this.lateNodes.join(node),
     };
