@@ -31,10 +31,10 @@ export class RedlockLook {
 
   constructor(urls: readonly string[], options: Omit<RedlockStoreOptions, 'nodes'>) {
     const { clock, commandTimeoutMs, prefix } = options;
-    const around: NodeSurroundings = { ...options, keys: new RedisKeys(prefix), servers: new KnownServers(), lost: () => {}, connected: () => {} };
+    const around: NodeSurroundings = { ...options, keys: new RedisKeys(prefix), servers: new KnownServers(), lost: () => {}, contended: () => {}, turn: () => {}, connected: () => {} };
     const nodes = urls.map((url) => new UncheckedNode(url, around));
     // Nobody asks for a grant here: floors and withdrawals stay empty.
-    this.station = { nodes, clock, commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), forgetful: () => {} };
+    this.station = { nodes, clock, commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
     this.quorum = quorumOf(urls.length);
     this.startedAt = clock.now();
   }

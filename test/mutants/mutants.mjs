@@ -100,6 +100,12 @@ const list = [
   ['votes are not taken back', redlock('ballot'), 'for (const node of this.asked) this.withdraw(node);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
   ['looked at once', redlock('redlock-store'), 'for (const node of this.nodes) if (!node.connected) this.lateNodes.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/faults/redlock-nodes'],
   ['two votes for one server', redlock('known-servers'), 'if (owner !== undefined && owner !== node) return owner;', '', 'S1: a majority of names is none of servers', 'test/faults/redlock-twins'],
+  ['marks are ignored', lua('shared/marks'), 'if mark.since > since then return true end', 'if true then return true end', 'L1: who has just given the lock back takes it again', 'test/lua/redlock'],
+  ['marks never end', lua('shared/marks'), 'ending >= lock.now and ending <= lock.now + MARK_MS and process ~= past', 'process ~= past', 'L3: the dead come first for ever', 'test/lua/redlock'],
+  ['turns come round again', lua('shared/marks'), ' and process ~= past', '', 'L3: a free lock is kept for the dead again and again', 'test/lua/redlock'],
+  ['who gives way asks at once', lua('shared/marks'), "if line.turn then return line.turn.id == TURN .. process end", 'if line.turn then return true end', 'L1: the turn of another is nobody else\'s', 'redlock:calm'],
+  ['the holder does not hear', redlock('ballot'), 'contended: this.next !== undefined', 'contended: false', 'L1: a process hands the lock on among its own', 'test/faults/redlock-turns'],
+  ['a lost vote loses its place', redlock('ballot'), "const wanted = this.state === 'open' && this.waitedMs >= 0;", "const wanted = this.state === 'open' && this.waitedMs > Infinity;", 'L1: split votes begin anew', 'test/redlock/ballot'],
   ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && ends[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (ends[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
 ];
 

@@ -27,7 +27,8 @@ beforeEach(async () => {
   };
   channel = new WakeChannel(connect, 'c', systemClock, 300, {
     granted: (grant) => heard.push(grant),
-    contended: (id) => heard.push(`contended ${id}`),
+    contended: (id, by) => heard.push(`contended ${id}${by && ` by ${by}`}`),
+    turn: (key) => heard.push(`turn ${key}`),
     lost: (id) => heard.push(`lost ${id}`),
     listening: () => heard.push('listening'),
   });

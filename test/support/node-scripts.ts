@@ -1,6 +1,6 @@
 /** The scripts of one Redlock node, run one by one on a server of their own. */
 import type { Redis } from 'ioredis';
-import { admit, greet, raiseFence, release, survey, vote, type LuaScript } from '../../lib/stores/wire/lua.generated.js';
+import { admit, giveBack, greet, raiseFence, survey, vote, type LuaScript } from '../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import { startRedis, type RedisServer } from './redis-server.js';
 
@@ -12,6 +12,9 @@ export interface VoteArguments {
   readonly notAfter?: number;
   readonly owner?: string;
   readonly minHoldMs?: number;
+  readonly process?: string;
+  readonly waitedMs?: number;
+  readonly patienceMs?: number;
 }
 
 type Reply = (number | string)[];
@@ -19,6 +22,8 @@ type Reply = (number | string)[];
 export class NodeScripts {
   readonly keys = new RedisKeys('lock');
   readonly epochKey = '{lock}:e';
+  /** What the caller of a vote believes the server to be. */
+  runId = '-';
 
   private constructor(
     readonly server: RedisServer,
@@ -44,10 +49,10 @@ export class NodeScripts {
   }
 
   vote(key: string, id: string, how: VoteArguments = {}): Promise<Reply> {
-    const { mode = 'w', leaseMs = 5_000, fences = 1, proposal = 1, notAfter = 0, owner = '-', minHoldMs = 0 } = how;
+    const { mode = 'w', leaseMs = 5_000, fences = 1, proposal = 1, notAfter = 0, owner = '-', minHoldMs = 0, process = 'p', waitedMs = -1, patienceMs = 50 } = how;
     const group = this.keys.groupOf(key);
-    const args = [id, mode, leaseMs, fences, proposal, notAfter, '-', owner, minHoldMs, this.maxLeaseMs];
-    return this.run(vote, [this.keys.lock(group, key), this.keys.fence(group), this.epochKey], args) as Promise<Reply>;
+    const args = [id, mode, leaseMs, fences, proposal, notAfter, '-', owner, minHoldMs, this.maxLeaseMs, this.runId, process, waitedMs, patienceMs];
+    return this.run(vote, [this.keys.lock(group, key), this.keys.fence(group), this.keys.marks(group, key), this.epochKey], args) as Promise<Reply>;
   }
 
   raiseFence(key: string, id: string, fence: number, fences = 1): Promise<unknown> {
@@ -55,8 +60,9 @@ export class NodeScripts {
     return this.run(raiseFence, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences]);
   }
 
-  release(key: string, id: string, abandoned = 0): Promise<unknown> {
-    return this.run(release, this.keys.all(this.keys.groupOf(key), key), [id, 0, abandoned]);
+  release(key: string, id: string, { abandoned = 0, next = '-', process = 'p', waitedMs = -2 } = {}): Promise<unknown> {
+    const group = this.keys.groupOf(key);
+    return this.run(giveBack, [this.keys.lock(group, key), this.keys.marks(group, key)], [id, abandoned, next, process, waitedMs, 'w', 50]);
   }
 
   greet(floors: ReadonlyMap<number, number> = new Map()): Promise<Reply> {

@@ -131,6 +131,7 @@ export class Question extends Waiter implements Sender {
     this.askAgain = this.asking;
     if (this.asking) return;
     this.asking = true;
+    this.askIn(undefined);
     this.askedAt = this.desk.clock.now();
     this.desk.traffic.enter(this);
   }
@@ -184,6 +185,7 @@ export class Question extends Waiter implements Sender {
         return this.delay();
       case 'busy':
         if (!this.want.queue) return this.answer({ kind: 'busy' });
+        this.desk.waiting.set(this.id, this);
         this.askIn(outcome.retryInMs);
         return this.delay();
     }

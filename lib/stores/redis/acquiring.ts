@@ -9,7 +9,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, ReleaseRequest } from '../../core/port/lock-store.js';
-import type { BundledCalls } from './bundled-calls.js';
+import type { BundledCalls } from '../wire/bundled-calls.js';
 import { grantAt, numbersOf, toField, type ServerGrant } from '../wire/lock-reply.js';
 import { acquire } from '../wire/lua.generated.js';
 import type { Place, Places } from './places.js';

@@ -19,7 +19,7 @@ import type {
 } from '../../core/port/lock-store.js';
 import { Acquiring } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
-import { BundledCalls } from './bundled-calls.js';
+import { BundledCalls } from '../wire/bundled-calls.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
@@ -88,6 +88,7 @@ export class RedisStore implements LockStore {
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
       contended: (id) => this.listener({ kind: 'contended', id }),
+      turn: () => {}, // on one Redis a free lock is granted, not kept
       lost: (id) => this.listener({ kind: 'lost', id }),
       listening: () => this.askAll(),
     });

@@ -16,9 +16,10 @@ import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock
 import type { FenceFloors } from '../wire/fence-floors.js';
 import { marginOf } from '../wire/server-clock.js';
 import { answersOf, voteTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
-import { reasonOf, sharedWord, wordOf, type GrantedVote, type NodeVote, type VoteRequest } from './node-vote.js';
+import { reasonOf, sharedWord, wordOf, type GrantedVote, type Leaving, type Mark, type NodeVote, type VoteRequest } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
+import { patienceMs, retryPause } from './retry-pause.js';
 import type { Withdrawals } from './withdrawals.js';
 
 type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
@@ -30,17 +31,11 @@ export interface PollingStation {
   readonly commandTimeoutMs: number;
   readonly floors: FenceFloors;
   readonly withdrawals: Withdrawals;
+  /** How long the nodes took for the last answer to a ballot. */
+  tookMs: number;
   /** A node said that it does not remember what it granted. */
   readonly forgetful: (node: RedlockNode) => void;
 }
-
-/**
- * Who was refused comes back after a random time, so that two who split the votes do not split them again; and the later, the
- * longer the nodes took to answer, so that a crowd does not ask them to death.
- */
-const SHORTEST_RETRY_MS = 20;
-const LONGEST_RETRY_MS = 120;
-const SLOWNESS_FACTOR = 4;
 
 export class Ballot implements VoteRequest {
   state: 'open' | 'held' | 'over' = 'open';
@@ -57,11 +52,16 @@ export class Ballot implements VoteRequest {
   fence = 0;
   /** Nobody has worked under it: wherever it is taken back, it owes no minHoldMs. */
   abandoned = true;
+  /** Who waits for it elsewhere: the process that should have the lock next. */
+  next: string | undefined;
+  readonly patienceMs: number;
   /** Nodes on which a forced release took it away. */
   readonly takenOn = new Set<RedlockNode>();
   /** Local instant at which it has ended by itself on every node. */
   private endsAt = 0;
   private castAt = 0;
+  /** When a node last answered it. */
+  private heardAt = 0;
   private readonly votes = new Map<RedlockNode, GrantedVote>();
   /** The nodes where it may stand. */
   private readonly asked = new Set<RedlockNode>();
@@ -72,6 +72,8 @@ export class Ballot implements VoteRequest {
     readonly group: number,
     /** On the nodes: the holder's, and what follows a slash. */
     readonly id: string,
+    /** How long its holder has been refused for; -1 when it does not wait. */
+    readonly waitedMs: number,
   ) {
     this.key = request.key;
     this.holder = request.id;
@@ -81,12 +83,13 @@ export class Ballot implements VoteRequest {
     this.fences = request.fences;
     this.owner = request.owner;
     this.label = request.label;
+    this.patienceMs = patienceMs(station.tookMs);
   }
 
   /** Asks all nodes. Rejects with LockStoreError when they could not be asked; unless granted, it is over then. */
   async cast(notAfter: number): Promise<AcquireOutcome> {
     const { nodes, clock, commandTimeoutMs, floors } = this.station;
-    this.castAt = clock.now();
+    this.castAt = this.heardAt = clock.now();
     const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
     const proposal = Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000);
     // Where the others are enough nobody waits for a silent one.
@@ -105,6 +108,7 @@ export class Ballot implements VoteRequest {
         return result === undefined ? undefined : { result, replies: new Map(replies) };
       },
     });
+    this.station.tookMs = this.tookMs;
     try {
       if (this.state === 'over') return this.busy([]);
       if (result === 'granted' || result.startsWith('shared')) return await this.settle(result);
@@ -134,7 +138,7 @@ export class Ballot implements VoteRequest {
     // Too late it would be a vote for somebody who lost the lock: no limit, no vote.
     if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
     const { key, group, id, mode, fences, owner, label } = this;
-    const request: VoteRequest = { key, group, id, mode, fences, owner, label, leaseMs, minHoldMs: 0 };
+    const request: VoteRequest = { key, group, id, mode, fences, owner, label, leaseMs, minHoldMs: 0, waitedMs: -1, patienceMs: 0 };
     await this.ask(node, request, this.fence, notAfter).catch(() => {}); // the next renewal tries again
   }
 
@@ -146,13 +150,26 @@ export class Ballot implements VoteRequest {
 
   /** Over, and taken back from wherever it may stand. */
   end(): void {
+    const wanted = this.state === 'open' && this.waitedMs >= 0;
     this.state = 'over';
-    for (const node of this.asked) this.withdraw(node);
+    const { mode, patienceMs } = this;
+    const mark = wanted ? { mode, waitedMs: this.waitedMs + this.station.clock.now() - this.castAt, patienceMs } : undefined;
+    for (const node of this.asked) this.withdraw(node, mark);
   }
 
-  withdraw(node: RedlockNode): void {
-    const { key, id, abandoned, endsAt: until } = this;
-    this.station.withdrawals.add({ node, key, id, abandoned, until });
+  withdraw(node: RedlockNode, mark?: Mark): void {
+    this.station.withdrawals.add({ node, ...this.leaving, mark, until: this.endsAt });
+  }
+
+  /** What it says to the nodes when it leaves them. */
+  get leaving(): Leaving {
+    const { key, id, abandoned, next } = this;
+    return { key, id, abandoned, next };
+  }
+
+  /** How long the nodes took that answered: others may be silent. */
+  private get tookMs(): number {
+    return this.heardAt - this.castAt;
   }
 
   private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
@@ -166,6 +183,7 @@ export class Ballot implements VoteRequest {
   }
 
   private heard(node: RedlockNode, vote: NodeVote): void {
+    if (this.state === 'open') this.heardAt = this.station.clock.now();
     if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.station.forgetful(node);
     if (vote.kind !== 'granted') return void this.asked.delete(node);
     this.station.floors.saw(this.group, vote.fence + this.fences - 1);
@@ -226,8 +244,9 @@ export class Ballot implements VoteRequest {
     }
     this.state = 'held';
     this.abandoned = false;
+    for (const { next } of this.votes.values()) this.next ??= next;
     const { fence, fences, mode } = this;
-    return { fence, fences, mode, trustedUntil, contended: false };
+    return { fence, fences, mode, trustedUntil, contended: this.next !== undefined };
   }
 
   private refused(replies: Replies, result: string): AcquireOutcome {
@@ -242,9 +261,7 @@ export class Ballot implements VoteRequest {
   }
 
   private busy(votes: readonly NodeVote[]): AcquireOutcome {
-    const leftMs = votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity));
-    const tookMs = this.station.clock.now() - this.castAt;
-    const random = SHORTEST_RETRY_MS + (LONGEST_RETRY_MS - SHORTEST_RETRY_MS) * Math.random() + SLOWNESS_FACTOR * tookMs;
-    return { kind: 'busy', retryInMs: Math.min(random, Math.max(SHORTEST_RETRY_MS * Math.random(), ...leftMs)) };
+    const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity)));
+    return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
   }
 }

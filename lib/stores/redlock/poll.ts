@@ -8,6 +8,7 @@ import { verdict } from './quorum.js';
 
 /** A garbage collection here, or a busy moment there, is not a dead node. */
 const SHORTEST_TIMEOUT_MS = 50;
+const LONGEST_VOTE_MS = 500;
 
 /** A node that answers, but not yet this question, gets so many times the time. */
 const BUSY_FACTOR = 4;
@@ -36,9 +37,9 @@ export interface Poll<N extends Asked, A, R> {
   late?(node: N, reply: Reply<A>): void;
 }
 
-/** A node's time for a vote: a tenth of the lease, so that most of it is left when a silent node was waited for. */
+/** A node's time for a vote: a tenth of the lease, so that most of it is left when a silent node was waited for, and no more than others who wait can spare. */
 export function voteTimeoutMs(leaseMs: number, commandTimeoutMs: number): number {
-  return Math.min(commandTimeoutMs, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
+  return Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
 }
 
 /** A node's time for everything about a lease that is held: a doubt costs more than to wait for it, and another try fits in. */

@@ -10,11 +10,11 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
-import type { ReleaseRequest } from '../../core/port/lock-store.js';
+import type { LockState } from '../../core/port/lock-store.js';
 import { nodeRightsError } from '../wire/access-rule.js';
 import { isProbe, probe } from '../wire/boot-probe.js';
-import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
-import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../wire/lua.generated.js';
+import { listOf, lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
+import { downgrade, forceRelease, giveBack, greet, inspect, raiseFence, renew, vote, type LuaScript } from '../wire/lua.generated.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../wire/script-runner.js';
@@ -23,7 +23,7 @@ import { storeFailure } from '../wire/store-failure.js';
 import { WakeChannel } from '../wire/wake-channel.js';
 import type { KnownServers } from './known-servers.js';
 import { NodeMemory } from './node-memory.js';
-import { voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
+import { voteOf, type Leaving, type Mark, type NodeView, type NodeVote, type RenewedThere, type RenewPart, type VoteRequest } from './node-vote.js';
 
 export interface NodeSurroundings {
   readonly keys: RedisKeys;
@@ -37,9 +37,15 @@ export interface NodeSurroundings {
   readonly servers: KnownServers<RedlockNode>;
   /** A forced release took this ballot's lock away here. */
   readonly lost: (node: RedlockNode, ballotId: string) => void;
+  /** Another process waits for what this ballot holds. */
+  readonly contended: (ballotId: string, by: string) => void;
+  /** The node keeps a free lock for this process. */
+  readonly turn: (node: RedlockNode, key: string) => void;
   /** A new connection: perhaps to another server, or to one that came up empty. */
   readonly connected: (node: RedlockNode) => void;
 }
+
+const UNCHANGED: Mark = { mode: 'write', waitedMs: -2, patienceMs: 0 };
 
 export class RedlockNode {
   readonly name: string;
@@ -55,8 +61,8 @@ export class RedlockNode {
   private readonly clock: Clock;
   readonly memory: NodeMemory;
   opening = false;
-  /** Its server has said on this connection who it is: a frozen one accepts connections and says nothing. */
-  private met = false;
+  /** The run id that its server told on this connection: a frozen one accepts connections and says nothing. */
+  private runId: string | undefined;
   /** The node that has this node's server already. */
   twin: RedlockNode | undefined;
   /** The wire format as it was agreed on; undefined until this node has been checked. */
@@ -83,17 +89,22 @@ export class RedlockNode {
     this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs);
     this.channel = new WakeChannel(() => this.connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: () => {},
-      contended: () => {},
+      contended: (id, by) => this.twin === undefined && around.contended(id, by),
+      turn: (key) => this.twin === undefined && around.turn(this, key),
       lost: (id) => this.twin === undefined && around.lost(this, id),
       listening: () => {},
     });
     this.connections.commands.on('close', () => {
       this.serverClock.reset();
-      this.met = false;
+      this.runId = undefined;
       this.twin = undefined;
       around.servers.leave(this);
     });
-    this.connections.commands.on('ready', () => !this.opening && around.connected(this));
+    this.connections.commands.on('ready', () => {
+      if (this.opening) return;
+      this.channel.follow();
+      around.connected(this);
+    });
   }
 
   /** Connects and checks it; rejects with LockStoreError, and goes on trying to connect. */
@@ -118,7 +129,7 @@ export class RedlockNode {
   }
 
   get connected(): boolean {
-    return this.opened && this.refused === undefined && this.reachable && this.met && this.twin === undefined;
+    return this.opened && this.refused === undefined && this.reachable && this.runId !== undefined && this.twin === undefined;
   }
 
   /** There is a connection, whatever the checks say. */
@@ -140,14 +151,16 @@ export class RedlockNode {
 
   /** @param notAfter local instant after which it must not vote any more */
   vote(request: VoteRequest, proposal: number, notAfter: number): Promise<NodeVote> {
-    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs } = request;
+    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs, waitedMs, patienceMs } = request;
+    const { keys, around, runId } = this;
     const limit = this.serverClock.before(0, notAfter, this.clock.now());
-    return this.run(vote, key, [this.keys.lock(group, key), this.keys.fence(group), this.keys.epoch], [
-      id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, this.around.maxLeaseMs,
+    return this.run(vote, key, [keys.lock(group, key), keys.fence(group), keys.marks(group, key), keys.epoch], [
+      id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, around.maxLeaseMs, runId ?? '-',
+      around.process, Math.floor(waitedMs), patienceMs,
     ], (reply, sentAt, receivedAt) => {
-      const numbers = numbersOf(reply);
-      this.serverClock.observe(0, { sentAt, receivedAt, serverNow: numbers[1] ?? 0 });
-      return voteOf(numbers, sentAt);
+      const answer = listOf(reply);
+      this.serverClock.observe(0, { sentAt, receivedAt, serverNow: Number(answer[1]) });
+      return voteOf(answer, sentAt);
     });
   }
 
@@ -161,19 +174,23 @@ export class RedlockNode {
     return this.run(raiseFence, key, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences], (reply) => reply === 1);
   }
 
-  /** For each lease the local instant until which it can be trusted here; undefined where it is lost. */
-  renew(parts: readonly RenewPart[], timeoutMs: number): Promise<readonly (number | undefined)[]> {
+  /** What became of each lease here; undefined where it is lost. */
+  renew(parts: readonly RenewPart[], timeoutMs: number): Promise<readonly (RenewedThere | undefined)[]> {
     const lockKeys = parts.map(({ key }) => this.keys.lock(this.keys.groupOf(key), key));
     const args = [this.around.maxLeaseMs, ...renewArgs(parts)];
     return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, args, (reply, sentAt, receivedAt) => {
       const numbers = numbersOf(reply);
       this.serverClock.observe(0, { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
-      return renewOutcomes(numbers, parts, (leftMs) => (leftMs < 0 ? undefined : trustOf(leftMs, sentAt)));
+      return renewOutcomes(numbers, parts, (leftMs, contended) => (leftMs < 0 ? undefined : { end: trustOf(leftMs, sentAt), contended }));
     }, timeoutMs);
   }
 
-  release({ key, id, abandoned }: ReleaseRequest): Promise<'released' | 'lost'> {
-    return this.run(release, key, this.allKeys(key), [id, 0, abandoned ? 1 : 0], (reply) => (reply === 1 ? 'released' : 'lost'));
+  release({ key, id, abandoned, next, mark }: Leaving): Promise<'released' | 'lost'> {
+    const { keys, around } = this;
+    const group = keys.groupOf(key);
+    const { mode, waitedMs, patienceMs } = mark ?? UNCHANGED;
+    const args = [id, abandoned ? 1 : 0, next ?? '-', around.process, Math.floor(waitedMs), mode === 'write' ? 'w' : 'r', patienceMs];
+    return this.run(giveBack, key, [keys.lock(group, key), keys.marks(group, key)], args, (reply) => (reply === 1 ? 'released' : 'lost'));
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {
@@ -188,7 +205,7 @@ export class RedlockNode {
   inspect(key: string): Promise<NodeView> {
     const keys = this.allKeys(key).slice(0, 2);
     return this.run(inspect, key, keys, [], (reply, askedAt) => {
-      const state = lockState(key, reply);
+      const state = withoutTurns(lockState(key, reply));
       return { state, ends: state.holders.map(({ remainingMs }) => trustOf(remainingMs, askedAt)) };
     });
   }
@@ -237,7 +254,7 @@ export class RedlockNode {
 
   private meet(runId: string): void {
     this.twin = this.around.servers.claim(this, runId);
-    this.met = true;
+    this.runId = runId;
   }
 
   /** Only a Redlock needs to know who the server is. */
@@ -259,4 +276,10 @@ export class RedlockNode {
   private allKeys(key: string): [string, string, string] {
     return this.keys.all(this.keys.groupOf(key), key);
   }
+}
+
+/** A free lock that is kept for who comes next is held by nobody (shared/marks.lua). */
+function withoutTurns(state: LockState): LockState {
+  const holders = state.holders.filter(({ id }) => !id.startsWith('>'));
+  return { ...state, holders, mode: holders.length === 0 ? null : state.mode };
 }

@@ -1,6 +1,6 @@
 /**
  * The port over an odd number of independent Redis masters: whatever a quorum of them says is so. There is no queue across
- * nodes: who is refused asks again after a random time.
+ * nodes, but each keeps marks of those who were refused, and gives a free lock to who has waited longest (shared/marks.lua).
  *
  * A holder id stands on the nodes as a ballot, `<id>/<n>`, new for each attempt (ballot.ts). Nodes that lost their memory
  * stay out until they cannot do harm (recovery.ts).
@@ -29,11 +29,14 @@ import { Ballots } from './ballots.js';
 import { KnownServers } from './known-servers.js';
 import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
+import type { Mark } from './node-vote.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { quorumOf } from './quorum.js';
 import { Recovery } from './recovery.js';
 import { LateNodes, RedlockBoot } from './redlock-boot.js';
 import { RedlockNode } from './redlock-node.js';
+import { retryPause } from './retry-pause.js';
+import { Waiters } from './waiters.js';
 import { Withdrawals } from './withdrawals.js';
 
 export interface RedlockStoreOptions {
@@ -53,6 +56,8 @@ export interface RedlockStoreOptions {
   readonly strictServer?: boolean | undefined;
 }
 
+const UNWANTED: Mark = { mode: 'write', waitedMs: -1, patienceMs: 0 };
+
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   private readonly clock: Clock;
@@ -63,6 +68,7 @@ export class RedlockStore implements LockStore {
   private readonly withdrawals: Withdrawals;
   private readonly lateNodes: LateNodes;
   private readonly ballots = new Ballots();
+  private readonly waiters: Waiters;
   /** Requests on their way, so that one sent twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
   private attempts = 0;
@@ -79,12 +85,15 @@ export class RedlockStore implements LockStore {
     this.capabilities = { queue: false, replicas: false, maxLeaseMs };
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
+    this.waiters = new Waiters(quorumOf(nodes.length));
     this.withdrawals = new Withdrawals(clock);
     const around = {
       ...options,
       keys: this.keys,
       servers: new KnownServers<RedlockNode>(),
       lost: (node: RedlockNode, ballotId: string) => this.taken(node, ballotId),
+      contended: (ballotId: string, by: string) => this.contended(ballotId, by),
+      turn: (node: RedlockNode, key: string) => this.turn(node, key),
       connected: (node: RedlockNode) => void this.lateNodes.join(node),
     };
     this.nodes = nodes.map((target) => new RedlockNode(target, around));
@@ -92,7 +101,7 @@ export class RedlockStore implements LockStore {
     this.recovery = new Recovery({ nodes: this.nodes, clock, commandTimeoutMs, floors, report });
     this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
     const forgetful = (node: RedlockNode): void => void this.recovery.attend(node);
-    this.station = { nodes: this.nodes, clock, commandTimeoutMs, floors, withdrawals: this.withdrawals, forgetful };
+    this.station = { nodes: this.nodes, clock, commandTimeoutMs, floors, withdrawals: this.withdrawals, tookMs: 0, forgetful };
   }
 
   async open(): Promise<void> {
@@ -139,6 +148,7 @@ export class RedlockStore implements LockStore {
   }
 
   async release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
+    if (this.waiters.leave(id)) this.unmark(key);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return 'lost';
     this.ballots.remove(ballot);
@@ -147,7 +157,7 @@ export class RedlockStore implements LockStore {
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), async (node) => {
       if (!stands.has(node)) return 'lost';
       try {
-        return await node.release(ballot);
+        return await node.release(ballot.leaving);
       } catch (error) {
         ballot.withdraw(node);
         throw error;
@@ -183,6 +193,7 @@ export class RedlockStore implements LockStore {
     this.withdrawals.close();
     for (const node of this.nodes) node.close();
     this.ballots.clear();
+    this.waiters.clear();
   }
 
   private async attempt(request: AcquireRequest): Promise<AcquireOutcome> {
@@ -197,6 +208,8 @@ export class RedlockStore implements LockStore {
     if (held !== undefined) {
       const again = await this.stillHeld(held);
       if (again !== undefined) return again;
+      // A release came meanwhile, and whoever sent it asks for no further one.
+      if (this.ballots.get(id) !== held) return { kind: 'busy', retryInMs: retryPause({ waitedMs: Infinity, tookMs: 0, leftMs: 0 }, Math.random()) };
       this.drop(held);
     }
     // Each node answers in order, so that it has left before we are looked at.
@@ -206,11 +219,16 @@ export class RedlockStore implements LockStore {
   }
 
   private async cast(request: AcquireRequest, notAfter: number): Promise<AcquireOutcome> {
-    const { key, id } = request;
-    const ballot = new Ballot(this.station, request, this.keys.groupOf(key), `${id}/${(++this.attempts).toString(36)}`);
-    this.ballots.add(ballot, this.clock.now());
+    const { key, id, queue } = request;
+    const now = this.clock.now();
+    const name = `${id}/${(++this.attempts).toString(36)}`;
+    const ballot = new Ballot(this.station, request, this.keys.groupOf(key), name, queue ? this.waiters.waitedMs(id, now) : -1);
+    this.ballots.add(ballot, now);
     try {
-      return await ballot.cast(notAfter);
+      const outcome = await ballot.cast(notAfter);
+      if (outcome.kind !== 'busy') this.waiters.leave(id);
+      else if (queue && this.ballots.get(id) === ballot) this.waiters.add(id, key, now);
+      return outcome;
     } finally {
       if (ballot.state !== 'held') this.ballots.remove(ballot);
     }
@@ -221,7 +239,7 @@ export class RedlockStore implements LockStore {
     const { fence, fences, mode } = ballot;
     const trustedUntil = (await viewOf(ballot.key, this.station)).ends.get(ballot.id);
     if (trustedUntil === undefined || ballot.state !== 'held') return undefined;
-    return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: false } };
+    return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: ballot.next !== undefined } };
   }
 
   private agree<A extends string>(what: string, key: string, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
@@ -232,6 +250,22 @@ export class RedlockStore implements LockStore {
   private drop(ballot: Ballot): void {
     this.ballots.remove(ballot);
     ballot.end();
+  }
+
+  private contended(ballotId: string, by: string): void {
+    const ballot = this.ballots.find(ballotId);
+    if (ballot === undefined) return;
+    ballot.next ??= by;
+    this.listener({ kind: 'contended', id: ballot.holder });
+  }
+
+  private turn(node: RedlockNode, key: string): void {
+    for (const id of this.waiters.call(key, node, this.clock.now())) this.listener({ kind: 'ask', id });
+  }
+
+  /** Nobody here waits for it any more: it should not be kept for this process. Else the marks end by themselves. */
+  private unmark(key: string): void {
+    for (const node of this.nodes) if (node.connected) node.release({ key, id: '-', mark: UNWANTED }).catch(() => {});
   }
 
   /** A node said that an operator took the lock away there: it is lost when so many say so that the others are no quorum. */

@@ -3,11 +3,11 @@
  * it answers or until the lease it may have given has ended by itself.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { ReleaseRequest } from '../../core/port/lock-store.js';
+import type { Leaving } from './node-vote.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A vote that may stand on a node; the id is that of the ballot. */
-export interface Withdrawal extends ReleaseRequest {
+export interface Withdrawal extends Leaving {
   readonly node: RedlockNode;
   /** Local instant at which it has ended by itself. */
   readonly until: number;
@@ -42,7 +42,7 @@ export class Withdrawals {
       await node.release(withdrawal);
     } catch {
       if (this.closed || this.clock.now() >= until) return;
-      this.unanswered.add(withdrawal);
+      this.unanswered.add({ ...withdrawal, mark: undefined }); // by then it waits no more, or has asked again
       this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
     }
   }

@@ -24,7 +24,10 @@ export interface PushedGrant {
 
 export interface WakeListener {
   granted(grant: PushedGrant): void;
-  contended(id: string): void;
+  /** Another process began to wait for what this id holds. On a Redlock its name is told. */
+  contended(id: string, by: string): void;
+  /** On a Redlock: a free lock is kept for this process. */
+  turn(key: string): void;
   lost(id: string): void;
   /** Messages may have been missed until now. */
   listening(): void;
@@ -147,7 +150,7 @@ export class WakeChannel {
   }
 
   private hear(message: string): void {
-    const [word = '', id = '', fence, fences, mode, end, lengthMs, contended, ...key] = message.split(' ');
+    const [word = '', id = '', fence = '', fences, mode, end, lengthMs, contended, ...key] = message.split(' ');
     switch (word) {
       case 'g':
         this.overdue.delete(id);
@@ -162,7 +165,9 @@ export class WakeChannel {
           contended: contended === '1',
         });
       case 'c':
-        return this.listener.contended(id);
+        return this.listener.contended(id, fence);
+      case 't':
+        return this.listener.turn(message.slice(2));
       case 'l':
         return this.listener.lost(id);
     }

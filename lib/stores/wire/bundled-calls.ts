@@ -4,8 +4,8 @@
  * which the scripts allow, so that one bad key fails nobody else.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import type { Decode, ScriptArgument, ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
-import { isTryAgain } from '../wire/store-failure.js';
+import type { Decode, ScriptArgument, ScriptCall, ScriptReply, ScriptRunner } from './script-runner.js';
+import { isTryAgain } from './store-failure.js';
 
 /** Enough to spare most commands; with more, this process would wait while the server works, and the server while this process does. */
 const LARGEST_BUNDLE = 8;
