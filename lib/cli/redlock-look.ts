@@ -5,6 +5,7 @@
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-store.js';
 import type { PollingStation } from '../stores/redlock/ballot.js';
+import { Deadlines } from '../stores/redlock/deadlines.js';
 import { KnownServers } from '../stores/redlock/known-servers.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
@@ -34,7 +35,7 @@ export class RedlockLook {
     const around: NodeSurroundings = { ...options, keys: new RedisKeys(prefix), servers: new KnownServers(), lost: () => {}, contended: () => {}, turn: () => {}, connected: () => {} };
     const nodes = urls.map((url) => new UncheckedNode(url, around));
     // Nobody asks for a grant here: floors and withdrawals stay empty.
-    this.station = { nodes, clock, commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
+    this.station = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
     this.quorum = quorumOf(urls.length);
     this.startedAt = clock.now();
   }

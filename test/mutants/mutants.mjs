@@ -106,6 +106,7 @@ const list = [
   ['who gives way asks at once', lua('shared/marks'), "if line.turn then return line.turn.id == TURN .. process end", 'if line.turn then return true end', 'L1: the turn of another is nobody else\'s', 'redlock:calm'],
   ['the holder does not hear', redlock('ballot'), 'contended: this.next !== undefined', 'contended: false', 'L1: a process hands the lock on among its own', 'test/faults/redlock-turns'],
   ['a lost vote loses its place', redlock('ballot'), "const wanted = this.state === 'open' && this.waitedMs >= 0;", "const wanted = this.state === 'open' && this.waitedMs > Infinity;", 'L1: split votes begin anew', 'test/redlock/ballot'],
+  ['given back before it was granted', redlock('ballot'), 'vote.sentAt >= this.overAt && this.withdraw(node)', 'false', 'S5: a vote that came behind its release holds for nobody', 'test/redlock/ballot'],
   ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && ends[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (ends[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
 ];
 

@@ -15,6 +15,7 @@ import type { LockMode } from '../../core/port/lock-mode.js';
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { FenceFloors } from '../wire/fence-floors.js';
 import { marginOf } from '../wire/server-clock.js';
+import type { Deadlines } from './deadlines.js';
 import { answersOf, voteTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
 import { reasonOf, sharedWord, wordOf, type GrantedVote, type Leaving, type Mark, type NodeVote, type VoteRequest } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';
@@ -28,6 +29,7 @@ type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
 export interface PollingStation {
   readonly nodes: readonly RedlockNode[];
   readonly clock: Clock;
+  readonly deadlines: Deadlines;
   readonly commandTimeoutMs: number;
   readonly floors: FenceFloors;
   readonly withdrawals: Withdrawals;
@@ -60,6 +62,10 @@ export class Ballot implements VoteRequest {
   /** Local instant at which it has ended by itself on every node. */
   private endsAt = 0;
   private castAt = 0;
+  /** How many nodes granted it, and not as a share of its owner's hold. */
+  private plain = 0;
+  /** When it was over, and the nodes were told so. */
+  private overAt = Infinity;
   /** When a node last answered it. */
   private heardAt = 0;
   private readonly votes = new Map<RedlockNode, GrantedVote>();
@@ -88,7 +94,7 @@ export class Ballot implements VoteRequest {
 
   /** Asks all nodes. Rejects with LockStoreError when they could not be asked; unless granted, it is over then. */
   async cast(notAfter: number): Promise<AcquireOutcome> {
-    const { nodes, clock, commandTimeoutMs, floors } = this.station;
+    const { nodes, clock, deadlines, commandTimeoutMs, floors } = this.station;
     this.castAt = this.heardAt = clock.now();
     const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
     const proposal = Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000);
@@ -98,12 +104,15 @@ export class Ballot implements VoteRequest {
     const { result, replies } = await poll({
       nodes,
       clock,
+      deadlines,
       timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
-      ask: async (node) => {
-        if (enough && node.silent) throw node.failure('silent', this.key);
+      ask: (node) => {
+        if (enough && node.silent) return Promise.reject(node.failure('silent', this.key));
         return this.ask(node, this, proposal, limit);
       },
       decide: (replies: Replies) => {
+        const plain = this.plain >= quorumOf(nodes.length);
+        if (plain) return { result: 'granted', replies };
         const result = verdict(nodes.map((node) => wordOf(replies.get(node))));
         return result === undefined ? undefined : { result, replies: new Map(replies) };
       },
@@ -145,6 +154,7 @@ export class Ballot implements VoteRequest {
   /** Over, and released on its nodes by whoever says so. */
   finish(abandoned = false): void {
     this.state = 'over';
+    this.overAt = this.station.clock.now();
     this.abandoned ||= abandoned;
   }
 
@@ -152,6 +162,7 @@ export class Ballot implements VoteRequest {
   end(): void {
     const wanted = this.state === 'open' && this.waitedMs >= 0;
     this.state = 'over';
+    this.overAt = this.station.clock.now();
     const { mode, patienceMs } = this;
     const mark = wanted ? { mode, waitedMs: this.waitedMs + this.station.clock.now() - this.castAt, patienceMs } : undefined;
     for (const node of this.asked) this.withdraw(node, mark);
@@ -187,8 +198,9 @@ export class Ballot implements VoteRequest {
     if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.station.forgetful(node);
     if (vote.kind !== 'granted') return void this.asked.delete(node);
     this.station.floors.saw(this.group, vote.fence + this.fences - 1);
+    if (!vote.shared) this.plain += 1;
     // It may have come after our release: a script the server did not know is sent a second time, behind it.
-    if (this.state === 'over') this.withdraw(node);
+    if (this.state === 'over') void (vote.sentAt >= this.overAt && this.withdraw(node));
     else if (this.fence === 0) this.votes.set(node, vote);
     else if (vote.fence !== this.fence) this.correct(node);
   }

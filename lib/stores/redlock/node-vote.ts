@@ -35,6 +35,8 @@ export type NodeVote =
       readonly end: number;
       /** The fence is that of the owner's present hold. */
       readonly shared: boolean;
+      /** Local instant at which the request that did it was sent. */
+      readonly sentAt: number;
       /** The process that has waited longest, if others wait. */
       readonly next?: string | undefined;
     }
@@ -90,7 +92,7 @@ export function voteOf([code, , ...rest]: readonly (number | string)[], sentAt: 
       return { kind: 'busy', leftMs: third < 0 ? Infinity : third };
     case 1: {
       const end = trustOf(Number(leftMs), sentAt);
-      return { kind: 'granted', fence: third, mode: write === 1 ? 'write' : 'read', end, shared: shared === 1, next: next === undefined ? undefined : String(next) };
+      return { kind: 'granted', fence: third, mode: write === 1 ? 'write' : 'read', end, shared: shared === 1, sentAt, next: next === undefined ? undefined : String(next) };
     }
     case 2:
       return { kind: 'upgrade' };

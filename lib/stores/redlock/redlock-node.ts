@@ -13,6 +13,7 @@ import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { LockState } from '../../core/port/lock-store.js';
 import { nodeRightsError } from '../wire/access-rule.js';
 import { isProbe, probe } from '../wire/boot-probe.js';
+import { BundledCalls } from '../wire/bundled-calls.js';
 import { listOf, lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, giveBack, greet, inspect, raiseFence, renew, vote, type LuaScript } from '../wire/lua.generated.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
@@ -55,6 +56,8 @@ export class RedlockNode {
   refused: LockStoreError | undefined;
   private readonly connections: RedisConnections;
   private readonly runner: ScriptRunner;
+  /** Votes and returns: those of one turn of the event loop share a command. */
+  private readonly bundled: BundledCalls;
   private readonly channel: WakeChannel;
   private readonly serverClock = new ServerClock();
   private readonly keys: RedisKeys;
@@ -87,6 +90,7 @@ export class RedlockNode {
     if (this.connections.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
     this.name = this.connections.node;
     this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs);
+    this.bundled = new BundledCalls(this.runner);
     this.channel = new WakeChannel(() => this.connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: () => {},
       contended: (id, by) => this.twin === undefined && around.contended(id, by),
@@ -154,7 +158,7 @@ export class RedlockNode {
     const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs, waitedMs, patienceMs } = request;
     const { keys, around, runId } = this;
     const limit = this.serverClock.before(0, notAfter, this.clock.now());
-    return this.run(vote, key, [keys.lock(group, key), keys.fence(group), keys.marks(group, key), keys.epoch], [
+    return this.runBundled(vote, key, [keys.lock(group, key), keys.fence(group), keys.marks(group, key), keys.epoch], [
       id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, around.maxLeaseMs, runId ?? '-',
       around.process, Math.floor(waitedMs), patienceMs,
     ], (reply, sentAt, receivedAt) => {
@@ -190,7 +194,7 @@ export class RedlockNode {
     const group = keys.groupOf(key);
     const { mode, waitedMs, patienceMs } = mark ?? UNCHANGED;
     const args = [id, abandoned ? 1 : 0, next ?? '-', around.process, Math.floor(waitedMs), mode === 'write' ? 'w' : 'r', patienceMs];
-    return this.run(giveBack, key, [keys.lock(group, key), keys.marks(group, key)], args, (reply) => (reply === 1 ? 'released' : 'lost'));
+    return this.runBundled(giveBack, key, [keys.lock(group, key), keys.marks(group, key)], args, (reply) => (reply === 1 ? 'released' : 'lost'));
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {
@@ -245,11 +249,27 @@ export class RedlockNode {
     decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T,
     timeoutMs?: number,
   ): Promise<T> {
-    return this.runner.run({ script, key, keys, args, timeoutMs }, (reply, sentAt, receivedAt) => {
+    return this.runner.run({ script, key, keys, args, timeoutMs }, this.hearing(decode));
+  }
+
+  private runBundled<T>(
+    script: LuaScript,
+    key: string,
+    keys: readonly string[],
+    args: readonly ScriptArgument[],
+    decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T,
+  ): Promise<T> {
+    if (!this.connected) return this.run(script, key, keys, args, decode); // which says why
+    return this.bundled.run({ script, key, keys, args }, 0, this.hearing(decode));
+  }
+
+  /** Whatever it answers, it is not silent. */
+  private hearing<T>(decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T): typeof decode {
+    return (reply, sentAt, receivedAt) => {
       this.silent = false;
       this.heardAt = receivedAt;
       return decode(reply, sentAt, receivedAt);
-    });
+    };
   }
 
   private meet(runId: string): void {

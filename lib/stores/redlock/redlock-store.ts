@@ -26,6 +26,7 @@ import type { RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Ballot, type PollingStation } from './ballot.js';
 import { Ballots } from './ballots.js';
+import { Deadlines } from './deadlines.js';
 import { KnownServers } from './known-servers.js';
 import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
@@ -69,6 +70,7 @@ export class RedlockStore implements LockStore {
   private readonly lateNodes: LateNodes;
   private readonly ballots = new Ballots();
   private readonly waiters: Waiters;
+  private readonly deadlines: Deadlines;
   /** Requests on their way, so that one sent twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
   private attempts = 0;
@@ -100,8 +102,9 @@ export class RedlockStore implements LockStore {
     const floors = new FenceFloors();
     this.recovery = new Recovery({ nodes: this.nodes, clock, commandTimeoutMs, floors, report });
     this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
+    this.deadlines = new Deadlines(clock);
     const forgetful = (node: RedlockNode): void => void this.recovery.attend(node);
-    this.station = { nodes: this.nodes, clock, commandTimeoutMs, floors, withdrawals: this.withdrawals, tookMs: 0, forgetful };
+    this.station = { nodes: this.nodes, clock, deadlines: this.deadlines, commandTimeoutMs, floors, withdrawals: this.withdrawals, tookMs: 0, forgetful };
   }
 
   async open(): Promise<void> {
@@ -194,6 +197,7 @@ export class RedlockStore implements LockStore {
     for (const node of this.nodes) node.close();
     this.ballots.clear();
     this.waiters.clear();
+    this.deadlines.close();
   }
 
   private async attempt(request: AcquireRequest): Promise<AcquireOutcome> {
@@ -243,8 +247,8 @@ export class RedlockStore implements LockStore {
   }
 
   private agree<A extends string>(what: string, key: string, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
-    const { nodes, clock } = this;
-    return agree(what, key, { nodes, clock, timeoutMs, ask });
+    const { nodes, clock, deadlines } = this;
+    return agree(what, key, { nodes, clock, deadlines, timeoutMs, ask });
   }
 
   private drop(ballot: Ballot): void {
