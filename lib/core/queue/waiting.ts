@@ -131,7 +131,6 @@ export class Question extends Waiter implements Sender {
     this.askAgain = this.asking;
     if (this.asking) return;
     this.asking = true;
-    this.askIn(undefined);
     this.askedAt = this.desk.clock.now();
     this.desk.traffic.enter(this);
   }
@@ -179,16 +178,19 @@ export class Question extends Waiter implements Sender {
       case 'upgrade':
         return this.answer({ kind: 'upgrade' });
       case 'waiting':
-        this.desk.waiting.set(this.id, this);
         this.desk.watchdog.watchWaiter(this);
-        this.askIn(outcome.askAgainInMs);
-        return this.delay();
+        return this.wait(outcome.askAgainInMs);
       case 'busy':
         if (!this.want.queue) return this.answer({ kind: 'busy' });
-        this.desk.waiting.set(this.id, this);
-        this.askIn(outcome.retryInMs);
-        return this.delay();
+        return this.wait(outcome.retryInMs);
     }
+  }
+
+  private wait(askAgainInMs: number | undefined): void {
+    this.desk.waiting.set(this.id, this);
+    this.askIn(askAgainInMs);
+    this.refused = true;
+    this.delayed(this);
   }
 
   private failed(error: LockStoreError): void {
@@ -199,7 +201,8 @@ export class Question extends Waiter implements Sender {
     }
     this.askIn(this.retryMs * (0.5 + Math.random() / 2));
     this.retryMs = Math.min(LONGEST_RETRY_MS, 2 * this.retryMs);
-    this.delay();
+    this.refused = true;
+    this.delayed(this);
   }
 
   /** Its trust was counted from an instant not before `countedFrom`. */
@@ -226,11 +229,6 @@ export class Question extends Waiter implements Sender {
   private answer(answer: Answer): void {
     this.settle('answered');
     this.answered(answer);
-  }
-
-  private delay(): void {
-    this.refused = true;
-    this.delayed(this);
   }
 
   private askIn(delayMs: number | undefined): void {

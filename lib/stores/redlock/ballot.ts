@@ -9,35 +9,18 @@
  * same, it is the fence. Else the greatest is, and it is written back until a quorum has it, before anybody uses it: any
  * later quorum then has a node that knows it.
  */
-import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
-import type { FenceFloors } from '../wire/fence-floors.js';
 import { marginOf } from '../wire/server-clock.js';
-import type { Deadlines } from './deadlines.js';
 import { answersOf, voteTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
+import type { PollingStation } from './polling-station.js';
 import { reasonOf, sharedWord, wordOf, type GrantedVote, type Leaving, type Mark, type NodeVote, type VoteRequest } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import { patienceMs, retryPause } from './retry-pause.js';
-import type { Withdrawals } from './withdrawals.js';
 
 type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
-
-/** What all ballots of a store share. */
-export interface PollingStation {
-  readonly nodes: readonly RedlockNode[];
-  readonly clock: Clock;
-  readonly deadlines: Deadlines;
-  readonly commandTimeoutMs: number;
-  readonly floors: FenceFloors;
-  readonly withdrawals: Withdrawals;
-  /** How long the nodes took for the last answer to a ballot. */
-  tookMs: number;
-  /** A node said that it does not remember what it granted. */
-  readonly forgetful: (node: RedlockNode) => void;
-}
 
 export class Ballot implements VoteRequest {
   state: 'open' | 'held' | 'over' = 'open';
@@ -69,7 +52,6 @@ export class Ballot implements VoteRequest {
   /** When a node last answered it. */
   private heardAt = 0;
   private readonly votes = new Map<RedlockNode, GrantedVote>();
-  /** The nodes where it may stand. */
   private readonly asked = new Set<RedlockNode>();
 
   constructor(
@@ -111,8 +93,7 @@ export class Ballot implements VoteRequest {
         return this.ask(node, this, proposal, limit);
       },
       decide: (replies: Replies) => {
-        const plain = this.plain >= quorumOf(nodes.length);
-        if (plain) return { result: 'granted', replies };
+        if (this.plain >= quorumOf(nodes.length)) return { result: 'granted', replies };
         const result = verdict(nodes.map((node) => wordOf(replies.get(node))));
         return result === undefined ? undefined : { result, replies: new Map(replies) };
       },
@@ -128,9 +109,8 @@ export class Ballot implements VoteRequest {
     }
   }
 
-  /** The nodes on which it may stand. */
-  get standsOn(): readonly RedlockNode[] {
-    return [...this.asked];
+  mayStandOn(node: RedlockNode): boolean {
+    return this.asked.has(node);
   }
 
   get endsBy(): number {
@@ -163,8 +143,8 @@ export class Ballot implements VoteRequest {
     const wanted = this.state === 'open' && this.waitedMs >= 0;
     this.state = 'over';
     this.overAt = this.station.clock.now();
-    const { mode, patienceMs } = this;
-    const mark = wanted ? { mode, waitedMs: this.waitedMs + this.station.clock.now() - this.castAt, patienceMs } : undefined;
+    const { mode, patienceMs, castAt, overAt } = this;
+    const mark = wanted ? { mode, waitedMs: this.waitedMs + overAt - castAt, patienceMs } : undefined;
     for (const node of this.asked) this.withdraw(node, mark);
   }
 

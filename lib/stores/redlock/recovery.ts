@@ -51,7 +51,7 @@ export class Recovery {
     let againInMs: number | undefined = RETRY_MS;
     try {
       const memory = await node.memory.greet(this.seen());
-      if (node.twin !== undefined) {
+      if (node.link.twin !== undefined) {
         againInMs = undefined; // what its server remembers is looked at under the other name
         return memory;
       }
@@ -59,7 +59,7 @@ export class Recovery {
       return memory;
     } catch {
       // A node that is away is attended to when it is connected again.
-      if (!node.reachable) againInMs = undefined;
+      if (!node.link.reachable) againInMs = undefined;
       return undefined;
     } finally {
       this.attending.delete(node);

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
+import type { NodeLink } from './node-link.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
@@ -39,9 +40,9 @@ export class RedlockBoot {
 
   private async open(node: RedlockNode): Promise<void> {
     try {
-      await node.open();
+      await node.link.open();
       await this.greet(node);
-      if (node.twin !== undefined) throw sameServer(node.twin, node);
+      if (node.link.twin !== undefined) throw sameServer(node.link.twin, node);
       this.opened.add(node);
     } catch (error) {
       this.failures.set(node, error as LockStoreError);
@@ -69,7 +70,7 @@ export class RedlockBoot {
  */
 export class LateNodes {
   /** Of each node that was told to be one, the node whose server it was. */
-  private readonly twins = new Map<RedlockNode, RedlockNode>();
+  private readonly twins = new Map<RedlockNode, NodeLink>();
   private readonly toLookAt = new Set<RedlockNode>();
   private closed = false;
 
@@ -82,8 +83,8 @@ export class LateNodes {
   async join(node: RedlockNode): Promise<void> {
     if (this.closed) return;
     try {
-      if (!node.opened) await node.open();
-      else if (!(await node.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
+      if (!node.link.opened) await node.link.open();
+      else if (!(await node.link.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
       await this.attend(node);
       this.tellOfTwin(node);
     } catch (error) {
@@ -101,9 +102,9 @@ export class LateNodes {
     this.clock.setTimer(() => {
       this.toLookAt.delete(node);
       if (this.closed || node.connected) return;
-      if (node.opening) this.lookAgain(node);
-      else if (node.twin !== undefined) node.reconnect();
-      else if (node.reachable) void this.join(node);
+      if (node.link.opening) this.lookAgain(node);
+      else if (node.link.twin !== undefined) node.link.reconnect();
+      else if (node.link.reachable) void this.join(node);
     }, AGAIN_MS);
   }
 
@@ -113,7 +114,7 @@ export class LateNodes {
 
   /** Each change is told once. */
   private tellOfTwin(node: RedlockNode): void {
-    const { twin } = node;
+    const { twin } = node.link;
     if (twin === this.twins.get(node)) return;
     if (twin !== undefined) {
       this.twins.set(node, twin);
@@ -126,7 +127,7 @@ export class LateNodes {
   }
 
   private refuse(node: RedlockNode, error: LockStoreError): void {
-    node.refused = error;
+    node.link.refused = error;
     this.report(`Locks: ${node.name} is not used until this process is restarted: ${error.message}`);
   }
 }
@@ -140,7 +141,7 @@ function reasonFor(failure: LockStoreError | undefined): string {
   return failure === undefined ? 'not connected yet' : (failure.nodes[0]?.reason ?? failure.message);
 }
 
-function sameServer(one: RedlockNode, other: RedlockNode): LockStoreError {
+function sameServer(one: NodeLink, other: RedlockNode): LockStoreError {
   const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. Each node must be a master of its own, or a quorum means nothing.`;
   return new LockStoreError(message, { nodes: [{ node: other.name, reason: `the same server as ${one.name}` }], retryable: false });
 }

@@ -24,13 +24,15 @@ import type {
 import { FenceFloors } from '../wire/fence-floors.js';
 import type { RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
-import { Ballot, type PollingStation } from './ballot.js';
+import { Ballot } from './ballot.js';
 import { Ballots } from './ballots.js';
 import { Deadlines } from './deadlines.js';
 import { KnownServers } from './known-servers.js';
 import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
-import type { Mark } from './node-vote.js';
+import type { NodeLink } from './node-link.js';
+import { NodeNews } from './node-news.js';
+import type { PollingStation } from './polling-station.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { quorumOf } from './quorum.js';
 import { Recovery } from './recovery.js';
@@ -57,7 +59,7 @@ export interface RedlockStoreOptions {
   readonly strictServer?: boolean | undefined;
 }
 
-const UNWANTED: Mark = { mode: 'write', waitedMs: -1, patienceMs: 0 };
+const LOST = Promise.resolve('lost' as const);
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -89,13 +91,13 @@ export class RedlockStore implements LockStore {
     this.keys = new RedisKeys(prefix);
     this.waiters = new Waiters(quorumOf(nodes.length));
     this.withdrawals = new Withdrawals(clock);
+    const drop = (ballot: Ballot): void => this.drop(ballot);
+    const news = new NodeNews({ ballots: this.ballots, waiters: this.waiters, clock, quorum: quorumOf(nodes.length), drop, tell: (wake) => this.listener(wake) });
     const around = {
       ...options,
       keys: this.keys,
-      servers: new KnownServers<RedlockNode>(),
-      lost: (node: RedlockNode, ballotId: string) => this.taken(node, ballotId),
-      contended: (ballotId: string, by: string) => this.contended(ballotId, by),
-      turn: (node: RedlockNode, key: string) => this.turn(node, key),
+      servers: new KnownServers<NodeLink>(),
+      news,
       connected: (node: RedlockNode) => void this.lateNodes.join(node),
     };
     this.nodes = nodes.map((target) => new RedlockNode(target, around));
@@ -151,20 +153,17 @@ export class RedlockStore implements LockStore {
   }
 
   async release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
-    if (this.waiters.leave(id)) this.unmark(key);
+    if (this.waiters.leave(id)) this.withdrawals.unmark(key, this.nodes);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return 'lost';
     this.ballots.remove(ballot);
     ballot.finish(abandoned);
-    const stands = new Set(ballot.standsOn);
-    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), async (node) => {
-      if (!stands.has(node)) return 'lost';
-      try {
-        return await node.release(ballot.leaving);
-      } catch (error) {
-        ballot.withdraw(node);
-        throw error;
-      }
+    const { leaving } = ballot;
+    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node) => {
+      if (!ballot.mayStandOn(node)) return LOST;
+      const released = node.release(leaving);
+      released.catch(() => ballot.withdraw(node));
+      return released;
     });
   }
 
@@ -254,31 +253,5 @@ export class RedlockStore implements LockStore {
   private drop(ballot: Ballot): void {
     this.ballots.remove(ballot);
     ballot.end();
-  }
-
-  private contended(ballotId: string, by: string): void {
-    const ballot = this.ballots.find(ballotId);
-    if (ballot === undefined) return;
-    ballot.next ??= by;
-    this.listener({ kind: 'contended', id: ballot.holder });
-  }
-
-  private turn(node: RedlockNode, key: string): void {
-    for (const id of this.waiters.call(key, node, this.clock.now())) this.listener({ kind: 'ask', id });
-  }
-
-  /** Nobody here waits for it any more: it should not be kept for this process. Else the marks end by themselves. */
-  private unmark(key: string): void {
-    for (const node of this.nodes) if (node.connected) node.release({ key, id: '-', mark: UNWANTED }).catch(() => {});
-  }
-
-  /** A node said that an operator took the lock away there: it is lost when so many say so that the others are no quorum. */
-  private taken(node: RedlockNode, ballotId: string): void {
-    const ballot = this.ballots.find(ballotId);
-    if (ballot === undefined) return;
-    ballot.takenOn.add(node);
-    if (ballot.takenOn.size < quorumOf(this.nodes.length)) return;
-    this.drop(ballot);
-    this.listener({ kind: 'lost', id: ballot.holder });
   }
 }

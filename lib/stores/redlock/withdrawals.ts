@@ -3,7 +3,7 @@
  * it answers or until the lease it may have given has ended by itself.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { Leaving } from './node-vote.js';
+import type { Leaving, Mark } from './node-vote.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A vote that may stand on a node; the id is that of the ballot. */
@@ -13,6 +13,7 @@ export interface Withdrawal extends Leaving {
   readonly until: number;
 }
 
+const UNWANTED: Mark = { mode: 'write', waitedMs: -1, patienceMs: 0 };
 const RETRY_MS = 250;
 /** As many in one turn are no burden to a node that comes back. */
 const BATCH = 250;
@@ -27,6 +28,11 @@ export class Withdrawals {
 
   add(withdrawal: Withdrawal): void {
     void this.send(withdrawal);
+  }
+
+  /** Nobody here waits for the lock any more: it should not be kept for this process. Where nobody hears it, marks end by themselves. */
+  unmark(key: string, nodes: readonly RedlockNode[]): void {
+    for (const node of nodes) if (node.connected) node.release({ key, id: '-', mark: UNWANTED }).catch(() => {});
   }
 
   /** Ends all tries; what is left ends with its lease. */

@@ -2126,7 +2126,7 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: '744a8199fb5e5d900c3281e476f493d314ac8804',
+  sha1: '52acdd04ba70f42030fac2aaf1bc80a4de68ca29',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -2146,7 +2146,7 @@ local function remembers(epochKey, runId)
 end
 for n = 1, count do
   local at = (n - 1) * FIELDS
-  local lockKey, fenceKey, marksKey, epochKey = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n - 1], keys[4 * n]
+  local lockKey, fenceKey, epochKey = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n]
   local id, mode, leaseMs, fences, proposal, notAfter = unpack(requests, at + 1, at + 6)
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 3, now }
@@ -2154,7 +2154,6 @@ for n = 1, count do
     requests[at + 9] == '0'
     and remembers(epochKey, requests[at + 11])
     and not redis.call('GET', lockKey)
-    and not redis.call('GET', marksKey)
     and tonumber(redis.call('GET', fenceKey) or 0) < tonumber(proposal)
   then
     redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))

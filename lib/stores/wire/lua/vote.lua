@@ -27,10 +27,11 @@ local function remembers(epochKey, runId)
   return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
 end
 
--- The commonest case, before the functions for all others are made: a free lock that nobody waits for.
+-- The commonest case, before the functions for all others are made: a free lock that nobody waits for. Marks count only while
+-- their lock's key is there, which is kept for a while after the end of a turn or a lease.
 for n = 1, count do
   local at = (n - 1) * FIELDS
-  local lockKey, fenceKey, marksKey, epochKey = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n - 1], keys[4 * n]
+  local lockKey, fenceKey, epochKey = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n]
   local id, mode, leaseMs, fences, proposal, notAfter = unpack(requests, at + 1, at + 6)
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 3, now }
@@ -38,7 +39,6 @@ for n = 1, count do
     requests[at + 9] == '0'
     and remembers(epochKey, requests[at + 11])
     and not redis.call('GET', lockKey)
-    and not redis.call('GET', marksKey)
     and tonumber(redis.call('GET', fenceKey) or 0) < tonumber(proposal)
   then
     redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))
