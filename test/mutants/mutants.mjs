@@ -89,7 +89,8 @@ const list = [
   ['a hand-over stands in line', core('queue/traffic'), ' && !sender.urgent', '', 'L4: taken for nobody while a crowd asks', 'test/core/traffic'],
   ['shutdown releases', core('hold/shutdown-gate'), 'if (this.holds > 0) await', 'if (this.holds < 0) await', 'C2: running holds get no grace', 'test/core/shutdown'],
   // Redlock
-  ['no quarantine', lua('vote'), 'if not epoch.whole then', 'if false then', 'S6: votes for what it has forgotten', 'redlock:nodes'],
+  ['no quarantine', lua('vote'), 'if not remembers(epochKey, runId) then', 'if false then', 'S6: votes for what it has forgotten', 'redlock:nodes'],
+  ['a server is believed to be the one it was', lua('vote'), "string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '", "string.sub(epoch, -2) == ' 1'", 'S6: a server that was restarted with old data votes', 'test/lua/redlock'],
   ['short quarantine', lua('shared/epoch'), 'since + maxLeaseMs + 1 - now', 'since + maxLeaseMs / 8 - now', 'S6: votes while old leases last', 'test/lua/redlock'],
   ['half is a quorum', redlock('quorum'), 'Math.floor(nodes / 2) + 1', 'Math.floor(nodes / 2)', 'S1: two quorums without a common node', 'redlock:calm'],
   ['the longest node decides', redlock('quorum'), '[quorumOf(nodes) - 1]', '[0]', 'S1: trusted when no quorum has it any more', 'redlock:clocks'],
@@ -97,7 +98,7 @@ const list = [
   ['fence of the few', redlock('ballot'), 'if (settled.size < quorum) await', 'if (settled.size < 0) await', 'S2: a fence that no quorum knows', 'redlock:clocks'],
   ['no proposal above what was seen', redlock('ballot'), 'Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000)', '1', 'S2: nodes that lost their counters', 'test/redlock/ballot'],
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/faults/redlock-memory'],
-  ['votes are not taken back', redlock('ballot'), 'for (const node of this.asked) this.withdraw(node);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
+  ['votes are not taken back', redlock('ballot'), 'for (const node of this.asked) this.withdraw(node, mark);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
   ['looked at once', redlock('redlock-store'), 'for (const node of this.nodes) if (!node.connected) this.lateNodes.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/faults/redlock-nodes'],
   ['two votes for one server', redlock('known-servers'), 'if (owner !== undefined && owner !== node) return owner;', '', 'S1: a majority of names is none of servers', 'test/faults/redlock-twins'],
   ['marks are ignored', lua('shared/marks'), 'if mark.since > since then return true end', 'if true then return true end', 'L1: who has just given the lock back takes it again', 'test/lua/redlock'],
@@ -105,9 +106,9 @@ const list = [
   ['turns come round again', lua('shared/marks'), ' and process ~= past', '', 'L3: a free lock is kept for the dead again and again', 'test/lua/redlock'],
   ['who gives way asks at once', lua('shared/marks'), "if line.turn then return line.turn.id == TURN .. process end", 'if line.turn then return true end', 'L1: the turn of another is nobody else\'s', 'redlock:calm'],
   ['the holder does not hear', redlock('ballot'), 'contended: this.next !== undefined', 'contended: false', 'L1: a process hands the lock on among its own', 'test/faults/redlock-turns'],
-  ['a lost vote loses its place', redlock('ballot'), "const wanted = this.state === 'open' && this.waitedMs >= 0;", "const wanted = this.state === 'open' && this.waitedMs > Infinity;", 'L1: split votes begin anew', 'test/redlock/ballot'],
+  ['a lost vote loses its place', redlock('ballot'), 'const wanted = this.wasBusy && this.waitedMs >= 0;', 'const wanted = this.wasBusy && this.waitedMs > Infinity;', 'L1: split votes begin anew', 'test/redlock/ballot'],
   ['given back before it was granted', redlock('ballot'), 'vote.sentAt >= this.overAt && this.withdraw(node)', 'false', 'S5: a vote that came behind its release holds for nobody', 'test/redlock/ballot'],
-  ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && ends[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (ends[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
+  ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && there[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (there[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
 ];
 
 export const mutants = list.map(([name, file, text, instead, breaks, where]) => ({ name, file, text, instead, breaks, where }));

@@ -47,9 +47,8 @@ export class Ballot implements VoteRequest {
   private castAt = 0;
   /** How many nodes granted it, and not as a share of its owner's hold. */
   private plain = 0;
-  /** When it was over, and the nodes were told so. */
+  private wasBusy = false; // others have the lock or come first: its holder stays in the line of each node
   private overAt = Infinity;
-  /** When a node last answered it. */
   private heardAt = 0;
   private readonly votes = new Map<RedlockNode, GrantedVote>();
   private readonly asked = new Set<RedlockNode>();
@@ -140,7 +139,7 @@ export class Ballot implements VoteRequest {
 
   /** Over, and taken back from wherever it may stand. */
   end(): void {
-    const wanted = this.state === 'open' && this.waitedMs >= 0;
+    const wanted = this.wasBusy && this.waitedMs >= 0;
     this.state = 'over';
     this.overAt = this.station.clock.now();
     const { mode, patienceMs, castAt, overAt } = this;
@@ -253,6 +252,7 @@ export class Ballot implements VoteRequest {
   }
 
   private busy(votes: readonly NodeVote[]): AcquireOutcome {
+    this.wasBusy = this.state === 'open';
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity)));
     return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
   }

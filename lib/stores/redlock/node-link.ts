@@ -13,7 +13,7 @@ import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import { nodeRightsError } from '../wire/access-rule.js';
 import { probe } from '../wire/boot-probe.js';
 import { BundledCalls } from '../wire/bundled-calls.js';
-import { greet, type LuaScript } from '../wire/lua.generated.js';
+import { giveBack, greet, vote, type LuaScript } from '../wire/lua.generated.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../wire/script-runner.js';
@@ -96,6 +96,7 @@ export class NodeLink {
       await probe({ options, connections, runner, keys, channel });
       const format = await runner.command('format', (client) => client.get(keys.format));
       await this.probeMemory();
+      await this.teachScripts();
       this.format = format;
     } catch (error) {
       throw storeFailure(error, { what: 'opening', key: undefined, node: this.name });
@@ -195,6 +196,17 @@ export class NodeLink {
       this.heardAt = receivedAt;
       return decode(reply, sentAt, receivedAt);
     };
+  }
+
+  /** A server that does not know a script gets it in a second request, which what is asked next may overtake: it learns them here. */
+  private async teachScripts(): Promise<void> {
+    const { runner, options } = this;
+    const { keys, process, maxLeaseMs } = options;
+    const group = keys.groupOf('');
+    const [lock, marks] = [keys.lock(group, ''), keys.marks(group, '')];
+    const tooLate = ['-', 'w', 1, 1, 1, 1, '-', '-', 0, maxLeaseMs, '-', process, -1, 0];
+    await runner.run({ script: vote, keys: [lock, keys.fence(group), marks, keys.epoch], args: tooLate }, () => undefined);
+    await runner.run({ script: giveBack, keys: [lock, marks], args: ['-', 0, '-', process, -2, 'w', 0] }, () => undefined);
   }
 
   /** Only a Redlock needs to know who the server is. */
