@@ -150,7 +150,7 @@ export class ScriptRunner {
     const { line, what, key, redisKeys, timeoutMs = this.timeoutMs } = errand;
     const attempt: Attempt = { what, key, node: this.connections.node, redisKeys };
     if (this.closed) return reject(closedError(attempt));
-    const sentAt = this.clock.now();
+    let sentAt = this.clock.now();
     const fail = (error: unknown) => reject(storeFailure(error, attempt, this.connections.lastError));
     const unanswered = (error: unknown) => {
       // What a short lease cannot wait for says nothing of the server.
@@ -177,8 +177,10 @@ export class ScriptRunner {
     };
     this.sent(errand).then(answered, (error: unknown) => {
       // Not for one that was given up meanwhile: what follows it may have been sent already.
-      if (errand.sendSource && isNoScript(error) && awaited.place >= 0) errand.sendSource().then(answered, refused);
-      else refused(error);
+      if (!errand.sendSource || !isNoScript(error) || awaited.place < 0) return refused(error);
+      // What is done is done by this second request: the first one did nothing.
+      sentAt = this.clock.now();
+      errand.sendSource().then(answered, refused);
     });
   }
 
