@@ -27,6 +27,13 @@ describe('vote.lua', () => {
     expect(fence).toBe(1_795_237_393_715_001);
   });
 
+  it('returns 1 with a fence that leaves half of all fences to count on, however high the proposal', async () => {
+    node.runId = String((await node.greet())[2]); // as every caller does that has met the server
+    const [code, , fence] = await node.vote('a', 'p.1/1', { proposal: Number.MAX_SAFE_INTEGER });
+    node.runId = '-';
+    expect([code, fence]).toEqual([1, 2 ** 52 + 1]);
+  });
+
   it('returns 1 with the first of the fences it reserved', async () => {
     await node.vote('a', 'p.1/1', { proposal: 100, fences: 40 });
     await node.release('a', 'p.1/1');
