@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../lib/core/port/errors.js';
+import type { AcquireRequest } from '../../lib/core/port/lock-store.js';
 import { Fleet, gate } from '../support/locks.js';
 
 describe('A process that waits', () => {
@@ -89,6 +90,26 @@ describe('A process that waits', () => {
     const lease = await fleet.clock.runUntil(waiting);
     expect(lease.remainingMs).toBeGreaterThan(90);
     await fleet.clock.runUntil(lease.release());
+  });
+
+  it('asks as soon as the store calls it, also when the store refused it without a place in a queue', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const acquire = wire.acquire.bind(wire);
+    const refused: AcquireRequest[] = [];
+    wire.acquire = async (request) => {
+      refused.push(request);
+      return { kind: 'busy', retryInMs: 60_000 };
+    };
+    const waiting = locks.acquire('k');
+    await fleet.clock.advance(1_000);
+    expect(refused).toHaveLength(1);
+    wire.acquire = acquire;
+    const calledAt = fleet.clock.now();
+    fleet.wake({ kind: 'ask', key: 'k', id: refused[0]!.id });
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(fleet.clock.now() - calledAt).toBeLessThan(100);
+    await lease.release();
   });
 
   it('is served in the order of arrival', async () => {

@@ -232,6 +232,20 @@ describe('At boot', () => {
     expect(tookMs).toBeLessThan(2_000);
   }, 30_000);
 
+  it('nodes learn the scripts of votes, so that nothing overtakes the first vote', async () => {
+    const store = await openRedlock(masters, 'p');
+    const sources = async (): Promise<number> => {
+      const stats = await Promise.all(masters.map((master) => master.command('INFO', 'commandstats')));
+      return stats.reduce<number>((sum, text) => sum + Number(/cmdstat_eval:calls=(\d+)/.exec(String(text))?.[1]), 0);
+    };
+    const before = await sources();
+    const id = newId();
+    expect((await ask(store, 'order:1', id)).kind).toBe('granted');
+    expect(await store.release({ key: 'order:1', id })).toBe('released');
+    await eventually(async () => expect(await standing()).toBe(0));
+    expect(await sources()).toBe(before);
+  });
+
   it('processes with different maxLeaseMs are refused: a node would vote before what it forgot has ended', async () => {
     await openRedlock(masters, 'p', { maxLeaseMs: 60_000 });
     await expect(openRedlock(masters, 'q', { maxLeaseMs: 1_000 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringMatching(/maxLeaseMs=60000/) });

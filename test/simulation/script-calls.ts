@@ -22,7 +22,7 @@ export class ScriptCalls {
     const lock = this.lock();
     const [lockKey, , fenceKey] = lock;
     const id = this.anId();
-    switch (random.whole(0, 18)) {
+    switch (random.whole(0, 20)) {
       case 0:
         return [scripts.renew, [lockKey], [60_000, random.pick([100, 30_000]), id]];
       case 1: {
@@ -42,8 +42,14 @@ export class ScriptCalls {
       case 6:
       case 16:
       case 17:
-        return [scripts.vote, [lockKey, fenceKey, '{sim}:e'], [
+        return [scripts.vote, [lockKey, fenceKey, this.marksOf(lockKey), '{sim}:e'], [
           this.newId(), this.mode(), 3_000, random.pick([1, 16]), this.nowUs, random.pick([0, 0, 0, 1]), 'Class.method', random.pick(['-', 'saga:1', 'saga:1']), random.pick([0, 0, 900]), random.pick([1, 1, 5_000]),
+          random.pick(['-', runId]), random.pick(['p1', 'p2', 'p3']), random.pick([-1, 0, 3, 700]), random.pick([1, 50]),
+        ]];
+      case 19:
+      case 20:
+        return [scripts.giveBack, [lockKey, this.marksOf(lockKey)], [
+          random.pick(['-', this.holderOf(lockKey), id]), random.pick([0, 0, 1]), random.pick(['-', 'p1', 'p2']), random.pick(['p1', 'p2']), random.pick([-2, -1, 0, 700]), this.mode(), random.pick([1, 50]),
         ]];
       case 7:
         return [scripts.raiseFence, [lockKey, fenceKey], [id, this.nowUs + random.pick([-10, 10]), 1]];
@@ -106,6 +112,10 @@ export class ScriptCalls {
   /** One of the last ten. */
   private anId(): string {
     return `p${this.random.whole(1, 3)}.${Math.max(1, this.ids - this.random.whole(0, 9))}`;
+  }
+
+  private marksOf(lockKey: string): string {
+    return lockKey.replace('}:l:', '}:m:');
   }
 
   private holderOf(lockKey: string): string {

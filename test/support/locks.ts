@@ -93,7 +93,12 @@ export class Fleet {
   private processes = 0;
 
   constructor() {
-    this.store.onWake((wake) => this.wakes.forEach((listener) => listener(wake)));
+    this.store.onWake((wake) => this.wake(wake));
+  }
+
+  /** Tells all processes what the store says, or what a test makes it say. */
+  wake(wake: Wake): void {
+    this.wakes.forEach((listener) => listener(wake));
   }
 
   process(defaults: LockDefaults = {}, groupOf?: StoreCapabilities['groupOf'], report?: Report): { locks: LockService; wire: Wire } {

@@ -48,8 +48,8 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   private unansweredUntil = -Infinity;
   /** The store may know of it. */
   private sent = false;
-  /** The store has told of a place in its queue: wakes count from then on. */
-  private hasPlace = false;
+  /** The store has told that it knows of us as a waiter, in its queue or without one: wakes count from then on. */
+  private isKnownToWait = false;
   /** A wake came while the store was being asked: ask once more. */
   private askAgain = false;
   private retryMs = FIRST_RETRY_MS;
@@ -117,9 +117,9 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     return this.lastError && outageError(this.key, waitMs, this.lastError);
   }
 
-  /** The store says that it was granted, or that it should ask. A hint: what the request has no place for is nothing. */
+  /** The store says that it was granted, or that it should ask. A hint: it means nothing to a request that the store does not know to wait. */
   wake(grant: Grant | undefined): void {
-    if (this.state !== 'open' || !this.hasPlace) return;
+    if (this.state !== 'open' || !this.isKnownToWait) return;
     if (grant) this.judge(grant, this.parts.clock.now() - PUSH_COUNTS_FROM_MS);
     else this.ask();
   }
@@ -195,15 +195,18 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
       case 'full':
         return this.answer({ kind: outcome.kind });
       case 'waiting':
-        this.hasPlace = true;
         this.heartbeats.watch(this);
-        this.askIn(outcome.askAgainInMs);
-        return this.delay();
+        return this.wait(outcome.askAgainInMs);
       case 'busy':
         if (!this.queue) return this.answer({ kind: 'busy' });
-        this.askIn(outcome.retryInMs);
-        return this.delay();
+        return this.wait(outcome.retryInMs);
     }
+  }
+
+  private wait(askAgainInMs: number | undefined): void {
+    this.isKnownToWait = true;
+    this.askIn(askAgainInMs);
+    this.delay();
   }
 
   private failed(error: LockStoreError): void {

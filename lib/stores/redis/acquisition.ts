@@ -28,6 +28,8 @@ const LONG_AGO = 1;
 export class Acquisition implements BundledRequest {
   /** The message of its grant, when it came before the answer that gives the place. */
   early: PushedGrant | undefined;
+  /** Whoever waited for it was told that it failed: a later answer is only good to know. */
+  private hasFailed = false;
   readonly askedAt: number;
   private readonly limit: number;
 
@@ -69,6 +71,7 @@ export class Acquisition implements BundledRequest {
   answered(reply: ScriptReply, sentAt: number): void {
     const { clock, trust } = this.acquiring.parts;
     const receivedAt = clock.now();
+    if (this.hasFailed) return;
     if (typeof reply === 'string') return this.grantedAsAsked(Number(reply), sentAt, receivedAt);
     const numbers = numbersOf(reply);
     const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
@@ -81,6 +84,7 @@ export class Acquisition implements BundledRequest {
   }
 
   failed(error: LockStoreError): void {
+    this.hasFailed = true;
     if (this.known) this.acquiring.parts.places.forget(this.known);
     this.reject(error);
   }

@@ -4,7 +4,7 @@
  *
  *     {prefix:b}:l:<key>   the lock          {prefix:b}:q:<key>   its waiters         {prefix:b}:f   the group's last fence
  *     {prefix}:c:<process> messages to a process                  {prefix}:format     the wire format
- *     {prefix}:e           what a node of a Redlock remembers of its own past
+ *     {prefix}:e           what a node of a Redlock remembers of its own past   {prefix:b}:m:<key>   who waits for a lock there
  *
  * The key of a lock stands in them encoded (key-encoding.ts); the hash is that of the key as its caller wrote it.
  * The hash and the number of groups are part of the wire format: processes that disagree would not exclude each other.
@@ -81,6 +81,11 @@ export class RedisKeys {
 
   fence(group: number): string {
     return this.fences[group]!;
+  }
+
+  /** On a node of a Redlock: who was refused the lock. Exists only while somebody waits. */
+  marks(group: number, key: string): string {
+    return `${this.heads[group]}m:${encodeKey(key)}`;
   }
 
   /** What a script that may let a waiter in needs, in the order of its KEYS. */

@@ -159,6 +159,8 @@ export class ScriptRunner {
       (error: unknown) => {
         // Not for one that was given up meanwhile: what follows it may have been sent already.
         if (!errand.sendSource || !isNoScript(error) || underway.index < 0) return this.refused(underway, error);
+        // What is done is done by this second request: the first one did nothing.
+        underway.sentAt = this.clock.now();
         errand.sendSource().then(
           (reply) => this.answered(underway, reply),
           (again: unknown) => this.refused(underway, again),
@@ -184,8 +186,7 @@ export class ScriptRunner {
     this.awaited.heard(underway);
     if (this.connections.isAstray(line.client)) return this.fail(errand, new Error('it came from another database'));
     this.outage.answered(errand.what);
-    // Whoever waited for it was told that it failed.
-    if (underway.isGivenUp) return;
+    // Also when it is late, and whoever waited for it was told that it failed: it may still tell something.
     try {
       errand.answered(reply, sentAt);
     } catch (error) {
@@ -234,7 +235,7 @@ class Underway implements Awaited {
   constructor(
     readonly errand: Errand,
     readonly line: Line,
-    readonly sentAt: number,
+    public sentAt: number,
     readonly deadline: number,
     private readonly runner: ScriptRunner,
   ) {}
