@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { delay, systemClock } from '../../lib/core/port/clock.js';
 import type { AcquireOutcome, LockStore } from '../../lib/core/port/lock-store.js';
 import type { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
+import { leastRule } from '../../lib/stores/wire/access-rule.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
 import { startMasters, type RedisServer } from '../support/redis-server.js';
@@ -255,6 +256,19 @@ describe('At boot', () => {
     await masters[4].command('ACL', 'SETUSER', 'default', '-info');
     const opening = makeRedlock(masters.map(({ url }) => url), 'p').open();
     await expect(opening).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringMatching(/\+info/) });
+  });
+
+  it('the least access rule with what the docs add is enough, and a node without one of its parts says which', async () => {
+    const rule = [...leastRule('lock').split(' '), '~{lock}:e', '+info'];
+    const urls = masters.map(({ port }) => `redis://locker:secret@127.0.0.1:${port}`);
+    const allow = (master: RedisServer, rights: readonly string[]) => master.command('ACL', 'SETUSER', 'locker', 'reset', 'resetchannels', 'on', '>secret', ...rights);
+    for (const master of masters) await allow(master, rule);
+    await makeRedlock(urls, 'p').open();
+    for (const part of ['~{lock}:e', '+info']) {
+      await allow(masters[4], rule.filter((each) => each !== part));
+      const refused = { code: 'LOCK_STORE', retryable: false, message: expect.stringContaining(`missing: ${part}.`) };
+      await expect(makeRedlock(urls, 'q').open()).rejects.toMatchObject(refused);
+    }
   });
 });
 

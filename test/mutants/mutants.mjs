@@ -80,6 +80,7 @@ const list = [
   ['another database', wire('connection-guards'), 'if (!isRefusedSelect(error)) return;', 'if (isRefusedSelect(error)) return;', 'S1: a server that was busy when the connection was made', 'test/redis/faults'],
   ['no questions after a gap', redis('redis-store'), "for (const id of this.places.ids()) this.listener({ kind: 'ask', id });", '', 'L4: messages were missed', 'test/redis/faults'],
   ['a key that is not decoded', wire('wake-channel'), "key: decodeKey(key.join(' '))", "key: key.join(' ')", 'L4: a grant to somebody who has gone is given back under another name', 'test/redis/pushes'],
+  ['locks of another prefix', wire('redis-keys'), 'return this.lock(this.groupOf(key), key) === redisKey ? key : undefined;', 'return key;', 'list: shows locks that nobody can find under this prefix', 'test/redis/redis-keys'],
   // Core
   ['a percent sign in a value', core('key/key-escape'), '|%(?=(?:25)*(?:${escapes}))', '', 'two lists of values make one key', 'test/core/key-template'],
   ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.outer;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/holds'],

@@ -33,6 +33,8 @@ export interface Probed {
 }
 
 const PAUSE_MS = 100;
+/** An access rule names slot groups by the number of their digits. */
+const GROUPS_BY_DIGITS = [0, 10, 100];
 
 /** Rejects with LockStoreError, or with what the server answered. */
 export async function probe(probed: Probed): Promise<void> {
@@ -106,6 +108,10 @@ async function runEveryCommand(probed: Probed): Promise<void> {
     ['publish', keys.channel(options.process), ''],
   ];
   for (const [command, ...args] of calls) await runner.command(command, (client) => client.call(command, ...args));
+  for (const group of GROUPS_BY_DIGITS) {
+    const all = keys.probe(group, probeName('keys', probed));
+    await runner.command('eval', (client) => client.call('eval', 'return 1', all.length, ...all));
+  }
   // A fence is text: who may run it is told so.
   await runner.command('hset', (client) => client.call('hset', fence, 'a', '1')).catch((error: unknown) => {
     if (!/\bWRONGTYPE\b/.test(reasonOf(error))) throw error;
