@@ -104,7 +104,7 @@ const list = [
   ['short quarantine', lua('shared/epoch'), 'since + maxLeaseMs + 1 - now', 'since + maxLeaseMs / 8 - now', 'S6: votes while old leases last', 'test/lua/redlock'],
   ['half is a quorum', redlock('quorum'), 'Math.floor(nodes / 2) + 1', 'Math.floor(nodes / 2)', 'S1: two quorums without a common node', 'redlock:calm'],
   ['the longest node decides', redlock('quorum'), '[quorumOf(nodes) - 1]', '[0]', 'S1: trusted when no quorum has it any more', 'redlock:clocks'],
-  ['overdue grant', redlock('ballot'), 'if (clock.now() >= trustedUntil) {', 'if (false as boolean) {', 'S1: the vote took longer than the lease', 'test/redlock'],
+  ['overdue grant', redlock('ballot'), 'if (this.station.clock.now() >= trustedUntil) {', 'if (false as boolean) {', 'S1: the vote took longer than the lease', 'test/redlock'],
   ['fence of the few', redlock('ballot'), 'if (settled.size < quorum) await', 'if (settled.size < 0) await', 'S2: a fence that no quorum knows', 'redlock:clocks'],
   ['no proposal above what was seen', redlock('ballot'), 'Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000)', '1', 'S2: nodes that lost their counters', 'test/redlock/ballot'],
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/faults/redlock-memory'],
