@@ -202,6 +202,27 @@ describe('A process that waits', () => {
     await lease.release();
   });
 
+  it('leaves nothing behind when the release of a request that was given up overtakes it', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { acquire } = wire;
+    const onItsWay = gate();
+    wire.acquire = async (request) => {
+      await onItsWay.promise;
+      return acquire.call(wire, request);
+    };
+    const abort = new AbortController();
+    const refused = expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('never mind');
+    await fleet.clock.settle();
+    abort.abort('never mind');
+    await refused;
+    await fleet.clock.settle();
+    expect(wire.sent.release).toBe(1);
+    onItsWay.open();
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+
   it('leaves nothing behind in 10,000 cancels that race the grant', async () => {
     const fleet = new Fleet();
     const one = fleet.process();
