@@ -3,6 +3,8 @@
  */
 import { LockUsageError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
+import { optionsProblem, type OptionList } from './option-names.js';
+import { WITH_LOCK_OPTIONS } from './request-options.js';
 
 /** Options of one request for a lock. Module options of the same name set the default. */
 export interface LockOptions {
@@ -171,13 +173,16 @@ export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
   return complete;
 }
 
-/** Completes and checks the options of one request. @throws LockUsageError that names the option and the key */
+/** Completes and checks the options of one request, of those in `list`. @throws LockUsageError that names the option and the key */
 export function resolveOptions(
   given: (WithLockOptions & CallSite) | undefined,
   defaults: ResolvedDefaults,
   key?: string,
+  list: OptionList = WITH_LOCK_OPTIONS,
 ): ResolvedOptions {
   if (given === undefined) return defaults;
+  const problem = optionsProblem(given, list);
+  if (problem !== undefined) throw invalid(problem, key);
   const complete = merge(given, defaults);
   validate(complete, defaults, key);
   return complete;
