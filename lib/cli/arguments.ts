@@ -112,6 +112,11 @@ function commandOf(name: string, subject: string | undefined, values: Values): C
   }
 }
 
+/** What is refused is printed, and a password is not. */
+function withoutLogin(url: string): string {
+  return url.replace(/^(.*\/\/)?.*@/, '$1…@');
+}
+
 function keyOf(name: string, subject: string | undefined): string {
   if (subject === undefined || subject === '') throw new UsageError(`${name} wants the key of a lock`);
   return subject;
@@ -121,7 +126,7 @@ function targetOf({ redis, cluster = false, prefix = 'lock' }: Values, environme
   const fromEnvironment = environment['REDIS_URL'];
   const urls = redis ?? (fromEnvironment ? [fromEnvironment] : []);
   if (urls.length === 0) throw new UsageError('give --redis <url>, or set REDIS_URL');
-  for (const url of urls) if (!/^rediss?:\/\/./.test(url)) throw new UsageError(`expected a URL that starts with redis:// or rediss://, got '${url}'`);
+  for (const url of urls) if (!/^rediss?:\/\/./.test(url)) throw new UsageError(`expected a URL that starts with redis:// or rediss://, got '${withoutLogin(url)}'`);
   if (!cluster && urls.length > 1 && (urls.length < 3 || urls.length % 2 === 0)) {
     throw new UsageError(`several --redis are a Redlock, of an odd number of at least 3 masters; got ${urls.length} (or is --cluster missing?)`);
   }

@@ -2,6 +2,7 @@
 /** The program `holdfast`: from the command line to an exit code. */
 import { readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { keptAlive, systemClock } from '../core/port/clock.js';
 import { isLockError } from '../core/port/errors.js';
 import { readArguments, USAGE, UsageError, type Order } from './arguments.js';
 import { EXIT, run, type ExitCode } from './commands.js';
@@ -23,14 +24,14 @@ async function main(): Promise<ExitCode> {
     await out.line(order === 'help' ? USAGE : version());
     return EXIT.done;
   }
-  return obey(order, out, err);
+  return keptAlive(systemClock, () => obey(order, out, err));
 }
 
 async function obey({ command, target, json }: Order, out: StreamOutput, err: StreamOutput): Promise<ExitCode> {
   const stopped = new AbortController();
   process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());
   try {
-    const look = await lookAt(target);
+    const look = await lookAt(target, (message) => void err.line(`holdfast: ${message}`));
     try {
       return await run(command, look, { out, err, json, stop: stopped.signal });
     } finally {

@@ -63,6 +63,11 @@ export class TestClock implements Clock {
     });
   }
 
+  /** A test runner keeps itself alive. */
+  keepAlive(): () => void {
+    return () => {};
+  }
+
   /** Lets everything run that needs no time to pass. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < MOST_TURNS; turn++) {

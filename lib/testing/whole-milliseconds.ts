@@ -9,12 +9,19 @@ import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockState
 
 const HALF_MS = 0.5;
 
+/** A request may be an object of a class, so it is kept as it is behind what differs. */
 export function endingWith(request: AcquireRequest): AcquireRequest {
-  return { ...request, leaseMs: request.leaseMs - HALF_MS, minHoldMs: Math.max(0, request.minHoldMs - HALF_MS) };
+  return instead(request, { leaseMs: request.leaseMs - HALF_MS, minHoldMs: Math.max(0, request.minHoldMs - HALF_MS) });
 }
 
 export function renewalEndingWith(request: RenewRequest): RenewRequest {
-  return { key: request.key, id: request.id, minReplicas: request.minReplicas, leaseMs: request.leaseMs - HALF_MS };
+  return instead(request, { leaseMs: request.leaseMs - HALF_MS });
+}
+
+function instead<Request extends object>(request: Request, changed: Partial<Request>): Request {
+  return new Proxy(request, {
+    get: (_request, name) => (Object.hasOwn(changed, name) ? Reflect.get(changed, name) : Reflect.get(request, name)),
+  });
 }
 
 export function wholeGrant(grant: Grant): Grant {

@@ -186,11 +186,12 @@ function refOf({ key, id }: HolderRef): HolderRef {
   return { key, id };
 }
 
-function clockOf(clock: Clock): Pick<Clock, 'now' | 'wallNow' | 'uptimeMs' | 'nextTurn'> {
+function clockOf(clock: Clock): Omit<Clock, 'setTimer' | 'clearTimer'> {
   return {
     now: () => clock.now(),
     wallNow: () => clock.wallNow(),
     uptimeMs: () => clock.uptimeMs(),
     nextTurn: (callback) => clock.nextTurn(callback),
+    keepAlive: () => clock.keepAlive(),
   };
 }

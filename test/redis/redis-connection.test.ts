@@ -1,15 +1,18 @@
-/** What becomes of a URL and its parameters; the rest of the connections is tested with the stores that use them. */
+/** What becomes of a URL and its parameters, and of a client that gives up; the rest is tested with the stores that use them. */
 import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Redis, type RedisOptions } from 'ioredis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { systemClock } from '../../lib/core/port/clock.js';
-import { RedisConnections } from '../../lib/stores/wire/redis-connection.js';
+import { RedisConnections, type RedisTarget } from '../../lib/stores/wire/redis-connection.js';
+import { eventually } from '../support/eventually.js';
+import { FakeClock } from '../support/fake-clock.js';
+import { startRedis } from '../support/redis-server.js';
 
 const opened: RedisConnections[] = [];
 afterEach(() => opened.splice(0).forEach((connections) => connections.close()));
 
-function connectionsTo(url: string): RedisConnections {
-  const connections = new RedisConnections(url, 2_000, systemClock);
+function connectionsTo(target: RedisTarget): RedisConnections {
+  const connections = new RedisConnections(target, 2_000, systemClock);
   opened.push(connections);
   return connections;
 }
@@ -53,7 +56,9 @@ describe('a URL', () => {
         lazyConnect: true,
         connectTimeout: 1_000,
         enableAutoPipelining: false,
-        connectionName: 'nestjs-holdfast',
+        // Whatever is sent before a connection is ready keeps some versions of ioredis from ever coming back.
+        connectionName: null,
+        disableClientInfo: true,
       });
     }
   });
@@ -78,5 +83,72 @@ describe('a URL', () => {
     });
     expect(accepted).toBe(1);
     await new Promise((resolve) => server.close(resolve));
+  });
+});
+
+describe("an application's own Cluster client", () => {
+  it('gives its copy neither its keyPrefix nor its own commands', () => {
+    const own = new Cluster([{ host: 'redis.example', port: 7000 }], {
+      keyPrefix: 'app:',
+      scripts: { get: { lua: 'return 1', numberOfKeys: 1 } },
+      redisOptions: { keyPrefix: 'node:', scripts: { set: { lua: 'return 1', numberOfKeys: 1 } } },
+      lazyConnect: true,
+    });
+    const { commands } = connectionsTo(own);
+    expect(commands.options).toMatchObject({ keyPrefix: '', scripts: undefined, redisOptions: { keyPrefix: '', scripts: undefined } });
+    expect(Object.hasOwn(commands, 'get')).toBe(false);
+    expect(own.options.keyPrefix).toBe('app:');
+    own.disconnect();
+  });
+});
+
+describe('a connection', () => {
+  it('is found in CLIENT LIST by its name, that of messages as well', async () => {
+    const server = await startRedis();
+    const connections = connectionsTo(server.url);
+    const subscriber = connections.subscribe();
+    await Promise.all([connections.commands.connect(), subscriber.connect()]);
+    await subscriber.subscribe('channel');
+    await eventually(async () => expect(String(await server.command('CLIENT', 'LIST')).match(/ name=nestjs-holdfast /g)).toHaveLength(2));
+    subscriber.disconnect();
+    connections.close();
+    await server.stop();
+  });
+
+  it.each([
+    ['gave up', (client: Redis) => client.disconnect()],
+    [
+      'takes itself for connected on a socket that is gone',
+      (client: Redis) => {
+        client.once('reconnecting', () => (client.status = 'ready'));
+        client.stream.destroy();
+      },
+    ],
+  ])('of a client that %s is made again', async (_, stop) => {
+    const server = await startRedis();
+    const { commands } = connectionsTo(server.url);
+    if (!(commands instanceof Redis)) throw new Error('a URL is no Cluster');
+    await commands.connect();
+    const closed = new Promise((resolve) => commands.once('close', resolve));
+    stop(commands);
+    await closed;
+    await eventually(async () => expect(await commands.ping()).toBe('PONG'));
+    await server.stop();
+  });
+
+  it('is not made again once the store is closed, and keeps no timer', async () => {
+    const server = await startRedis();
+    const clock = new FakeClock();
+    const connections = new RedisConnections(server.url, 2_000, clock);
+    const { commands } = connections;
+    if (!(commands instanceof Redis)) throw new Error('a URL is no Cluster');
+    await commands.connect();
+    const ended = new Promise((resolve) => commands.once('end', resolve));
+    commands.disconnect();
+    await ended;
+    expect(clock.pendingTimers).toBe(1);
+    connections.close();
+    expect(clock.pendingTimers).toBe(0);
+    await server.stop();
   });
 });

@@ -106,6 +106,11 @@ export class SimClient extends EventEmitter {
     return this.ask('subscribe', [channel]);
   }
 
+  /** Gives itself a name, for people who look at a server. */
+  client(): Promise<LuaReply> {
+    return Promise.resolve('OK');
+  }
+
   private ask(command: string, args: readonly Argument[]): Promise<LuaReply> {
     if (this.status !== 'ready') return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
     return new Promise((resolve, reject) => {

@@ -47,6 +47,7 @@ export class SimProcess {
         (timer as Happening).cancel();
       },
       nextTurn: (callback) => void time.after(0, () => this.deliver(callback)),
+      keepAlive: () => () => {},
     };
   }
 

@@ -64,6 +64,11 @@ export class FakeClock implements Clock {
     this.turns.push(callback);
   }
 
+  /** A test runner keeps itself alive. */
+  keepAlive(): () => void {
+    return () => {};
+  }
+
   /** Timers that are set and not yet fired: 0 when the library is idle. */
   get pendingTimers(): number {
     return this.timers.length;

@@ -1,9 +1,9 @@
 /**
  * What a caller may ask for: the options, their defaults, and the only place where they are validated.
  */
-import { LockUsageError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
 import { optionsProblem, type OptionList } from './option-names.js';
+import { boolean, integer, invalid, oneOf, show } from './option-values.js';
 import { WITH_LOCK_OPTIONS } from './request-options.js';
 
 /** Options of one request for a lock. Module options of the same name set the default. */
@@ -22,7 +22,7 @@ export interface LockOptions {
   leaseMs?: number | undefined;
   /**
    * Longest wait in ms, an outage of Redis included; then LockTimeoutError, or LockStoreError when the store could not
-   * be asked. 0 does not wait, Infinity waits for ever.
+   * be asked. 0 does not wait, Infinity waits for ever. A LockTimeoutError may take 100 ms more: it says who holds the lock.
    * @default 10000
    */
   waitMs?: number | undefined;
@@ -46,6 +46,7 @@ export interface LockOptions {
   /**
    * Requests that name the owner of the present hold join it, from any process, each with its own lease: they share its
    * mode and its fence and pass the queue. They never upgrade from read to write. 1 to 128 characters.
+   * An owner has at most 1,000 holds of one lock at a time; the next rejects with LockUsageError.
    * @default none
    */
   owner?: string | undefined;
@@ -68,6 +69,8 @@ export interface CallSite {
   label?: string | undefined;
   /** The key template before rendering: what telemetry groups by. */
   template?: string | undefined;
+  /** A busy lock is no failure for this caller: nobody looks for its holder in order to tell why. */
+  expectsBusy?: boolean | undefined;
 }
 
 /** Options of {@link LockService.withLock}. */
@@ -121,6 +124,7 @@ export interface ResolvedOptions {
   readonly onLost: OnLost;
   readonly label: string | undefined;
   readonly template: string | undefined;
+  readonly expectsBusy: boolean | undefined;
 }
 
 /** Module defaults, complete and valid. */
@@ -144,6 +148,7 @@ const DEFAULTS: ResolvedDefaults = {
   onLost: 'throw',
   label: undefined,
   template: undefined,
+  expectsBusy: undefined,
   maxLeaseMs: 60_000,
   handOn: 16,
   commandTimeoutMs: 2_000,
@@ -152,6 +157,8 @@ const DEFAULTS: ResolvedDefaults = {
 
 /** A lease shorter than this cannot be renewed in time over a network. */
 const SHORTEST_LEASE_MS = 100;
+const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
+const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
 /** Longer owner names do not belong into every record of a lock. */
 const LONGEST_OWNER = 128;
 
@@ -203,12 +210,14 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
     onLost: given.onLost ?? defaults.onLost,
     label: given.label ?? defaults.label,
     template: given.template ?? defaults.template,
+    expectsBusy: given.expectsBusy ?? defaults.expectsBusy,
   };
 }
 
 /** @throws LockUsageError */
 export function checkLeaseMs(leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key?: string): void {
-  integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, 'maxLeaseMs is the longest lease; raise it for all processes');
+  const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
+  integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
 }
 
 function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: string): void {
@@ -229,27 +238,4 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
   if (options.signal !== undefined && typeof options.signal?.addEventListener !== 'function') {
     throw invalid(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
   }
-}
-
-function integer(name: string, value: unknown, least: number, most: number, key?: string, hint?: string): void {
-  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return;
-  throw invalid(`expected ${name} to be a whole number from ${least} to ${most}, got ${show(value)}${hint ? ` (${hint})` : ''}`, key);
-}
-
-function boolean(name: string, value: unknown, key?: string): void {
-  if (typeof value !== 'boolean') throw invalid(`expected ${name} to be true or false, got ${show(value)}`, key);
-}
-
-function oneOf(name: string, value: unknown, allowed: readonly string[], key?: string): void {
-  if (!allowed.includes(value as string)) {
-    throw invalid(`expected ${name} to be ${allowed.map((word) => `'${word}'`).join(' or ')}, got ${show(value)}`, key);
-  }
-}
-
-function invalid(problem: string, key?: string): LockUsageError {
-  return new LockUsageError(key === undefined ? `Lock options: ${problem}.` : `Lock '${key}': ${problem}.`, { key });
-}
-
-function show(value: unknown): string {
-  return typeof value === 'string' ? `'${value}'` : String(value);
 }

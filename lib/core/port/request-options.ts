@@ -27,6 +27,7 @@ const acquireNames: NamesOf<LockOptions & CallSite> = {
   minReplicas: true,
   label: true,
   template: true,
+  expectsBusy: true,
 };
 const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost: true };
 const forceReleaseNames: NamesOf<ForceReleaseOptions> = { fence: true };

@@ -2,7 +2,7 @@
  * What the server's user must be allowed, and the error that says so.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { reasonOf } from './store-failure.js';
+import { causeOf, reasonOf } from './store-failure.js';
 
 /** SUBSCRIBE is proved by the subscription itself. */
 const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe client|setname';
@@ -31,5 +31,5 @@ function refusal(error: unknown, node: string, what: string, missing: string, ru
   const reason = reasonOf(error);
   if (!/\bNOPERM\b|ACL failure|user executing the script/i.test(reason)) return undefined;
   const message = `Locks: ${node} does not allow what ${what}; missing: ${missing}. The least rule for its user: ${rule} (the server said: ${reason})`;
-  return new LockStoreError(message, { cause: error, nodes: [{ node, reason }], retryable: false });
+  return new LockStoreError(message, { cause: causeOf(error), nodes: [{ node, reason }], retryable: false });
 }

@@ -5,9 +5,11 @@
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/report.js';
 import { rightsError } from './access-rule.js';
 import { acquire, downgrade, forceRelease, heartbeat, inspect, release, renew, type LuaScript } from './lua.generated.js';
-import type { RedisClient, RedisConnections } from './redis-connection.js';
+import { connected } from './first-connection.js';
+import type { RedisConnections } from './redis-connection.js';
 import { FORMAT_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
 import type { ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
 import { reasonOf, storeFailure } from './store-failure.js';
@@ -19,7 +21,7 @@ export interface Probed {
     readonly maxLeaseMs: number;
     readonly bootTimeoutMs: number;
     readonly clock: Clock;
-    readonly report: (message: string) => void;
+    readonly report: Report;
     readonly strictServer?: boolean | undefined;
   };
   readonly connections: RedisConnections;
@@ -29,13 +31,6 @@ export interface Probed {
 }
 
 const PAUSE_MS = 100;
-/** Keys of users have no control characters. */
-const PROBE = '\u0001';
-
-/** Whether a lock is one that a booting process tries the scripts on. */
-export function isProbe(key: string): boolean {
-  return key.startsWith(PROBE);
-}
 
 /** Rejects with LockStoreError, or with what the server answered. */
 export async function probe(probed: Probed): Promise<void> {
@@ -70,32 +65,6 @@ async function check(probed: Probed): Promise<void> {
   await checkEviction(probed);
 }
 
-async function connected(connections: RedisConnections, clock: Clock, bootTimeoutMs: number): Promise<void> {
-  const client: RedisClient = connections.commands;
-  if (client.status === 'ready') return;
-  await new Promise<void>((resolve, reject) => {
-    const finish = (error?: LockStoreError) => {
-      clock.clearTimer(timer);
-      client.off('ready', onReady).off('error', onError);
-      if (error === undefined) resolve();
-      else reject(error);
-    };
-    const onReady = () => finish();
-    // A refused password is not mended by waiting, nor a database that is not there or not allowed.
-    const refused = /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out of range|NOPERM)\b/i;
-    const onError = (error: Error) => refused.test(error.message) && finish(unreachable(error, false));
-    const unreachable = (error: Error | undefined, retryable: boolean) => {
-      const { node } = connections;
-      const reason = error === undefined ? 'no answer' : reasonOf(error);
-      const message = `Locks: ${node} could not be reached within ${bootTimeoutMs} ms: ${reason}. Check the 'redis' option and that the server runs.`;
-      return new LockStoreError(message, { cause: error, nodes: [{ node, reason }], retryable });
-    };
-    const timer = clock.setTimer(() => finish(unreachable(connections.lastError, true)), bootTimeoutMs);
-    client.on('ready', onReady).on('error', onError);
-    if (client.status === 'wait') client.connect().catch((error: Error) => (connections.lastError ??= error));
-  });
-}
-
 /** The hash, the groups, the records and maxLeaseMs must be the same in every process. */
 async function checkFormat({ runner, keys, options, connections }: Probed): Promise<void> {
   const ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${options.maxLeaseMs}`;
@@ -110,8 +79,8 @@ async function checkFormat({ runner, keys, options, connections }: Probed): Prom
 }
 
 /** Each connection has probe keys of its own: two names of one server, given as two Redlock nodes, must not disturb each other. */
-function probeKey(what: string, { options, connections }: Probed): string {
-  return `${PROBE}${what}:${options.process}@${connections.node}`;
+function probeName(what: string, { options, connections }: Probed): string {
+  return `${what}:${options.process}@${connections.node}`;
 }
 
 /**
@@ -120,9 +89,7 @@ function probeKey(what: string, { options, connections }: Probed): string {
  */
 async function runEveryCommand(probed: Probed): Promise<void> {
   const { runner, keys, options, connections } = probed;
-  const group = keys.groupOf('');
-  const key = keys.lock(group, probeKey('rights', probed));
-  const fence = keys.fence(group);
+  const [key, , fence] = keys.probe(keys.groupOf(''), probeName('rights', probed));
   const calls: readonly (readonly [string, ...(string | number)[]])[] = [
     ['eval', 'return 1', 1, key],
     ['get', key],
@@ -146,9 +113,8 @@ async function runEveryCommand(probed: Probed): Promise<void> {
 
 async function runEveryScript(probed: Probed): Promise<void> {
   const { runner, keys, options } = probed;
-  const key = probeKey('boot', probed);
-  const group = keys.groupOf(key);
-  const all = keys.all(group, key);
+  const name = probeName('boot', probed);
+  const all = keys.probe(keys.groupOf(name), name);
   const run = (script: LuaScript, scriptKeys: readonly string[], args: readonly ScriptArgument[]): Promise<ScriptReply> =>
     runner.run({ script, keys: scriptKeys, args }, (reply) => reply);
   const holder = `${options.process}.boot1`;
@@ -156,7 +122,7 @@ async function runEveryScript(probed: Probed): Promise<void> {
   const ask = (id: string, mode: 'w' | 'r') => run(acquire, all, [id, mode, 1000, 1, 0, 0, 1, '-', '-', 0, '-', options.maxLeaseMs]);
   await ask(holder, 'w');
   await ask(waiter, 'r');
-  await run(renew, [keys.lock(group, key)], [options.maxLeaseMs, 1000, holder]);
+  await run(renew, all.slice(0, 1), [options.maxLeaseMs, 1000, holder]);
   await run(heartbeat, all, [waiter, 0, options.maxLeaseMs]);
   await run(inspect, all.slice(0, 2), []);
   await run(downgrade, all, [holder, 0]);
@@ -175,7 +141,7 @@ async function checkEviction({ connections, options, runner }: Probed): Promise<
   const evicting = policies.find((policy) => policy !== 'noeviction');
   if (evicting === undefined) return;
   const message = `Locks: ${connections.node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
-  if (options.strictServer !== true) return options.report(message);
+  if (options.strictServer !== true) return options.report({ kind: `eviction on ${connections.node}`, level: 'error', message });
   const reason = `maxmemory-policy ${evicting}`;
   throw new LockStoreError(message, { retryable: false, nodes: [{ node: connections.node, reason }] });
 }

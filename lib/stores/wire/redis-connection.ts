@@ -9,6 +9,8 @@
 import { Cluster, Redis, type ClusterNode, type ClusterOptions, type RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/port/clock.js';
 import { LockUsageError } from '../../core/port/errors.js';
+import { ConnectionGuards, isCluster, nameWhenReady } from './connection-guards.js';
+import { forcedClusterOptions, forcedOptions, type Needs } from './connection-options.js';
 
 /** What a user may give as `redis`. */
 export type RedisTarget = string | RedisOptions | ClusterTarget | Redis | Cluster;
@@ -20,17 +22,7 @@ export interface ClusterTarget {
 
 export type RedisClient = Redis | Cluster;
 
-const CONNECTION_NAME = 'nestjs-holdfast';
-const FIRST_RECONNECT_MS = 40;
-const LONGEST_RECONNECT_MS = 150;
-const NEXT_ROUND_MS = 10;
 const SHORTEST_PATIENCE_MS = 1_000;
-/** For a connection to be made, and for the first answer on it. */
-const CONNECTS_WITHIN_MS = 1_000;
-/** A Sentinel has nothing else to do than to answer, and there are others. */
-const SENTINEL_ANSWERS_WITHIN_MS = 500;
-/** Answers to what was sent together arrive within this time. */
-const ENOUGH_MS = 50;
 
 export class RedisConnections {
   readonly isCluster: boolean;
@@ -42,22 +34,24 @@ export class RedisConnections {
   /** What the commands' connection last complained of. */
   lastError: Error | undefined;
   private replicas: RedisClient | undefined;
-  private readonly astray = new WeakSet<RedisClient>();
+  private readonly needs: Needs;
+  private readonly guards: ConnectionGuards;
   private closed = false;
 
   constructor(
     private readonly target: RedisTarget,
     private readonly timeoutMs: number,
-    private readonly clock: Clock,
+    clock: Clock,
   ) {
     this.patienceMs = Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs));
+    this.needs = { clock, timeoutMs, isClosed: () => this.closed };
+    this.guards = new ConnectionGuards(this.needs);
     const client = this.connect(this.patienceMs);
-    this.guard(client);
     this.isCluster = isCluster(client);
     this.node = describe(client);
     this.commands = client;
     client.on('error', (error: Error) => (this.lastError = error));
-    client.on('ready', () => this.astray.has(client) || (this.lastError = undefined));
+    this.onOpen(client, () => (this.lastError = undefined));
   }
 
   get replicated(): RedisClient {
@@ -65,7 +59,6 @@ export class RedisConnections {
       // To wait for replicas is to be silent.
       this.replicas = this.connect(this.timeoutMs);
       this.replicas.on('error', () => {});
-      this.guard(this.replicas);
     }
     return this.replicas;
   }
@@ -75,14 +68,21 @@ export class RedisConnections {
     for (const event of ['close', '+node', '-node']) this.commands.on(event, listener);
   }
 
+  /** Whether commands can be sent: connected, and the server has said that it serves us. */
+  isOpen(client: RedisClient): boolean {
+    return this.guards.isOpen(client);
+  }
+
+  /** Told whenever it begins to be so, until what it answers is called. */
+  onOpen(client: RedisClient, listener: () => void): () => void {
+    return this.guards.onOpen(client, listener);
+  }
+
   /** A connection for a subscriber; on a Cluster to any of its nodes, since messages travel to all. */
   subscribe(): Redis {
-    const options = { ...this.forced(), retryStrategy: null, lazyConnect: true };
-    if (!isCluster(this.commands)) return this.commands.duplicate(options);
-    const nodes = this.commands.nodes('all').filter((node) => node.status === 'ready' || node.status === 'wait');
-    const node = nodes[Math.floor(Math.random() * nodes.length)];
-    if (node === undefined) throw new Error('no node of the Cluster is connected');
-    return node.duplicate({ ...options, readOnly: false });
+    const client = this.anyNode().duplicate({ ...forcedOptions({}, this.needs), retryStrategy: null });
+    nameWhenReady(client);
+    return client;
   }
 
   /** Where SCAN has to run. */
@@ -92,7 +92,7 @@ export class RedisConnections {
 
   /** Whether what this connection answers comes from another database than ours. */
   isAstray(client: RedisClient): boolean {
-    return this.astray.has(client);
+    return this.guards.isAstray(client);
   }
 
   /** Gives up a connection that has stopped answering: the network may have forgotten it without telling either side. */
@@ -103,128 +103,38 @@ export class RedisConnections {
 
   close(): void {
     this.closed = true;
+    this.guards.close();
     for (const client of [this.commands, this.replicas]) {
       client?.disconnect();
       if (client !== undefined && !isCluster(client)) client.stream?.destroy();
     }
   }
 
+  private anyNode(): Redis {
+    if (!isCluster(this.commands)) return this.commands;
+    const nodes = this.commands.nodes('all').filter((node) => node.status === 'ready' || node.status === 'wait');
+    const node = nodes[Math.floor(Math.random() * nodes.length)];
+    if (node === undefined) throw new Error('no node of the Cluster is connected');
+    return node;
+  }
+
   private connect(patienceMs: number): RedisClient {
     const target = typeof this.target === 'string' ? clientOf(this.target) : this.target;
+    const client = this.made(target, patienceMs);
+    if (isCluster(client)) this.guards.watchCluster(client);
+    else this.guards.watch(client);
+    return client;
+  }
+
+  private made(target: Exclude<RedisTarget, string>, patienceMs: number): RedisClient {
+    const { needs } = this;
     if (isClient(target)) {
-      if (isCluster(target)) return target.duplicate([], this.forcedForCluster(patienceMs, target.options));
-      return target.duplicate(this.forced(target.options));
+      if (isCluster(target)) return target.duplicate([], forcedClusterOptions(target.options, needs, patienceMs));
+      return target.duplicate(forcedOptions(target.options, needs));
     }
-    if (isClusterTarget(target)) return new Cluster([...target.cluster], this.forcedForCluster(patienceMs, target.options));
-    return new Redis({ ...target, ...this.forced(target) });
+    if (isClusterTarget(target)) return new Cluster([...target.cluster], forcedClusterOptions(target.options ?? {}, needs, patienceMs));
+    return new Redis({ ...target, ...forcedOptions(target, needs) });
   }
-
-  /** What no URL, option or copied client may change. */
-  private forced(given: RedisOptions = {}): RedisOptions {
-    return {
-      keyPrefix: '',
-      stringNumbers: false,
-      enableAutoPipelining: false,
-      readOnly: false,
-      role: 'master',
-      monitor: false,
-      lazyConnect: true,
-      connectionName: CONNECTION_NAME,
-      // An unknown outcome is told at once (but see the Cluster's) and dealt with above; nothing is kept to be sent when nobody
-      // wants it any more.
-      enableOfflineQueue: false,
-      maxRetriesPerRequest: 0,
-      autoResendUnfulfilledCommands: false,
-      autoResubscribe: false,
-      enableReadyCheck: false,
-      commandTimeout: undefined,
-      disconnectTimeout: 50,
-      connectTimeout: Math.min(Number(given.connectTimeout) || Infinity, Math.max(500, Math.min(this.timeoutMs, CONNECTS_WITHIN_MS))),
-      // One that is frozen would be waited for without end, while others know the new master.
-      sentinelCommandTimeout: Math.min(given.sentinelCommandTimeout ?? Infinity, SENTINEL_ANSWERS_WITHIN_MS),
-      // Leases are waiting: after a connection that worked the next one is tried almost at once.
-      retryStrategy: (tries: number) => (tries === 1 && !this.closed ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : this.reconnectDelay()),
-      // ioredis calls it when it has come to the end of its list, which with one Sentinel is every other time.
-      sentinelRetryStrategy: (round: number) => (round === 1 && !this.closed ? NEXT_ROUND_MS : this.reconnectDelay()),
-      // A master that became a replica: ask again who is the master. Redis 6 says it inside of an error of the script.
-      reconnectOnError: firstOf(/^(READONLY|MASTERDOWN)\b|: -READONLY\b/, this.clock),
-    };
-  }
-
-  private forcedForCluster(patienceMs: number, given: ClusterOptions = {}): ClusterOptions {
-    const { retryStrategy, sentinelRetryStrategy, enableOfflineQueue, readOnly, ...forNodes } = this.forced(given.redisOptions);
-    return {
-      ...given,
-      scaleReads: 'master',
-      enableAutoPipelining: false,
-      enableOfflineQueue: false,
-      lazyConnect: true,
-      enableReadyCheck: true,
-      maxRedirections: 4,
-      // Also for what was never sent, because its node is only being connected. What was on its way is sent again as well: the
-      // scripts allow that, but a release that had arrived is told 'lost' then.
-      retryDelayOnFailover: 100,
-      retryDelayOnClusterDown: 100,
-      retryDelayOnTryAgain: 10,
-      // An idle process asks nothing: a redirection or a lost node (below) is what tells of a change.
-      slotsRefreshInterval: 0,
-      clusterRetryStrategy: () => this.reconnectDelay(),
-      redisOptions: { ...given.redisOptions, ...forNodes, socketTimeout: patienceMs },
-    };
-  }
-
-  private reconnectDelay(): number | null {
-    return this.closed ? null : LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random());
-  }
-
-  private guard(client: RedisClient): void {
-    if (isCluster(client)) return this.keepNodes(client);
-    this.dropStuckHandshakes(client);
-    this.dropWrongDatabase(client);
-  }
-
-  /** ioredis forgets a node whose connection closed until a command needs it; a walk over all nodes would miss it. */
-  private keepNodes(client: Cluster): void {
-    client.on('-node', () => !this.closed && client.status === 'ready' && client.refreshSlotsCache());
-  }
-
-  /** ioredis goes on in database 0, where nobody else's locks are, when a server that is busy refuses the SELECT of a new connection. */
-  private dropWrongDatabase(client: Redis): void {
-    client.on('error', (error: Error) => {
-      if (!isRefusedSelect(error)) return;
-      this.astray.add(client);
-      client.stream.destroy();
-    });
-    client.on('close', () => this.astray.delete(client));
-  }
-
-  /** A frozen server accepts connections and says nothing: try anew until one of them gets its answer. */
-  private dropStuckHandshakes(client: Redis): void {
-    client.on('connect', () => {
-      const { stream } = client;
-      const patienceMs = Math.min(this.timeoutMs, CONNECTS_WITHIN_MS);
-      const timer = this.clock.setTimer(() => client.status !== 'ready' && stream.destroy(), patienceMs);
-      stream.once('close', () => this.clock.clearTimer(timer));
-    });
-  }
-}
-
-/**
- * True for the first such error in a while: one is enough to leave a server, and ioredis hangs a listener on the socket for
- * each, until Node complains of a leak.
- */
-function firstOf(pattern: RegExp, clock: Clock): (error: Error) => boolean {
-  let enoughUntil = -Infinity;
-  return ({ message }) => {
-    const now = clock.now();
-    if (now < enoughUntil || !pattern.test(message)) return false;
-    enoughUntil = now + ENOUGH_MS;
-    return true;
-  };
-}
-
-function isRefusedSelect(error: Error): boolean {
-  return (error as { command?: { name?: unknown } }).command?.name === 'select';
 }
 
 /** Made to read the URL: ioredis lets its parameters win over options that are given beside it, but not over a copy's. */
@@ -238,10 +148,6 @@ function clientOf(url: string): Redis {
 /** A client of ioredis, perhaps of another copy of it: those of other packages do not define commands. */
 export function isClient(target: object): target is RedisClient {
   return 'duplicate' in target && 'defineCommand' in target && typeof target.defineCommand === 'function';
-}
-
-function isCluster(client: RedisClient): client is Cluster {
-  return 'isCluster' in client && client.isCluster === true;
 }
 
 function isClusterTarget(target: RedisOptions | ClusterTarget): target is ClusterTarget {

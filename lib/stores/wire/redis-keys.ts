@@ -6,24 +6,37 @@
  *     {prefix}:c:<process> messages to a process                  {prefix}:format     the wire format
  *     {prefix}:e           what a node of a Redlock remembers of its own past
  *
+ * The key of a lock stands in them encoded (key-encoding.ts); the hash is that of the key as its caller wrote it.
  * The hash and the number of groups are part of the wire format: processes that disagree would not exclude each other.
  */
 import { LockUsageError } from '../../core/port/errors.js';
+import { decodeKey, encodeKey } from './key-encoding.js';
 
 export const SLOT_GROUPS = 256;
 /** Goes up with every change of a key, a record or a script that older processes would not understand. */
-export const FORMAT_VERSION = 1;
+export const FORMAT_VERSION = 2;
 
 const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
+const FNV_PRIME = 0x01000193;
 
 /** What holder ids begin with, up to their last dot, is read by scripts. @throws LockUsageError */
 export function checkProcess(process: string): void {
   if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
 }
 
+/** Where a lock stands: its slot group and the Redis keys that its scripts need. */
+export interface LockSpot {
+  readonly key: string;
+  readonly group: number;
+  readonly lockKey: string;
+  readonly queueKey: string;
+  readonly fenceKey: string;
+}
+
 export class RedisKeys {
   private readonly heads: readonly string[];
+  private readonly fences: readonly string[];
   readonly format: string;
   readonly epoch: string;
   readonly channelPrefix: string;
@@ -32,6 +45,7 @@ export class RedisKeys {
   constructor(readonly prefix: string) {
     checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
+    this.fences = this.heads.map((head) => `${head}f`);
     this.format = `{${prefix}}:format`;
     this.epoch = `{${prefix}}:e`;
     this.channelPrefix = `{${prefix}}:c:`;
@@ -43,22 +57,30 @@ export class RedisKeys {
     for (let i = 0; i < key.length; i++) {
       const unit = key.charCodeAt(i);
       if (unit > 127) return fold(Buffer.from(key, 'utf8').reduce(hashByte, FNV_START));
-      hash = hashByte(hash, unit);
+      hash = Math.imul(hash ^ unit, FNV_PRIME);
     }
     return fold(hash);
   }
 
+  /** All of it at once: every lock is looked up with each of its commands. */
+  spotOf(key: string): LockSpot {
+    const group = this.groupOf(key);
+    const head = this.heads[group]!;
+    const encoded = encodeKey(key);
+    return { key, group, lockKey: `${head}l:${encoded}`, queueKey: `${head}q:${encoded}`, fenceKey: this.fences[group]! };
+  }
+
   lock(group: number, key: string): string {
-    return `${this.heads[group]}l:${key}`;
+    return `${this.heads[group]}l:${encodeKey(key)}`;
   }
 
   /** Exists only while somebody waits. */
   queue(group: number, key: string): string {
-    return `${this.heads[group]}q:${key}`;
+    return `${this.heads[group]}q:${encodeKey(key)}`;
   }
 
   fence(group: number): string {
-    return `${this.heads[group]}f`;
+    return this.fences[group]!;
   }
 
   /** What a script that may let a waiter in needs, in the order of its KEYS. */
@@ -70,14 +92,30 @@ export class RedisKeys {
     return this.channelPrefix + process;
   }
 
-  /** Matches the locks whose keys start with `startsWith`. */
-  lockPattern(startsWith: string): string {
-    return `{${this.prefix}:*}:l:${startsWith.replace(/[\\*?[\]]/g, '\\$&')}*`;
+  /**
+   * A lock that only a booting process can name: in the Redis key of every other lock two hexadecimal digits follow a `%`.
+   * It stands in any group, and is never listed.
+   */
+  probe(group: number, name: string): [lock: string, queue: string, fence: string] {
+    const head = this.heads[group]!;
+    return [`${head}l:%probe:${name}`, `${head}q:%probe:${name}`, this.fence(group)];
   }
 
-  /** The lock's key, read back from its Redis key. */
-  keyOf(lockKey: string): string {
-    return lockKey.slice(lockKey.indexOf('}:l:') + 4);
+  /** For SCAN: matches the locks whose keys start with `startsWith`, and perhaps locks of other prefixes. */
+  lockPattern(startsWith: string): string {
+    return `{${this.prefix}:[0-9]*}:l:${encodeKey(startsWith).replace(/[\\*?[\]]/g, '\\$&')}*`;
+  }
+
+  /** The keys of those of our locks among what SCAN found that start with `startsWith`, each once. */
+  keysAmong(found: readonly string[], startsWith: string): string[] {
+    const keys = new Set(found.map((redisKey) => this.keyOf(redisKey)));
+    return [...keys].filter((key) => key !== undefined).filter((key) => key.startsWith(startsWith));
+  }
+
+  /** The lock's key, read back from its Redis key; undefined for a Redis key under which this prefix keeps no lock. */
+  keyOf(redisKey: string): string | undefined {
+    const key = decodeKey(redisKey.slice(redisKey.indexOf('}:l:') + 4));
+    return this.lock(this.groupOf(key), key) === redisKey ? key : undefined;
   }
 }
 
@@ -93,7 +131,7 @@ export function checkPrefix(prefix: unknown): void {
 }
 
 function hashByte(hash: number, byte: number): number {
-  return Math.imul(hash ^ byte, 0x01000193);
+  return Math.imul(hash ^ byte, FNV_PRIME);
 }
 
 function fold(hash: number): number {
