@@ -105,7 +105,10 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
       case 'lost': {
         const lease = this.leaseOf(wake.id);
         if (lease) void this.parts.watchdog.renewNow(lease);
+        return;
       }
+      // Whoever tells of all queues of the lock takes care of it.
+      case 'stray':
     }
   }
 
