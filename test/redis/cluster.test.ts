@@ -1,5 +1,6 @@
 /** The Redis store on a Cluster whose slots move and whose masters die. */
 import { once } from 'node:events';
+import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake } from '../../lib/core/port/lock-store.js';
 import type { RedisConnections } from '../../lib/stores/wire/redis-connection.js';
@@ -143,4 +144,17 @@ describe('a master that dies', () => {
     expect(performance.now() - promotedAt).toBeLessThan(4_000);
     expect(await store.release(held)).toBe('released');
   }, 60_000);
+});
+
+describe('a password that a Cluster refuses', () => {
+  it('fails the boot at once, and the error says so without it', async () => {
+    const startedAt = performance.now();
+    const error = await openRedisStore({ cluster: cluster.startupNodes, options: { redisOptions: { username: 'nobody', password: 'hunter2' } } }, 'p').catch(
+      (reason: unknown) => reason,
+    );
+    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringContaining('the Cluster refused the connection') });
+    expect(inspect(error, { depth: Infinity })).toContain('WRONGPASS');
+    expect(inspect(error, { depth: Infinity })).not.toContain('hunter2');
+  });
 });

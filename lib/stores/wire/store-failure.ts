@@ -30,11 +30,11 @@ export function storeFailure(error: unknown, { what, key, node }: Attempt, compl
 }
 
 export function reasonOf(error: unknown): string {
-  const message = withoutArguments(String((error as { message?: unknown } | undefined)?.message ?? error)).replace(/\.$/, '');
+  const { message, lastNodeError } = (error ?? {}) as Complaint;
+  const said = withoutArguments(String(message ?? error)).replace(/\.$/, '');
   // What ioredis says when it has no connection names its own options, which nobody here has set.
-  return /writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request/.test(message)
-    ? NOT_CONNECTED
-    : message;
+  if (/writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request/.test(said)) return NOT_CONNECTED;
+  return lastNodeError == null ? said : `${said}: ${reasonOf(lastNodeError)}`;
 }
 
 /**
@@ -42,9 +42,10 @@ export function reasonOf(error: unknown): string {
  * copy has only the name of the command.
  */
 export function causeOf(error: unknown): Error | undefined {
-  if (error === undefined || error instanceof LockStoreError) return error;
+  if (error == null) return undefined;
+  if (error instanceof LockStoreError) return error;
   const { name, message, stack, code, command, lastNodeError } = error as Complaint;
-  const copy = new Error(withoutArguments(String(message ?? error)), lastNodeError === undefined ? undefined : { cause: causeOf(lastNodeError) });
+  const copy = new Error(withoutArguments(String(message ?? error)), lastNodeError == null ? undefined : { cause: causeOf(lastNodeError) });
   if (name !== undefined) Object.defineProperty(copy, 'name', { value: name, configurable: true, writable: true });
   if (stack !== undefined) copy.stack = withoutArguments(stack);
   return Object.assign(copy, code === undefined ? {} : { code }, command?.name === undefined ? {} : { command: command.name });
