@@ -209,8 +209,9 @@ describe('rediss:// for a server without TLS', () => {
 });
 
 describe("an application's own client", () => {
-  it('is never used, closed or changed, and its keyPrefix and number format do not matter', async () => {
-    const own = new Redis(server.port, { keyPrefix: 'app:', stringNumbers: true, enableAutoPipelining: true, connectionName: 'own' });
+  it('is never used, closed or changed, and its keyPrefix, number format and own commands do not matter', async () => {
+    const scripts = { get: { lua: "return 'mine'", numberOfKeys: 1 }, evalsha: { lua: 'return 1', numberOfKeys: 1 } };
+    const own = new Redis(server.port, { keyPrefix: 'app:', stringNumbers: true, enableAutoPipelining: true, connectionName: 'own', scripts });
     await own.set('x', 1);
     const options = { ...own.options };
     const store = await openRedisStore(own, 'p');
@@ -218,7 +219,7 @@ describe("an application's own client", () => {
     expect(await own.call('KEYS', '*:l:*')).toEqual([expect.stringMatching(/^\{lock:\d+\}:l:k$/)]);
     await closeStores();
     expect(own.options).toEqual(options);
-    expect(await own.get('x')).toBe('1');
+    expect(await own.get('x')).toBe('mine');
     expect(await own.client('GETNAME')).toBe('own');
     expect(String(await own.client('LIST'))).not.toContain('nestjs-holdfast');
     own.disconnect();

@@ -43,6 +43,19 @@ async function anotherMaster(than: RedisServer): Promise<RedisServer> {
   return cluster.masters.find((node) => node !== than && node.exitCode === undefined) as RedisServer;
 }
 
+describe("an application's own Cluster client", () => {
+  it('may have a keyPrefix and commands of its own: they are not those of the locks', async () => {
+    const scripts = { get: { lua: "return 'mine'", numberOfKeys: 1 } };
+    const own = cluster.client({ keyPrefix: 'app:', scripts, redisOptions: { keyPrefix: 'node:', scripts } });
+    const store = await openRedisStore(own, 'p');
+    const held = request('own');
+    expect((await store.acquire(held)).kind).toBe('granted');
+    const found = await Promise.all(cluster.masters.map((node) => node.command('KEYS', '*:l:own')));
+    expect(found.flat()).toEqual([expect.stringMatching(/^\{lock:\d+\}:l:own$/)]);
+    await store.release(held);
+  });
+});
+
 describe('a slot that moves', () => {
   it.each([0, 1])('costs no held lease, however long it stays half moved, whichever side a lock is on, with minReplicas: %i', async (minReplicas) => {
     const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
