@@ -18,6 +18,7 @@ import type { ResolvedDefaults, ResolvedOptions, WithLockOptions } from './core/
 import type { ListOptions, LockState, LockStore } from './core/port/lock-store.js';
 import { runInHold, type Work } from './core/hold/run-in-hold.js';
 import { ShutdownGate } from './core/hold/shutdown-gate.js';
+import { TrialLock } from './core/lease/trial-lock.js';
 import type { Turn } from './core/queue/turn.js';
 import { Watchdog } from './core/lease/watchdog.js';
 
@@ -43,6 +44,7 @@ export class LockService {
   readonly events: Observable<LockEvent>;
   private readonly eventSubject = new Subject<LockEvent>();
   private readonly store: LockStore;
+  private readonly trialLock: TrialLock;
   private readonly clock: Clock;
   private readonly defaults: ResolvedDefaults;
   private readonly context = new HoldContext();
@@ -56,6 +58,7 @@ export class LockService {
     this.store = options.store;
     this.defaults = resolveDefaults(options);
     this.clock = detachedTimers(options.clock ?? systemClock, this.context);
+    this.trialLock = new TrialLock(this.store, options.process, this.clock);
     this.events = this.eventSubject.asObservable();
     this.watchdog = new Watchdog(this.store, this.clock, (lease, cause) => {
       const { key, mode } = lease;
@@ -152,6 +155,11 @@ export class LockService {
   /** Who holds the lock and who waits for it. @throws LockStoreError */
   async inspect(key: string): Promise<LockState> {
     return this.store.inspect(escapeKey(key));
+  }
+
+  /** Whether locks can be had: takes one of its own and gives it back, without an event. @throws LockStoreError when they cannot */
+  checkStore(): Promise<void> {
+    return this.trialLock.take();
   }
 
   /** Every lock of this prefix that is held or waited for, without order. @throws LockStoreError, also in the midst of the walk */

@@ -21,14 +21,13 @@ export interface LockHealthOptions {
 }
 
 /** What is asked: a LockService, or that of a module with a route, which has no store of its own. */
-type Asked = Pick<LockService, 'inspect'> & { instances?(): ReadonlyMap<string, Pick<LockService, 'inspect'>> };
+type Asked = Pick<LockService, 'checkStore'> & { instances?(): ReadonlyMap<string, Pick<LockService, 'checkStore'>> };
 
-/** Looked at, never locked. The store answers as it would for any key, and keeps nothing of the question. */
-const PROBE_KEY = 'nestjs-holdfast:health';
 const DEFAULT_TIMEOUT_MS = 1_000;
 
 /**
- * Whether locks can be had: asks the store a question that changes nothing.
+ * Whether locks can be had: takes a lock that nobody else can name, and gives it back. A store that answers questions and
+ * refuses writes is down.
  *
  *     @Get('health') @HealthCheck()
  *     check() {
@@ -58,9 +57,9 @@ export class LockHealthIndicator {
 
 /** What does not answer. Which keys a route knows is its own affair: asked are the stores that it can lead to. */
 async function failureOf(locks: Asked, timeoutMs: number): Promise<string | undefined> {
-  if (!locks.instances) return within(timeoutMs, locks.inspect(PROBE_KEY));
+  if (!locks.instances) return within(timeoutMs, locks.checkStore());
   const asked = [...locks.instances()].map(async ([name, each]) => {
-    const failure = await within(timeoutMs, each.inspect(PROBE_KEY));
+    const failure = await within(timeoutMs, each.checkStore());
     return failure === undefined ? [] : [`Lock module '${name}': ${failure}`];
   });
   const failures = (await Promise.all(asked)).flat();

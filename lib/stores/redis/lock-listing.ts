@@ -4,7 +4,7 @@
  * as SCAN does; one that stands for the whole walk is told.
  */
 import type { LockState } from '../../core/port/lock-store.js';
-import { isProbe } from '../wire/boot-probe.js';
+import { isOwnKey } from '../../core/port/own-keys.js';
 import type { RedisConnections } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
@@ -27,7 +27,7 @@ export async function* listLocks(
     do {
       const [next, page] = await runner.command('list', () => node.scan(cursor, 'MATCH', pattern, 'COUNT', PAGE));
       cursor = next;
-      const found = [...new Set(page)].map((lockKey) => keys.keyOf(lockKey)).filter((key) => !isProbe(key));
+      const found = [...new Set(page)].map((lockKey) => keys.keyOf(lockKey)).filter((key) => !isOwnKey(key));
       const states = await Promise.all(found.map(inspect));
       for (const state of states) if (state.mode !== null || state.waiters.length > 0) yield state;
     } while (cursor !== '0');

@@ -9,9 +9,10 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
+import { isOwnKey } from '../../core/port/own-keys.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import { nodeRightsError } from '../wire/access-rule.js';
-import { isProbe, probe } from '../wire/boot-probe.js';
+import { probe } from '../wire/boot-probe.js';
 import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../wire/lua.generated.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
@@ -182,7 +183,7 @@ export class RedlockNode {
     const [node] = this.connections.masters();
     const pattern = this.keys.lockPattern(startsWith);
     const [next, found] = await this.runner.command('list', async () => node!.scan(cursor, 'MATCH', pattern, 'COUNT', 500));
-    return { next, found: [...new Set(found)].map((lockKey) => this.keys.keyOf(lockKey)).filter((key) => !isProbe(key)) };
+    return { next, found: [...new Set(found)].map((lockKey) => this.keys.keyOf(lockKey)).filter((key) => !isOwnKey(key)) };
   }
 
   close(): void {

@@ -5,6 +5,7 @@
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
+import { ownKey } from '../../core/port/own-keys.js';
 import { rightsError } from './access-rule.js';
 import { acquire, downgrade, forceRelease, heartbeat, inspect, release, renew, type LuaScript } from './lua.generated.js';
 import { connected } from './first-connection.js';
@@ -30,13 +31,6 @@ export interface Probed {
 }
 
 const PAUSE_MS = 100;
-/** Keys of users have no control characters. */
-const PROBE = '\u0001';
-
-/** Whether a lock is one that a booting process tries the scripts on. */
-export function isProbe(key: string): boolean {
-  return key.startsWith(PROBE);
-}
 
 /** Rejects with LockStoreError, or with what the server answered. */
 export async function probe(probed: Probed): Promise<void> {
@@ -86,7 +80,7 @@ async function checkFormat({ runner, keys, options, connections }: Probed): Prom
 
 /** Each connection has probe keys of its own: two names of one server, given as two Redlock nodes, must not disturb each other. */
 function probeKey(what: string, { options, connections }: Probed): string {
-  return `${PROBE}${what}:${options.process}@${connections.node}`;
+  return ownKey(`${what}:${options.process}@${connections.node}`);
 }
 
 /**
