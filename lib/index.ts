@@ -12,12 +12,13 @@ export type { RouteKey, RouteLockOptions } from './nest/route-lock.js';
 export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export { LockService, type LockKey } from './lock.service.js';
 export { writeFenced, type EvalClient } from './fenced-write.js';
-export type { Lease, ReleaseOutcome } from './core/port/lease.js';
+export type { Lease, LeaseFacts, ReleaseOutcome } from './core/port/lease.js';
 export type { LockMode } from './core/port/lock-mode.js';
 export type { LockEvent } from './core/port/lock-events.js';
 export type { LockOptions, OnLost, WithLockOptions } from './core/port/lock-options.js';
 export type { HolderState, ListOptions, LockState, WaiterState } from './core/port/lock-store.js';
 export type { CallKey, KeyFunction } from './core/key/call-key.js';
+export { lockKey } from './core/key/lock-key.js';
 export {
   LockClosedError,
   LockError,
@@ -26,6 +27,7 @@ export {
   LockStoreError,
   LockTimeoutError,
   LockUsageError,
+  type BusyHolder,
   type LockErrorCode,
   type NodeFailure,
   type WorkOutcome,

@@ -4,22 +4,26 @@
 import { Subject, type Observable } from 'rxjs';
 import { keysInOrder } from './core/key/call-key.js';
 import { keptAlive, systemClock, type Clock } from './core/port/clock.js';
-import { isLockError, LockTimeoutError, LockUsageError } from './core/port/errors.js';
-import { Entrance } from './core/hold/entrance.js';
+import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
+import { Announcer } from './core/hold/announcer.js';
 import { Hold, type HoldHost } from './core/hold/hold.js';
 import { HoldContext } from './core/hold/hold-context.js';
-import { escapeKey } from './core/key/key-template.js';
+import { checkKey } from './core/key/check-key.js';
 import type { Lease } from './core/port/lease.js';
 import { LocalQueue } from './core/queue/local-queue.js';
 import type { LockEvent } from './core/port/lock-events.js';
 import type { LockMode } from './core/port/lock-mode.js';
 import { resolveDefaults, resolveOptions, type CallSite, type LockDefaults, type LockOptions } from './core/port/lock-options.js';
+import type { Report } from './core/port/report.js';
 import type { ResolvedDefaults, ResolvedOptions, WithLockOptions } from './core/port/lock-options.js';
 import type { ListOptions, LockState, LockStore } from './core/port/lock-store.js';
 import { runInHold, type Work } from './core/hold/run-in-hold.js';
 import { ShutdownGate } from './core/hold/shutdown-gate.js';
-import { TrialLock } from './core/lease/trial-lock.js';
-import type { Turn } from './core/queue/turn.js';
+import type { Entered } from './core/hold/hold-part.js';
+import { enterAll } from './core/hold/several-keys.js';
+import { Timeouts } from './core/hold/timeouts.js';
+import { WaitingCalls } from './core/hold/waiting-calls.js';
+import { Wish, type WaitWatch } from './core/hold/wish.js';
 import { Watchdog } from './core/lease/watchdog.js';
 
 /** One key, or several locks that are taken together or not at all. */
@@ -30,6 +34,8 @@ export interface LockServiceOptions extends LockDefaults {
   /** Names this process in holder ids; the same that the store was made with. */
   readonly process: string;
   readonly clock?: Clock;
+  /** Told what an operator should read; without it nobody is. */
+  readonly report?: Report | undefined;
 }
 
 /** A call, checked and complete. */
@@ -44,44 +50,46 @@ export class LockService {
   readonly events: Observable<LockEvent>;
   private readonly eventSubject = new Subject<LockEvent>();
   private readonly store: LockStore;
-  private readonly trialLock: TrialLock;
   private readonly clock: Clock;
   private readonly defaults: ResolvedDefaults;
   private readonly context = new HoldContext();
-  private readonly watchdog: Watchdog;
   private readonly queue: LocalQueue;
-  private readonly entrance: Entrance;
   private readonly shutdown: ShutdownGate;
+  private readonly announcer: Announcer;
+  private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
+  private readonly waitWatch: WaitWatch;
 
   constructor(options: LockServiceOptions) {
     this.store = options.store;
     this.defaults = resolveDefaults(options);
-    this.clock = detachedTimers(options.clock ?? systemClock, this.context);
-    this.trialLock = new TrialLock(this.store, options.process, this.clock);
+    this.clock = options.clock ?? systemClock;
     this.events = this.eventSubject.asObservable();
-    this.watchdog = new Watchdog(this.store, this.clock, (lease, cause) => {
-      const { key, mode } = lease;
-      this.emit({ type: 'renewFailed', key, mode, label: undefined, template: undefined, cause });
+    const { store, clock, context, defaults } = this;
+    const announcer = (this.announcer = new Announcer(this.eventSubject, options.report));
+    const watchdog = new Watchdog(store, clock, (lease, cause) => {
+      announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now());
     });
-    this.queue = new LocalQueue(this.store, this.clock, this.watchdog, options.process, this.defaults);
-    this.shutdown = new ShutdownGate(this.queue, this.watchdog, this.clock, this.defaults);
-    this.entrance = new Entrance(this.clock, this.context, this.queue, this.shutdown, (key, options) => {
-      this.emit({ type: 'waiting', key, ...site(options) });
-    });
-    this.host = {
-      store: this.store,
-      clock: this.clock,
-      watchdog: this.watchdog,
-      context: this.context,
-      defaults: this.defaults,
-      lost: (hold, cause) => {
-        this.shutdown.holdEnded();
-        this.emitHold(hold, (common) => ({ ...common, type: 'lost', cause }));
+    this.queue = new LocalQueue(store, clock, watchdog, options.process, defaults);
+    this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
+    const waiting = new WaitingCalls(clock);
+    this.waitWatch = {
+      waitBegan: (wish) => {
+        announcer.waiting(wish.key, wish.options);
+        return waiting.begin(wish);
       },
+    };
+    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, context, waiting);
+    this.host = {
+      store,
+      clock,
+      watchdog,
+      context,
+      defaults,
+      lost: (hold, cause) => announcer.lost(hold, cause, !this.shutdown.holdLost(hold)),
       ended: (hold, outcome) => {
         if (!hold.isLost) this.shutdown.holdEnded();
-        this.emitHold(hold, (common) => ({ ...common, type: 'released', outcome }));
+        announcer.released(hold, outcome);
       },
     };
   }
@@ -103,9 +111,13 @@ export class LockService {
     return new Promise<T>((resolve, reject) => {
       if (typeof fn !== 'function') throw new LockUsageError('withLock(key, options?, fn): fn must be a function.');
       const request = this.request(key, options);
-      this.entrance.enter(request.keys, request.options).then(
-        (turns) => runInHold(this.context, this.begin(request, turns), fn, resolve, reject),
-        (error: unknown) => reject(this.refused(request, error)),
+      this.entered(request).then(
+        (entered) => runInHold(this.begin(request, entered), fn, resolve, reject),
+        (error: unknown) => {
+          const reason = this.refused(request, error);
+          if (isExplained(request)) resolve(this.timeouts.reject(reason));
+          else reject(reason);
+        },
       );
     });
   }
@@ -116,13 +128,13 @@ export class LockService {
    * several keys was lost while the others were waited for
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
-    return this.enter(key, options);
+    return this.hold(key, options);
   }
 
   /** Like {@link acquire} without waiting; null when the lock is busy. */
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     try {
-      return await this.enter(key, { ...options, waitMs: 0 });
+      return await this.hold(key, { ...options, waitMs: 0 });
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
       throw error;
@@ -131,14 +143,14 @@ export class LockService {
 
   /** The lease that the running code is inside of, the innermost one or that of `key`. */
   currentLease(key?: string): Lease | undefined {
-    return this.context.find(key === undefined ? undefined : escapeKey(key));
+    return this.context.find(key === undefined ? undefined : checkKey(key));
   }
 
   /** The lease of `key` that the running code is inside of. @throws LockUsageError when there is none, LockLostError when it was lost */
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
-    const hold = this.context.find(escapeKey(key), mode);
+    const hold = this.context.find(checkKey(key), mode);
     if (!hold) {
-      const found = this.context.find(escapeKey(key)) ? 'it holds it for reading only' : 'it does not hold it';
+      const found = this.context.find(checkKey(key)) ? 'it holds it for reading only' : 'it does not hold it';
       const wanted = mode === 'write' ? 'writing' : 'reading';
       throw new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}.`, { key });
     }
@@ -154,12 +166,7 @@ export class LockService {
 
   /** Who holds the lock and who waits for it. @throws LockStoreError */
   async inspect(key: string): Promise<LockState> {
-    return this.store.inspect(escapeKey(key));
-  }
-
-  /** Whether locks can be had: takes one of its own and gives it back, without an event. @throws LockStoreError when they cannot */
-  checkStore(): Promise<void> {
-    return this.trialLock.take();
+    return this.store.inspect(checkKey(key));
   }
 
   /** Every lock of this prefix that is held or waited for, without order. @throws LockStoreError, also in the midst of the walk */
@@ -178,7 +185,7 @@ export class LockService {
       const message = `Lock '${key}': expected fence to be the number of a hold, got ${String(fence)}.`;
       throw new LockUsageError(`${message} Leave it out to take the lock from all holders.`, { key });
     }
-    return this.store.forceRelease(escapeKey(key), fence);
+    return this.store.forceRelease(checkKey(key), fence);
   }
 
   /** Runs `fn` outside of every hold that surrounds this call: for work that outlives it. */
@@ -198,66 +205,58 @@ export class LockService {
     this.eventSubject.complete();
   }
 
-  private async enter(key: LockKey, given: LockOptions | undefined): Promise<Hold> {
+  private async hold(key: LockKey, given: LockOptions | undefined): Promise<Hold> {
     const request = this.request(key, given);
     try {
-      return this.begin(request, await this.entrance.enter(request.keys, request.options));
+      return this.begin(request, await this.entered(request));
     } catch (error) {
-      throw this.refused(request, error);
+      const reason = this.refused(request, error);
+      throw isExplained(request) ? await this.timeouts.reject(reason) : reason;
     }
   }
 
   private request(key: LockKey, given: (WithLockOptions & CallSite) | undefined): Request {
-    const keys = typeof key === 'string' ? [escapeKey(key)] : keysInOrder(key);
+    const keys = typeof key === 'string' ? [checkKey(key)] : keysInOrder(key);
     const options = resolveOptions(given, this.defaults, keys[0]);
     options.signal?.throwIfAborted();
     return { keys, options, since: this.clock.now() };
   }
 
-  private begin({ options, since }: Request, turns: readonly Turn[]): Hold {
+  /** Rejects with why a lock could not be had. */
+  private entered({ keys, options, since }: Request): Promise<Entered | Entered[]> {
+    const wish = new Wish(keys[0]!, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
+    if (keys.length === 1) return this.enter(wish);
+    return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
+  }
+
+  /** Inside the hold that surrounds the call, where there is one of this key; else from the queue. */
+  private enter(wish: Wish): Promise<Entered> {
+    if (wish.around && this.context.find(wish.key)) return this.enterInside(wish);
+    const refusal = this.shutdown.refusal(wish.key, wish.insideHold);
+    return refusal ? Promise.reject(refusal) : this.queue.acquire(wish);
+  }
+
+  private async enterInside(wish: Wish): Promise<Entered> {
+    const part = await this.context.enter(wish);
+    return part ?? this.enter(wish.inside(this.context.surroundings()));
+  }
+
+  private begin({ options, since }: Request, entered: Entered | Entered[]): Hold {
     // Before it is made: a lease that was lost meanwhile ends it at once.
     this.shutdown.holdBegan();
-    const hold = new Hold(this.host, turns, options);
-    this.emitHold(hold, (common) => ({ ...common, type: 'granted', waitedMs: hold.startedAt - since }));
+    const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options);
+    this.announcer.granted(hold, hold.startedAt - since);
     return hold;
   }
 
-  private emit(event: LockEvent): void {
-    if (this.eventSubject.observed) this.eventSubject.next(event);
-  }
-
-  private emitHold(hold: Hold, event: (common: ReturnType<typeof holdFacts>) => LockEvent): void {
-    if (this.eventSubject.observed) this.eventSubject.next(event(holdFacts(hold)));
-  }
-
-  /** Reports why a request got nothing, and gives the reason back. */
-  private refused({ keys, options, since }: Request, cause: unknown): unknown {
-    const common = { key: keys[0]!, ...site(options), waitedMs: this.clock.now() - since };
-    if (!isLockError(cause)) this.emit({ ...common, type: 'cancelled' });
-    else if (cause.code === 'LOCK_TIMEOUT') this.emit({ ...common, type: 'busy' });
-    else this.emit({ ...common, type: 'failed', cause });
-    return cause;
+  /** Tells why a request got nothing, and gives the reason back. */
+  private refused(request: Request, reason: unknown): unknown {
+    this.announcer.refused(request, reason, this.clock.now() - request.since);
+    return reason;
   }
 }
 
-function site({ mode, label, template }: ResolvedOptions): Pick<ResolvedOptions, 'mode' | 'label' | 'template'> {
-  return { mode, label, template };
-}
-
-function holdFacts(hold: Hold): ReturnType<typeof site> & { key: string; fence: number; nested: boolean; heldMs: number } {
-  const { key, heldMs, nested } = hold;
-  return { ...site(hold.options), key, heldMs, nested, fence: hold.fences.get(key)! };
-}
-
-/** The library's timers belong to no hold: they must not keep the context of whoever happened to start them. */
-function detachedTimers(clock: Clock, context: HoldContext): Clock {
-  return {
-    now: () => clock.now(),
-    wallNow: () => clock.wallNow(),
-    uptimeMs: () => clock.uptimeMs(),
-    setTimer: (callback, delayMs) => context.outside(() => clock.setTimer(callback, delayMs)),
-    clearTimer: (timer) => clock.clearTimer(timer),
-    nextTurn: (callback) => context.outside(() => clock.nextTurn(callback)),
-    keepAlive: () => clock.keepAlive(),
-  };
+/** Whoever did not wait, or has something else to do when the lock is busy, is told so at once. */
+function isExplained({ options }: Request): boolean {
+  return options.waitMs > 0 && !options.expectsBusy;
 }

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 
 const LIB = fileURLToPath(new URL('../lib', import.meta.url));
-const LONGEST_FILE = 260;
+const LONGEST_FILE = 290;
 const ENTRY_POINTS = ['testing', 'terminus', 'telemetry', 'board', 'cli'];
 
 interface SourceFile {
@@ -46,8 +46,7 @@ const rooms: Record<string, readonly string[]> = {
   'core/key': ['core/port'],
   'core/lease': ['core/port'],
   'core/queue': ['core/lease', 'core/port'],
-  // The fences of a lease are found by the key as its caller wrote it.
-  'core/hold': ['core/queue', 'core/lease', 'core/port', 'core/key/key-template.ts'],
+  'core/hold': ['core/queue', 'core/lease', 'core/port'],
 };
 const CORE = Object.keys(rooms);
 
@@ -103,7 +102,7 @@ describe('the architecture', () => {
   });
 
   it('keeps core free of Nest, of ioredis and of all of Node but the async context and, in clock.ts, the uptime', () => {
-    const allowed = (path: string) => (path === 'core/port/clock.ts' ? ['node:os'] : ['node:async_hooks']);
+    const allowed = (path: string) => (path === 'core/port/clock.ts' ? ['node:os', 'node:async_hooks'] : ['node:async_hooks']);
     expect(offences(core, ({ path, packages }) => packages.filter((name) => !allowed(path).includes(name)))).toEqual([]);
   });
 

@@ -20,6 +20,7 @@ describe('the public API', () => {
       'Locked',
       'ReadLock',
       'WriteLock',
+      'lockKey',
       'writeFenced',
     ]);
   });
@@ -31,12 +32,14 @@ describe('the public API', () => {
       names.split(',').flatMap((name) => (all || name.trim().startsWith('type ') ? name.replace('type ', '').trim() || [] : [])),
     );
     expect(types.sort()).toEqual([
+      'BusyHolder',
       'CallKey',
       'ClusterTarget',
       'EvalClient',
       'HolderState',
       'KeyFunction',
       'Lease',
+      'LeaseFacts',
       'ListOptions',
       'LockErrorCode',
       'LockEvent',

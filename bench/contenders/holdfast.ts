@@ -10,7 +10,7 @@ import type { RedisTarget } from '../../lib/stores/wire/redis-connection.js';
 import type { Contender } from './contender.js';
 
 export function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`): RedisStore {
-  const report = (message: string): void => console.error(message);
+  const report = ({ message }: { message: string }): void => console.error(message);
   return new RedisStore({ connection, prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, clock: systemClock, report });
 }
 

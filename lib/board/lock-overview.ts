@@ -2,16 +2,9 @@
  * Many locks made readable for people, in bounded memory: those that somebody waits for come first, and what does not fit
  * is counted.
  */
+import { sinceOf, whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../core/port/lock-store.js';
-
-/** Where a holder or a waiter runs, as far as its process says so of itself (`describeHolders`). */
-export interface Whereabouts {
-  readonly host?: string | undefined;
-  readonly pid?: number | undefined;
-  /** The process's name in holder ids, which is there in any case. */
-  readonly process: string;
-}
 
 export interface HolderRow extends Whereabouts, Omit<HolderState, 'id'> {
   /** About when the hold began, in wall clock ms of the store; undefined when its fence does not come from a clock. */
@@ -45,8 +38,6 @@ export interface LockOverview {
 
 const MOST_HOLDERS = 8;
 const MOST_WAITERS = 12;
-/** A fence below is that of a store whose clock was never set: 2020 in µs. */
-const FIRST_LIKELY_FENCE = 1_577_836_800_000_000;
 
 /** Reads `locks` to their end and keeps at most `most` rows, the most waited for. Rejects as `locks` does. */
 export async function overviewOf(locks: AsyncIterable<LockState>, most: number): Promise<LockOverview> {
@@ -78,18 +69,6 @@ export function rowOf({ key, mode, holders, waiters }: LockState): LockRow {
     waiters: waiters.slice(0, MOST_WAITERS).map(({ id, ...waiter }) => ({ ...waiter, ...whereaboutsOf(id) })),
     moreWaiters: Math.max(0, waiters.length - MOST_WAITERS),
   };
-}
-
-/** Reads back what nest/process-name.ts wrote in front of a holder id: `host:pid:random.sequence`, or `random.sequence`. */
-export function whereaboutsOf(id: string): Whereabouts {
-  const process = id.slice(0, id.lastIndexOf('.'));
-  const [, host, pid] = /^([^:]+):(\d+):[^:]+$/.exec(process) ?? [];
-  return host === undefined ? { process } : { process, host, pid: Number(pid) };
-}
-
-/** A fence is the store's clock in µs at its grant, or one more than the fence before, whichever is greater. */
-function sinceOf(fence: number): number | undefined {
-  return fence < FIRST_LIKELY_FENCE ? undefined : Math.floor(fence / 1_000);
 }
 
 function first(rows: ReadonlyMap<string, LockRow>, most: number): [string, LockRow][] {

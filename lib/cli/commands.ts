@@ -2,7 +2,7 @@
  * The commands of `holdfast`. Each answers the exit code.
  */
 import { systemClock, delay } from '../core/port/clock.js';
-import { escapeKey } from '../core/key/key-template.js';
+import { checkKey } from '../core/key/check-key.js';
 import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
 import type { LockState } from '../core/port/lock-store.js';
 import type { Command } from './arguments.js';
@@ -58,7 +58,7 @@ async function list({ startsWith, onlyWaited }: Of<'list'>, look: Look, { out, e
 }
 
 async function inspect({ key }: Of<'inspect'>, look: Look, { out, json }: Surroundings): Promise<ExitCode> {
-  const state = await look.inspect(escapeKey(key));
+  const state = await look.inspect(checkKey(key));
   if (json) await out.line(JSON.stringify(state));
   else for (const line of details(state, systemClock.wallNow())) await out.line(line);
   return isIdle(state) ? EXIT.nothing : EXIT.done;
@@ -75,16 +75,16 @@ async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, js
 }
 
 async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { out, err, json }: Surroundings): Promise<ExitCode> {
-  const escaped = escapeKey(key);
+  checkKey(key);
   if (!confirmed) {
-    const { holders } = rowOf(await look.inspect(escaped));
+    const { holders } = rowOf(await look.inspect(key));
     const holder = holders.find((one) => one.fence === fence);
     const from = holder === undefined ? `a holder with fence ${fence}, which it does not have at the moment` : who(holder);
     await err.line(`This would take '${key}' away from ${from}. Its method is told, but may go on for a moment. Repeat with --yes to do it.`);
     return EXIT.usage;
   }
-  const released = await look.forceRelease(escaped, fence);
-  if (json) await out.line(JSON.stringify({ key: escaped, fence, released }));
+  const released = await look.forceRelease(key, fence);
+  if (json) await out.line(JSON.stringify({ key, fence, released }));
   else if (released) await out.line(`'${key}' was taken away from the holder with fence ${fence}.`);
   else await out.line(`'${key}' has no holder with fence ${fence}; nothing was changed.`);
   return released ? EXIT.done : EXIT.nothing;

@@ -2,6 +2,7 @@
  * A look at the locks from outside of any application. It opens no store as a process that locks would: nothing is
  * probed, subscribed to or written, only asked.
  */
+import type { Finding } from '../core/port/report.js';
 import type { ClusterNode, RedisOptions } from 'ioredis';
 import { systemClock, delay } from '../core/port/clock.js';
 import { LockStoreError } from '../core/port/errors.js';
@@ -18,12 +19,12 @@ const COMMAND_TIMEOUT_MS = 2_000;
 const REACHED_WITHIN_MS = 3_000;
 const PAUSE_MS = 20;
 /** Of a process that holds no locks; only part of the wire format of those that do. */
-const UNUSED = { process: 'holdfast', maxLeaseMs: 60_000, bootTimeoutMs: REACHED_WITHIN_MS, report: () => undefined };
+const UNUSED = { process: 'holdfast', maxLeaseMs: 60_000, bootTimeoutMs: REACHED_WITHIN_MS };
 
-/** Rejects with LockStoreError when the store does not answer in time. */
-export async function lookAt(target: Target): Promise<Look> {
+/** Rejects with LockStoreError when the store does not answer in time. `report` is told what an operator should read. */
+export async function lookAt(target: Target, report: (message: string) => void): Promise<Look> {
   const { urls, prefix } = target;
-  const options = { ...UNUSED, prefix, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock };
+  const options = { ...UNUSED, report: ({ message }: Finding) => report(message), prefix, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock };
   const redlock = !target.cluster && urls.length > 1;
   const look: Look = redlock ? new RedlockLook(urls, options) : new RedisStore({ ...options, connection: connectionOf(target) });
   try {

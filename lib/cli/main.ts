@@ -31,7 +31,7 @@ async function obey({ command, target, json }: Order, out: StreamOutput, err: St
   const stopped = new AbortController();
   process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());
   try {
-    const look = await lookAt(target);
+    const look = await lookAt(target, (message) => void err.line(`holdfast: ${message}`));
     try {
       return await run(command, look, { out, err, json, stop: stopped.signal });
     } finally {

@@ -5,11 +5,13 @@
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-store.js';
 import type { PollingStation } from '../stores/redlock/ballot.js';
+import { NodeOutages } from '../stores/redlock/node-outages.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
 import { RedlockNode, type NodeSurroundings } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import { Withdrawals } from '../stores/redlock/withdrawals.js';
+import { DamagedLocks } from '../stores/wire/damaged-locks.js';
 import { FenceFloors } from '../stores/wire/fence-floors.js';
 import { RedisKeys } from '../stores/wire/redis-keys.js';
 
@@ -25,15 +27,17 @@ class UncheckedNode extends RedlockNode {
 
 export class RedlockLook {
   private readonly station: PollingStation;
+  private readonly damaged: DamagedLocks;
   private readonly quorum: number;
   private readonly startedAt: number;
 
   constructor(urls: readonly string[], options: Omit<RedlockStoreOptions, 'nodes'>) {
     const { clock, commandTimeoutMs, prefix } = options;
-    const around: NodeSurroundings = { ...options, keys: new RedisKeys(prefix), lost: () => {}, connected: () => {} };
+    const around: NodeSurroundings = { ...options, keys: new RedisKeys(prefix), outages: new NodeOutages(urls.length, clock, options.report), lost: () => {}, connected: () => {} };
     const nodes = urls.map((url) => new UncheckedNode(url, around));
     // Nobody asks for a grant here: floors and withdrawals stay empty.
     this.station = { nodes, clock, commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), forgetful: () => {} };
+    this.damaged = new DamagedLocks(options.report, clock);
     this.quorum = quorumOf(urls.length);
     this.startedAt = clock.now();
   }
@@ -44,7 +48,7 @@ export class RedlockLook {
   }
 
   list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.station);
+    return listByQuorum(startsWith, this.station, this.damaged);
   }
 
   /** Whether a quorum took it away. Rejects with LockStoreError when that is not known. */

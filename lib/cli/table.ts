@@ -2,9 +2,10 @@
  * Locks as lines of text. A line is made as soon as its lock is known, so the widths of the columns come from the
  * terminal and not from all the rows.
  */
-import type { HolderRow, LockRow, WaiterRow, Whereabouts } from '../board/lock-overview.js';
+import type { HolderRow, LockRow, WaiterRow } from '../board/lock-overview.js';
 import type { LockState } from '../core/port/lock-store.js';
-import { rowOf, whereaboutsOf } from '../board/lock-overview.js';
+import { rowOf } from '../board/lock-overview.js';
+import { whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
 
 /** Without a terminal nothing is cut: the text goes to another program. */
 const WIDTH_IN_PIPES = 130;

@@ -4,6 +4,7 @@
 import type { Clock } from '../core/port/clock.js';
 import { resolveDefaults } from '../core/port/lock-options.js';
 import type { LockStore } from '../core/port/lock-store.js';
+import type { Report } from '../core/port/report.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
@@ -15,7 +16,7 @@ interface StoreSurroundings {
   readonly process: string;
   readonly clock: Clock;
   /** Gets what an operator must read. */
-  readonly report: (message: string) => void;
+  readonly report: Report;
 }
 
 /** Where the locks of a module may live that has a store. */

@@ -6,8 +6,10 @@ import { ModulesContainer } from '@nestjs/core';
 import { systemClock } from '../core/port/clock.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore, StoreCapabilities } from '../core/port/lock-store.js';
+import type { Report } from '../core/port/report.js';
 import { LockService } from '../lock.service.js';
 import { createStore } from './create-store.js';
+import { logReports } from './lock-log.js';
 import { whereabouts, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { LockInterceptor } from './lock.interceptor.js';
@@ -16,6 +18,8 @@ import { processName } from './process-name.js';
 
 /** The name of this process in holder ids; private to a module. */
 const PROCESS_NAME = Symbol.for('nestjs-holdfast:process-name');
+/** Where the store and the service of a module tell what an operator should read; private to a module. */
+const REPORT = Symbol.for('nestjs-holdfast:report');
 
 /** What the module `instance` provides, and what of it other modules may inject. */
 export function lockProviders(instance: string): { providers: Provider[]; exports: InjectionToken[] } {
@@ -24,7 +28,7 @@ export function lockProviders(instance: string): { providers: Provider[]; export
   }
   const named = { provide: INSTANCE_NAME, useValue: instance };
   const shared = [storeProvider(instance), locksProvider(instance), interceptorProvider(instance)];
-  return { providers: [named, processProvider, ...shared], exports: shared.map(({ provide }) => provide) };
+  return { providers: [named, processProvider, reportProvider, ...shared], exports: shared.map(({ provide }) => provide) };
 }
 
 const processProvider: FactoryProvider<string> = {
@@ -34,19 +38,21 @@ const processProvider: FactoryProvider<string> = {
   useFactory: (options: LockModuleOptions | undefined) => processName(options?.describeHolders ?? true),
 };
 
+const reportProvider: FactoryProvider<Report> = { provide: REPORT, useFactory: () => logReports(new Logger('LockModule'), systemClock) };
+
 /** Apart from the service, so that tests can put another in its place. Null where every key is routed elsewhere. */
 function storeProvider(instance: string): FactoryProvider<LockStore | null> {
   return {
     provide: storeToken(instance),
-    inject: [MODULE_OPTIONS, PROCESS_NAME],
-    useFactory: (options: LockModuleOptions, process: string) => {
+    inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT],
+    useFactory: (options: LockModuleOptions, process: string, report: Report) => {
       const where = whereabouts(options, globalThis.process.env['NODE_ENV']);
       if (where.kind === 'elsewhere') return null;
       const logger = new Logger('LockModule');
       if (where.kind === 'embedded' && where.implied) {
         logger.log('Locks live in this process only. Give redis to lock across processes, or embedded: true if this is meant.');
       }
-      return createStore(where, options, { process, clock: systemClock, report: (message) => logger.error(message) });
+      return createStore(where, options, { process, clock: systemClock, report });
     },
   };
 }
@@ -55,15 +61,16 @@ function storeProvider(instance: string): FactoryProvider<LockStore | null> {
 function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
   return {
     provide: locksToken(instance),
-    inject: [MODULE_OPTIONS, PROCESS_NAME, storeToken(instance), ModulesContainer],
+    inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT, storeToken(instance), ModulesContainer],
     useFactory: async (
       options: LockModuleOptions,
       process: string,
+      report: Report,
       store: LockStore | null,
       modules: ModulesContainer,
     ): Promise<Locks> => {
       if (store) checkCapabilities(store.capabilities, options);
-      const own = store && (await opened(new LockService({ ...options, store, process })));
+      const own = store && (await opened(new LockService({ ...options, store, process, report })));
       return options.route ? new LockRouter(options.route, instance, own, modules) : (own ?? neverRouted(instance));
     },
   };

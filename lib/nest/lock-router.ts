@@ -81,10 +81,6 @@ export class LockRouter implements Locks {
     return this.of(key).inspect(key);
   }
 
-  async checkStore(): Promise<void> {
-    await Promise.all(this.all().map((locks) => locks.checkStore()));
-  }
-
   async *list(options?: ListOptions): AsyncIterable<LockState> {
     for (const locks of this.all()) yield* locks.list(options);
   }

@@ -53,7 +53,7 @@ export function lockedCall(key: CallKey, given: LockedOptions, place: string): L
   }
   // Who has something else to do when the lock is busy does not want to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
-  const site = { label: shortLabel(place), template: templateText(key) };
+  const site = { label: shortLabel(place), template: templateText(key), expectsBusy: onBusy !== 'throw' };
   const keyOf = compileCallKey(key, place);
   return { place, instance, keyOf, options: { ...options, waitMs, ...site }, onBusy, returns };
 }

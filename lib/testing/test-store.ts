@@ -7,7 +7,7 @@
  * asked. Waits that the test's own code will end do not touch the clock.
  */
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
-import { escapeKey } from '../core/key/key-template.js';
+import { checkKey } from '../core/key/check-key.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { AcquireOutcome, AcquireRequest, HolderState, Wake } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
@@ -84,8 +84,8 @@ export class TestStore {
   }
 
   /** @throws LockUsageError when somebody holds the lock */
-  async makeBusy(raw: string, { mode = 'write', forMs = LONGEST_LEASE_MS }: BusyOptions): Promise<void> {
-    const key = escapeKey(raw);
+  async makeBusy(key: string, { mode = 'write', forMs = LONGEST_LEASE_MS }: BusyOptions): Promise<void> {
+    checkKey(key);
     const id = `${ELSEWHERE}${(this.staged += 1)}`;
     const terms = { leaseMs: forMs, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity };
     const outcome = await this.memory.acquire({ key, id, mode, ...terms, label: 'staged by the test' });
@@ -93,22 +93,22 @@ export class TestStore {
     throw new LockUsageError(`Lock '${key}' cannot be made busy: it is held already.`, { key });
   }
 
-  async free(raw: string): Promise<void> {
-    const key = escapeKey(raw);
+  async free(key: string): Promise<void> {
+    checkKey(key);
     for (const { id } of await this.holders(key)) if (id.startsWith(ELSEWHERE)) await this.memory.release({ key, id });
     await this.clock.settle();
   }
 
   /** @throws LockUsageError when no application of the test holds the lock */
-  async lose(raw: string): Promise<void> {
-    const key = escapeKey(raw);
+  async lose(key: string): Promise<void> {
+    checkKey(key);
     if (this.outage) throw new LockUsageError('While the store is down nobody can be told of a loss: let the lease end by advance(ms).', { key });
     const holders = (await this.holders(key)).filter(({ id }) => this.held.has(id));
     if (holders.length === 0) throw new LockUsageError(`Lock '${key}' cannot be lost: nobody in this test holds it.`, { key });
     for (const { id, fence } of holders) {
       await this.memory.forceRelease(key, fence);
       // Said here as well: a test runner may have put a fake in the place of queueMicrotask, by which the store would say it.
-      this.deliver({ kind: 'lost', id });
+      this.deliver({ kind: 'lost', key, id });
     }
     await this.clock.settle();
   }

@@ -4,14 +4,15 @@ import { CallsThatWait } from '../../lib/board/calls-that-wait.js';
 import { LockHistory } from '../../lib/board/lock-history.js';
 import { LockLostError } from '../../lib/core/port/errors.js';
 import type { LockEvent } from '../../lib/core/port/lock-events.js';
-import { overviewOf, whereaboutsOf } from '../../lib/board/lock-overview.js';
+import { overviewOf } from '../../lib/board/lock-overview.js';
+import { whereaboutsOf } from '../../lib/core/port/holder-id.js';
 import type { LockState } from '../../lib/core/port/lock-store.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 const of = { key: 'order:1', mode: 'write', label: 'OrderService.pay', template: 'order:<0>' } as const;
 const waiting: LockEvent = { ...of, type: 'waiting' };
 const granted = (waitedMs: number, given: Partial<typeof of> = {}): LockEvent => ({ ...of, ...given, type: 'granted', fence: 1, nested: false, waitedMs });
-const lost: LockEvent = { ...of, type: 'lost', fence: 1, nested: false, heldMs: 5, cause: new LockLostError('it is gone') };
+const lost: LockEvent = { ...of, type: 'lost', fence: 1, nested: false, heldMs: 5, cause: new LockLostError('it is gone', { key: of.key }) };
 
 describe('the history of the board', () => {
   it('forgets what is older than ten minutes, slice by slice', async () => {

@@ -226,6 +226,18 @@ describe('a forced release from the board', () => {
     expect(Logger.prototype.warn).toHaveBeenCalledWith(expect.stringContaining("Lock 'order:1' was taken away"));
   });
 
+  it('and its rows take and show a key as it was written, with any character in it', async () => {
+    const { url, locks } = await serve({ forceRelease: true });
+    const key = 'order:urn:{7}:50%\n';
+    const lease = await locks.acquire(key);
+    const viewer = await watch(url);
+    const [view] = await viewer.until((one) => one.instances[0]!.held === 1);
+    expect(view.instances[0]!.rows).toMatchObject([{ key }]);
+    expect(await (await fetch(`${url}/lock?${new URLSearchParams({ instance: 'default', key })}`)).json()).toMatchObject({ key, mode: 'write' });
+    const answer = await fetch(releaseOf(url, key, lease.fence), { method: 'POST', headers: OWN });
+    expect(await answer.json()).toEqual({ released: true });
+  });
+
   it('has no route unless it is switched on', async () => {
     const { url, locks } = await serve();
     await using lease = await locks.acquire('order:1');

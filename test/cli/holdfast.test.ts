@@ -150,6 +150,15 @@ describe('holdfast inspect', () => {
     expect(code).toBe(1);
   });
 
+  it('takes and gives a key as it was written, with any character in it, and lets none steer the terminal', async () => {
+    const key = 'order:urn:{7}:50%\u001b[J';
+    const fence = await hold(key);
+    expect(JSON.parse((await ask('list', 'order:urn:{', '--json')).out)).toMatchObject({ key, mode: 'write' });
+    expect(await ask('inspect', key)).toMatchObject({ code: 0, out: expect.stringContaining('order:urn:{7}:50%?[J: held for writing') });
+    expect(await ask('release', key, '--fence', String(fence), '--yes', '--json')).toMatchObject({ code: 0 });
+    expect((await store.inspect(key)).mode).toBeNull();
+  });
+
   it('lets nothing that a holder wrote steer the terminal', async () => {
     await hold('order:1', { owner: '\u001b]0;owned\u0007' });
     expect((await ask('inspect', 'order:1')).out).toContain('owner ?]0;owned?');

@@ -63,12 +63,14 @@ export function servesOperators(stage: Stage, promised: Promised): void {
   });
 
   promised(['inspect'], 'keys and owners with any character in them come back as they were', async () => {
-    const key = `${stage.newKey()}:ünï "quoted" [x] * ? \\ %7B<0>`;
+    const key = `${stage.newKey()}:ünï "quoted" [x] * ? \\ %7B<0> {a}\n\u0085%`;
     const holder = stage.contender(key);
     await holder.acquires({ owner: 'sågå "7"' });
     await stage.contender(key).isRefused();
     expect(await holder.inspect()).toMatchObject({ key, holders: [{ id: holder.id, owner: 'sågå "7"' }] });
-    expect([...(await listed(key)).keys()]).toEqual([key]);
+    for (const start of [key, key.slice(0, -1), key.slice(0, -2), key.slice(0, key.indexOf('{') + 1)]) {
+      expect([...(await listed(start)).keys()]).toEqual([key]);
+    }
     expect(await holder.release()).toBe('released');
   });
 

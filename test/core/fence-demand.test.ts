@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { FenceDemand } from '../../lib/core/lease/fence-demand.js';
-import type { Holding } from '../../lib/core/lease/holding.js';
+import type { StoreLease } from '../../lib/core/lease/store-lease.js';
 import { resolveOptions, resolveDefaults } from '../../lib/core/port/lock-options.js';
 
 const options = resolveDefaults();
@@ -8,7 +8,7 @@ const reading = resolveOptions({ mode: 'read' }, options);
 const lasting = resolveOptions({ minHoldMs: 100 }, options);
 
 /** What a lease was like: whether others waited for it, and how many fences it had if it used them all. */
-const lease = (contended: boolean, usedUp: number): Holding => ({ lease: { contended }, usedUp }) as unknown as Holding;
+const lease = (contended: boolean, usedUpFences: number): StoreLease => ({ contended, usedUpFences }) as unknown as StoreLease;
 
 describe('The fences that are asked for', () => {
   it('are one where nobody follows', () => {

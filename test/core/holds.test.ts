@@ -5,6 +5,22 @@ import { LockLostError, LockUsageError } from '../../lib/core/port/errors.js';
 import type { Lease } from '../../lib/core/port/lease.js';
 import { Fleet, gate } from '../support/locks.js';
 
+describe('A lease as JSON', () => {
+  it('says which locks it holds, with which fences and for how long, and nothing of the library behind it', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ leaseMs: 9_000 });
+    const lease = await locks.acquire(['a', 'b']);
+    await fleet.clock.advance(1_000);
+    expect(JSON.parse(JSON.stringify({ lease }))).toEqual({
+      lease: {
+        key: 'a', keys: ['a', 'b'], mode: 'write', fences: { a: lease.fences.get('a'), b: lease.fences.get('b') },
+        holdCount: 1, heldMs: 1_000, remainingMs: 8_000,
+      },
+    });
+    await lease.release();
+  });
+});
+
 describe('A call inside a hold of the same key', () => {
   it('runs without a command to the store, with the same fence', async () => {
     const { locks, wire } = new Fleet().process();

@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError, LockTimeoutError } from '../../lib/core/port/errors.js';
+import type { LockOptions } from '../../lib/core/port/lock-options.js';
 import type { LockService } from '../../lib/lock.service.js';
 import { Fleet, gate } from '../support/locks.js';
 
@@ -190,14 +191,14 @@ describe('The callers of one process', () => {
     await fleet.clock.runUntil(again);
   });
 
-  it('that do not wait are told at once that the lock is busy, and that the holder is in this process', async () => {
+  it('that do not wait are told at once that the lock is busy', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
     await locks.withLock('k', async () => {
       const stranger = await locks.detached(() => locks.tryAcquire('k'));
       expect(stranger).toBeNull();
       const refused = locks.detached(() => locks.withLock('k', { waitMs: 0 }, async () => {}));
-      await expect(refused).rejects.toThrow(/same process/);
+      await expect(refused).rejects.toThrow(`Lock 'k' is busy. It was not taken; try again later.`);
     });
     const lease = await locks.tryAcquire('k');
     expect(lease?.key).toBe('k');
@@ -219,6 +220,82 @@ describe('The callers of one process', () => {
     held.open();
     await fleet.clock.runUntil(Promise.all([...readers, writer, late]));
     expect(order).toEqual(['writer', 'late reader']);
+  });
+
+  describe('that read', () => {
+    /** A writer holds the lock; readers wait in one process, and then a writer in another. Gives who was served, in order. */
+    async function afterAWriter(begin: (locks: LockService, read: (name: string, options?: LockOptions) => void, order: string[]) => void): Promise<string[]> {
+      const fleet = new Fleet();
+      const order: string[] = [];
+      const calls: Promise<unknown>[] = [];
+      const { locks } = fleet.process();
+      const first = await fleet.process().locks.acquire('k');
+      const work = async (name: string): Promise<void> => {
+        order.push(name);
+        await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 100));
+      };
+      const read = (name: string, options: LockOptions = {}): void => void calls.push(locks.withLock('k', { ...options, mode: 'read' }, () => work(name)));
+      begin(locks, read, order);
+      await fleet.clock.settle();
+      calls.push(fleet.process().locks.withLock('k', () => work('the writer elsewhere')));
+      await fleet.clock.settle();
+      await first.release();
+      await fleet.clock.settle();
+      read('a late reader');
+      await fleet.clock.runUntil(Promise.all(calls));
+      return order;
+    }
+
+    it.each([5, 300])('and waited when a phase of reading began all enter with it (%i of them), and who comes later waits behind the writer that waits elsewhere', async (count) => {
+      const names = Array.from({ length: count }, (_, n) => `reader ${n}`);
+      const order = await afterAWriter((_, read) => names.forEach((name) => read(name)));
+      expect(order).toEqual([...names, 'the writer elsewhere', 'a late reader']);
+    });
+
+    it('enter with the phase though a writer of their own process waits among them', async () => {
+      const order = await afterAWriter((locks, read, served) => {
+        read('reader 1');
+        void locks.withLock('k', async () => void served.push('the writer here'));
+        read('reader 2');
+      });
+      expect(order.slice(0, 2)).toEqual(['reader 1', 'reader 2']);
+      expect([...order.slice(2, 4)].sort()).toEqual(['the writer elsewhere', 'the writer here']);
+      expect(order.at(-1)).toBe('a late reader');
+    });
+
+    it('enter with the phase also when they can share no lease', async () => {
+      const terms: LockOptions[] = [{ leaseMs: 5_000 }, { renew: false }, { leaseMs: 5_000 }, { minHoldMs: 200 }, { minHoldMs: 200 }, { maxHoldMs: 1_000 }, { owner: 'o' }, {}];
+      const order = await afterAWriter((_, read) => terms.forEach((options) => read(JSON.stringify(options), options)));
+      const writerAt = order.indexOf('the writer elsewhere');
+      expect(order.slice(0, writerAt).sort()).toEqual(terms.map((options) => JSON.stringify(options)).sort());
+      expect(order.slice(writerAt)).toEqual(['the writer elsewhere', 'a late reader']);
+    });
+
+    it('wait behind a writer of their process that came before them, when the lock was free', async () => {
+      const fleet = new Fleet();
+      const { locks } = fleet.process();
+      const order: string[] = [];
+      const call = (name: string, mode: 'read' | 'write'): Promise<void> => locks.withLock('k', { mode }, async () => void order.push(name));
+      await fleet.clock.runUntil(Promise.all([call('reader 1', 'read'), call('writer', 'write'), call('reader 2', 'read')]));
+      expect(order).toEqual(['reader 1', 'writer', 'reader 2']);
+    });
+
+    it('leave no entry behind in the process, whatever they asked for', async () => {
+      const fleet = new Fleet();
+      const { locks, wire } = fleet.process();
+      const first = await fleet.process().locks.acquire('k');
+      const terms: LockOptions[] = [{}, { leaseMs: 5_000 }, { leaseMs: 5_000 }, { minHoldMs: 200 }, { renew: false }];
+      const readers = terms.map((options) => locks.withLock('k', { ...options, mode: 'read' }, async () => {}));
+      await fleet.clock.settle();
+      await first.release();
+      await fleet.clock.runUntil(Promise.all(readers));
+      await fleet.clock.advance(5_000);
+      expect(fleet.clock.pendingTimers).toBe(0);
+      const { commands } = wire;
+      await fleet.clock.advance(60_000);
+      expect(wire.commands).toBe(commands);
+      expect(fleet.store.size).toBe(0);
+    });
   });
 
   it('that wait behind a reader for another writer are let in at once when that writer gives up', async () => {
@@ -344,6 +421,7 @@ describe('The callers of one process', () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
     await fleet.clock.runUntil(Promise.all(Array.from({ length: 5_000 }, (_, n) => locks.withLock(`k:${n}`, async () => {}))));
+    await fleet.clock.advance(20);
     expect(fleet.clock.pendingTimers).toBe(0);
     expect((locks as unknown as { queue: { size: number } }).queue.size).toBe(0);
     for await (const state of locks.list()) throw new Error(`${state.key} was left`);

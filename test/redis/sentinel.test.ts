@@ -136,7 +136,7 @@ describe('minReplicas', () => {
     const ask = request({ key: held.key, minReplicas: 1 });
     expect((await store.acquire(ask)).kind).toBe('waiting');
     await store.release(held);
-    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', id: ask.id }));
+    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: ask.key, id: ask.id }));
     expect((await store.acquire(ask)).kind).toBe('granted');
     expect(await store.release(ask)).toBe('released');
   }, 60_000);

@@ -27,8 +27,8 @@ beforeEach(async () => {
   };
   channel = new WakeChannel(connect, 'c', systemClock, 300, {
     granted: (grant) => heard.push(grant),
-    contended: (id) => heard.push(`contended ${id}`),
-    lost: (id) => heard.push(`lost ${id}`),
+    contended: (key, id) => heard.push(`contended ${key} ${id}`),
+    lost: (key, id) => heard.push(`lost ${key} ${id}`),
     listening: () => heard.push('listening'),
   });
   await channel.open();
@@ -42,15 +42,15 @@ const publish = (message: string) => server.command('PUBLISH', 'c', message);
 
 describe('the wake channel', () => {
   it('reads every message that scripts send, and passes over all others', async () => {
-    for (const message of ['', 'x p.1', 'c p.1', 'l p.2', 'g p.3 1795236887128570 4 r 1795236888628 1500 1 k 1']) await publish(message);
+    for (const message of ['', 'x p.1', 'c p.1 k 1', 'l p.2 k 1', 'g p.3 1795236887128570 4 r 1795236888628 1500 1 k 1']) await publish(message);
     const grant = { key: 'k 1', id: 'p.3', fence: 1795236887128570, fences: 4, mode: 'read', end: 1795236888628, lengthMs: 1500, contended: true };
-    await eventually(() => expect(heard).toEqual(['listening', 'contended p.1', 'lost p.2', grant]));
+    await eventually(() => expect(heard).toEqual(['listening', 'contended k 1 p.1', 'lost k 1 p.2', grant]));
   });
 
   it('leaves no connection of a first try behind when it is opened once more', async () => {
     await channel.open();
-    await publish('c p.1');
-    await eventually(() => expect(heard).toEqual(['listening', 'listening', 'contended p.1']));
+    await publish('c p.1 k 1');
+    await eventually(() => expect(heard).toEqual(['listening', 'listening', 'contended k 1 p.1']));
     await eventually(async () => expect(await server.command('PUBSUB', 'NUMSUB', 'c')).toEqual(['c', 1]));
   });
 
@@ -72,18 +72,18 @@ describe('the wake channel', () => {
     const other = await startRedis();
     proxy.moveTo(other.port);
     channel.follow();
-    await publish('c p.1');
+    await publish('c p.1 k 1');
     await eventually(() => expect(heard).toEqual(['listening', 'listening']));
-    await other.command('PUBLISH', 'c', 'c p.2');
-    await eventually(() => expect(heard).toEqual(['listening', 'listening', 'contended p.2']));
+    await other.command('PUBLISH', 'c', 'c p.2 k 1');
+    await eventually(() => expect(heard).toEqual(['listening', 'listening', 'contended k 1 p.2']));
     await other.stop();
   });
 
   it('listens again after its connection was reset, and says so', async () => {
     proxy.resetConnections();
     await eventually(() => expect(heard).toEqual(['listening', 'listening']));
-    await publish('c p.1');
-    await eventually(() => expect(heard).toContain('contended p.1'));
+    await publish('c p.1 k 1');
+    await eventually(() => expect(heard).toContain('contended k 1 p.1'));
   });
 
   it('comes back when the server was away for longer, and tries no faster than its pause', async () => {
@@ -113,15 +113,15 @@ describe('the wake channel', () => {
     await eventually(() => expect(heard).toHaveLength(2));
     await new Promise((resolve) => setTimeout(resolve, 600));
     channel.check();
-    await publish('c p.2');
-    await eventually(() => expect(heard).toContain('contended p.2'));
+    await publish('c p.2 k 1');
+    await eventually(() => expect(heard).toContain('contended k 1 p.2'));
     expect(connects).toBe(1);
   });
 
   it('stays closed', async () => {
     channel.close();
     proxy.resetConnections();
-    await publish('c p.1');
+    await publish('c p.1 k 1');
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect([heard, connects]).toEqual([['listening'], 1]);
   });

@@ -47,4 +47,20 @@ describe('A renewal by quorum', () => {
   it('does not count a node that answers too late', async () => {
     expect(await renewal('has it', 'has it', 'has it, late', 'lost it', 'fails')).toEqual({ kind: 'unknown', givenBack: [] });
   });
+
+  it('of a short lease, for which the nodes are too far away, brings no long one in doubt', async () => {
+    const clock = new FakeClock();
+    const awayMs = 60;
+    const nodes = [1, 2, 3].map(() => ({
+      async renew(parts: readonly { leaseMs: number }[], timeoutMs: number): Promise<readonly number[]> {
+        await delay(clock, Math.min(awayMs, timeoutMs));
+        if (timeoutMs < awayMs) throw new LockStoreError('no answer in time');
+        return parts.map(({ leaseMs }) => clock.now() + leaseMs);
+      },
+    })) as unknown as RedlockNode[];
+    const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', lasts: () => {} }) as unknown as Ballot;
+    const requests = [30_000, 150, 30_000, 400].map((leaseMs, n) => ({ key: `p.${n}`, id: `p.${n}`, leaseMs, minReplicas: 0 }));
+    const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, commandTimeoutMs: 2_000, held }));
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed']);
+  });
 });

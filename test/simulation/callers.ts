@@ -6,6 +6,7 @@ import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { WithLockOptions } from '../../lib/core/port/lock-options.js';
 import { isLockError } from '../../lib/core/port/errors.js';
+import type { JudgedCall } from './phase-judge.js';
 import type { Random } from './random.js';
 import type { WitnessedHold } from './witness.js';
 import type { Member, World } from './world.js';
@@ -22,10 +23,13 @@ export interface Call {
   readonly waitMs: number;
   /** It is still refused. */
   waiting: boolean;
+  readonly judged: JudgedCall;
 }
 
 /** A caller whose time is over is told in the next turn of the event loop, by a clock that may be slow. */
 const LATE_MS = 30;
+/** The store is asked for the holder of a lock that was waited for in vain. */
+const TOLD_WITHIN_MS = 101;
 const SLOW = 1.005;
 
 export class Callers {
@@ -62,24 +66,31 @@ export class Callers {
     const { plan } = this.world;
     const fancy = random.chance(plan.fancy);
     const keys = fancy && inside === undefined && random.chance(0.25) ? [...plan.keys] : [random.pick(inside?.keys ?? plan.keys)];
-    const options: WithLockOptions = {
+    const common: WithLockOptions = {
       mode: random.chance(plan.readers) ? 'read' : 'write',
       leaseMs: random.pick(plan.leasesMs),
       waitMs: random.pick(plan.waitsMs),
       onLost: random.chance(0.2) ? 'ignore' : 'throw',
-      ...(fancy && inside === undefined ? this.fancyOptions(member, random) : {}),
+    };
+    const own = fancy && inside === undefined ? this.fancyOptions(member, random) : undefined;
+    const options = { ...common, ...own };
+    const judged: JudgedCall = {
+      process: member.process, keys, mode: options.mode!, leaseMs: options.leaseMs!, since: this.world.time.now,
+      isPlain: keys.length === 1 && own === undefined && inside === undefined,
     };
     const call: Call = {
-      member, keys, waitMs: options.waitMs!, since: this.world.time.now, pausedMs: member.process.pausedMs, waiting: true,
+      member, keys, waitMs: options.waitMs!, since: this.world.time.now, pausedMs: member.process.pausedMs, waiting: true, judged,
       what: () => `${member.process.name} ${options.mode} [${keys.join()}] ${JSON.stringify(options)}`,
     };
     this.open.add(call);
+    this.world.phases.waits(judged);
     try {
       await this.perform(call, options, random, inside);
     } catch (error) {
       this.judge(call, error, inside !== undefined);
     } finally {
       this.open.delete(call);
+      this.world.phases.ended(judged);
     }
   }
 
@@ -116,6 +127,7 @@ export class Callers {
     const { witness, plan } = world;
     const { member, keys } = call;
     this.answered(call);
+    this.world.phases.served(call.judged);
     const mode: LockMode = options.mode ?? 'write';
     const hold: WitnessedHold = { process: member.process, lease, keys, mode, owner: options.owner ?? inside?.owner, inside, since: world.time.now };
     witness.begin(hold);
@@ -153,8 +165,9 @@ export class Callers {
     const { world } = this;
     const { process } = call.member;
     const tookMs = world.time.now - call.since - (process.pausedMs - call.pausedMs);
-    // Who does not want to wait still waits for the store's answer; who takes several gives back what he has.
-    const answerMs = call.waitMs === 0 || call.keys.length > 1 ? 2 * world.plan.commandTimeoutMs : 0;
+    // Who does not want to wait still waits for the store's answer; who takes several gives back what he has. Who waited in vain is
+    // told who holds the lock.
+    const answerMs = call.waitMs === 0 || call.keys.length > 1 ? 2 * world.plan.commandTimeoutMs : TOLD_WITHIN_MS;
     if (tookMs > call.waitMs * SLOW + answerMs + LATE_MS) world.violations.push(`a call was answered only after ${tookMs.toFixed(0)} ms: ${call.what()}`);
   }
 

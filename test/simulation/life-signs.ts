@@ -81,6 +81,6 @@ export class LifeSigns {
     const { world } = this;
     if (world.witness.uses(key)) return true;
     const mayBeLeft = world.plan.faults.some((fault) => fault !== 'deaf') || world.plan.fancy > 0;
-    return mayBeLeft && world.servers.some((server) => server.keys().some((name) => name.endsWith(`:l:${world.escaped(key)}`)));
+    return mayBeLeft && world.servers.some((server) => server.keys().some((name) => name.endsWith(`:l:${world.encoded(key)}`)));
   }
 }

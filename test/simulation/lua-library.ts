@@ -1,5 +1,5 @@
 /** What scripts use of Lua's own functions. Whatever else a script asks for is refused when it is compiled. */
-import { LuaTable, numberIn, operations, ServerError, wholeOf, type LuaFunction, type LuaValue } from './lua-values.js';
+import { bytesOf, LuaTable, numberIn, operations, ServerError, textOf, wholeOf, type LuaFunction, type LuaValue } from './lua-values.js';
 
 const { numberOf, stringOf, tableOf } = operations;
 const CLASSES: Readonly<Record<string, string>> = { d: '0-9', s: ' \\t-\\r', w: '0-9A-Za-z', a: 'A-Za-z', x: '0-9A-Fa-f' };
@@ -12,6 +12,11 @@ export const library: Readonly<Record<string, LuaFunction | number>> = {
   'math.min': (...numbers) => [Math.min(...numbers.map(numberOf))],
   'string.sub': (text, from, to = -1) => [slice(stringOf(text), numberOf(from), numberOf(to))],
   'string.format': format,
+  'string.find': (text, wanted, from = 1, plain = undefined) => {
+    if (plain !== true) throw new ServerError('ERR string.find: patterns are not known here');
+    const at = stringOf(text).indexOf(stringOf(wanted), numberOf(from) - 1);
+    return at < 0 ? NOTHING : [at + 1, at + stringOf(wanted).length];
+  },
   'string.match': (text, pattern) => {
     const found = regexOf(stringOf(pattern)).exec(stringOf(text));
     return found === null ? NOTHING : captured(found);
@@ -36,6 +41,17 @@ export const library: Readonly<Record<string, LuaFunction | number>> = {
     return [at === undefined ? list.pop() : list.splice(numberOf(at) - 1, 1)[0]];
   },
   tonumber: (value) => [typeof value === 'string' ? numberIn(value) : typeof value === 'number' ? value : undefined],
+  error: (message) => {
+    throw new ServerError(textOf(stringOf(message)));
+  },
+  pcall: (run, ...args) => {
+    try {
+      return [true, ...operations.functionOf(run)(...args)];
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      return [false, bytesOf(error.message)];
+    }
+  },
   type: (value) => [value === undefined ? 'nil' : value instanceof LuaTable ? 'table' : typeof value],
   unpack: (table, from = 1, to = tableOf(table).list.length) => {
     const values: LuaValue[] = [];
@@ -114,7 +130,7 @@ const formats = new Map<string, readonly string[]>();
 function format(text: LuaValue, ...values: readonly LuaValue[]): readonly LuaValue[] {
   const known = stringOf(text);
   // What stands between conversions at even places, conversions at odd ones.
-  const parts = formats.get(known) ?? known.split(/%(\.0f|.)/);
+  const parts = formats.get(known) ?? known.split(/%(013\.0f|\.0f|.)/);
   formats.set(known, parts);
   let formatted = parts[0] as string;
   for (let at = 1; at < parts.length; at += 2) formatted += converted(parts[at] as string, values[(at - 1) / 2]) + (parts[at + 1] as string);
@@ -129,6 +145,8 @@ function converted(conversion: string, value: LuaValue): string {
       return wholeOf(Math.trunc(numberOf(value)));
     case '.0f':
       return wholeOf(numberOf(value));
+    case '013.0f':
+      return wholeOf(numberOf(value)).padStart(13, '0');
     default:
       throw new ServerError(`ERR string.format: %${conversion} is not known here`);
   }

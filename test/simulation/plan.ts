@@ -81,7 +81,7 @@ const REDLOCK: Readonly<Record<string, Profile>> = {
   storm: { weight: 3, faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'slow', 'freeze', 'restart', 'empty restart', 'clock', 'shutdown'] },
 };
 
-/** Names of different length and slot group, one with what an escape touches. */
+/** Names of different length and slot group, one with what is encoded in Redis. */
 const KEYS = ['order:1', 'wallet:ä{7}', 'nightly'];
 
 /** @param only the name of a profile, for those who look for something */

@@ -143,7 +143,8 @@ export class RedisData {
     let expiresAt = Infinity;
     for (let at = 0; at < options.length; at++) {
       const option = (options[at] ?? '').toUpperCase();
-      if (option === 'PX') expiresAt = nowMs + wholeNumber(options[++at]);
+      if (option === 'KEEPTTL') expiresAt = this.entry(key, nowMs)?.expiresAt ?? Infinity;
+      else if (option === 'PX') expiresAt = nowMs + wholeNumber(options[++at]);
       else if (option !== 'NX') throw new ServerError('ERR syntax error');
       else if (this.entry(key, nowMs) !== undefined) return null;
     }

@@ -7,8 +7,9 @@ const AFTERMATH_MS = 20_000;
 /** Looks behind what is private: an entry that stays is a leak, and nobody else would notice it. */
 interface Inside {
   readonly store: { readonly store: InsideStore };
-  readonly queue: { readonly size: number; readonly desk: { readonly waiting: ReadonlyMap<string, unknown> } };
-  readonly watchdog: { readonly schedule: { readonly size: number }; readonly leases: ReadonlyMap<string, unknown> };
+  readonly queue: { readonly size: number };
+  readonly host: { readonly watchdog: { readonly schedule: { readonly size: number } } };
+  readonly timeouts: { readonly looks: Counted; readonly waiting: { readonly byHeldKey: Counted } };
 }
 
 interface Counted {
@@ -17,7 +18,7 @@ interface Counted {
 
 /** Of a single Redis, or of a Redlock. */
 type InsideStore =
-  | { readonly places: { ids(): readonly string[] }; readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } }
+  | { readonly places: { all(): readonly unknown[] }; readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } }
   | { readonly ballots: Counted; readonly asking: Counted; readonly withdrawals: { readonly unanswered: Counted } };
 
 export class Remains {
@@ -40,14 +41,15 @@ export class Remains {
   }
 
   private inProcess({ process, locks }: Member): void {
-    const { queue, watchdog, store } = locks as unknown as Inside;
+    const { queue, host, store, timeouts } = locks as unknown as Inside;
+    const { watchdog } = host;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,
       appointments: watchdog.schedule.size,
-      leases: watchdog.leases.size,
       keys: queue.size,
-      waiting: queue.desk.waiting.size,
+      'calls that wait inside a hold': timeouts.waiting.byHeldKey.size,
+      'questions for a holder': timeouts.looks.size,
     };
     for (const [what, count] of Object.entries(counts)) if (count !== 0) this.world.violations.push(`left in ${process.name}: ${count} ${what}`);
   }
@@ -73,6 +75,6 @@ export class Remains {
 }
 
 function inStore(store: InsideStore): Record<string, number> {
-  if ('places' in store) return { places: store.places.ids().length, requests: store.runner.awaited.out.length };
+  if ('places' in store) return { places: store.places.all().length, requests: store.runner.awaited.out.length };
   return { ballots: store.ballots.size, questions: store.asking.size, withdrawals: store.withdrawals.unanswered.size };
 }

@@ -3,7 +3,6 @@
  * not rise, and when the end of a lease is not told. It asks what the application would ask: `remainingMs` and `assertHeld`.
  */
 import type { Lease } from '../../lib/core/port/lease.js';
-import { escapeKey } from '../../lib/core/key/key-template.js';
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { SimProcess } from './sim-process.js';
 
@@ -40,7 +39,7 @@ export class Witness {
   private readonly holds = new Set<WitnessedHold>();
   /** The highest fences of holds that began before, by key (and process). */
   private readonly fences = new Map<string, Highest>();
-  /** The highest fence that an operator took a lock away from, by escaped key. */
+  /** The highest fence that an operator took a lock away from, by key. */
   private readonly forced = new Map<string, number>();
   begun = 0;
 
@@ -88,8 +87,8 @@ export class Witness {
   }
 
   /** An operator took the lock away from holders with fences up to this one: they are told, but may go on until then. */
-  force(escapedKey: string, fence: number): void {
-    this.forced.set(escapedKey, Math.max(fence, this.forced.get(escapedKey) ?? 0));
+  force(key: string, fence: number): void {
+    this.forced.set(key, Math.max(fence, this.forced.get(key) ?? 0));
   }
 
   /** The holds of a process that is no more. */
@@ -109,15 +108,14 @@ export class Witness {
   }
 
   private wasForced({ lease }: WitnessedHold, key: string): boolean {
-    const escaped = escapeKey(key);
-    return (lease.fences.get(escaped) ?? 0) <= (this.forced.get(escaped) ?? -1);
+    return (lease.fences.get(key) ?? 0) <= (this.forced.get(key) ?? -1);
   }
 
   private compareFences(hold: WitnessedHold, key: string): void {
     const name = this.excuses.fencesByProcess ? `${key} ${hold.process.name}` : key;
     const highest = this.fences.get(name) ?? { any: 0, write: 0 };
     this.fences.set(name, highest);
-    const fence = hold.lease.fences.get(escapeKey(key)) ?? 0;
+    const fence = hold.lease.fences.get(key) ?? 0;
     const before = hold.mode === 'write' ? highest.any : highest.write;
     // Who shares the hold of an owner shares its fence.
     const fits = hold.owner === undefined ? fence > before : fence >= before;

@@ -5,9 +5,11 @@
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import { escapeKey } from '../../lib/core/key/key-template.js';
+import { decodeKey, encodeKey } from '../../lib/stores/wire/key-encoding.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
+import type { Finding } from '../../lib/core/port/report.js';
 import type { HistoryEvent } from '../model/history.js';
+import { PhaseJudge } from './phase-judge.js';
 import type { Plan } from './plan.js';
 import type { Random } from './random.js';
 import { forceRelease } from '../../lib/stores/wire/lua.generated.js';
@@ -41,6 +43,7 @@ export class World implements Recorder {
   readonly members: Member[] = [];
   readonly records = new RecordCheck();
   readonly witness: Witness;
+  readonly phases: PhaseJudge;
   storeCalls = 0;
   /** Until when two holders are excused, and since when none is promised. */
   excusedUntil = -Infinity;
@@ -61,6 +64,7 @@ export class World implements Recorder {
       overlap: (at) => at <= this.excusedUntil,
       fencesByProcess: plan.faults.includes('clock jump') && plan.faults.includes('empty restart'),
     });
+    this.phases = new PhaseJudge(() => this.time.now, this.orderIsPromised);
   }
 
   /** Whether the order of service can be promised: nobody was silent, nothing was forgotten. */
@@ -69,8 +73,8 @@ export class World implements Recorder {
   }
 
   /** How a key stands in Redis. */
-  escaped(key: string): string {
-    return escapeKey(key);
+  encoded(key: string): string {
+    return encodeKey(key);
   }
 
   note(what: string): void {
@@ -114,12 +118,12 @@ export class World implements Recorder {
 
   /** Something was found wrong. */
   get broken(): boolean {
-    return this.violations.length + this.witness.violations.length + this.records.violations.length > 0;
+    return this.found.length > 0;
   }
 
   /** All that was found wrong so far. */
   get found(): string[] {
-    return [...this.violations, ...this.witness.violations, ...this.records.violations];
+    return [...this.violations, ...this.witness.violations, ...this.phases.violations, ...this.records.violations];
   }
 
   private readonly watch: ScriptWatch = (server, keys, reply, source) => {
@@ -128,7 +132,7 @@ export class World implements Recorder {
     const [lockKey = '', , fenceKey = ''] = keys;
     // All holders were sent away; whoever holds it after this script was let in by it.
     const present = readHolders(server.text(lockKey) ?? '').map(({ fence }) => fence);
-    this.witness.force(lockKey.slice(lockKey.indexOf('}:l:') + 4), Math.min(Number(server.text(fenceKey)), ...present.map((fence) => fence - 1)));
+    this.witness.force(decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4)), Math.min(Number(server.text(fenceKey)), ...present.map((fence) => fence - 1)));
   };
 
   private storeFor(process: SimProcess, ways: readonly Way[]): LockStore {
@@ -140,7 +144,7 @@ export class World implements Recorder {
       commandTimeoutMs,
       bootTimeoutMs: 60_000,
       clock: process.clock,
-      report: (message: string) => this.note(`${process.name} reports: ${message}`),
+      report: ({ message }: Finding) => this.note(`${process.name} reports: ${message}`),
     };
     const clients = ways.map((way) => SimClient.for(way));
     return this.plan.topology === 'single' ? new RedisStore({ ...common, connection: clients[0]! }) : new RedlockStore({ ...common, nodes: clients });

@@ -6,6 +6,9 @@
  *   whole ── hangUp() ─> hung up connections end, new ones are accepted and closed at once, until pickUp()
  *
  * freezePresent() does it to present connections alone, freezeSubscribers() to those that have subscribed.
+ *
+ *   whole ── holdUp() ──> held up   what present connections send stays on its way
+ *                           └─ loseHeldUp() ──> their clients see them end ── deliverHeldUp() ──> it arrives all the same
  */
 import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net';
 
@@ -14,6 +17,8 @@ interface Link {
   readonly server: Socket;
   /** It was seen to subscribe. */
   subscribed: boolean;
+  /** What its client sent and the server has not got. */
+  heldUp: Buffer[] | undefined;
 }
 
 export class FlakyProxy {
@@ -117,6 +122,39 @@ export class FlakyProxy {
     }
   }
 
+  /** What is sent on present connections from now on stays on its way. */
+  holdUp(): void {
+    for (const link of this.links) link.heldUp = [];
+  }
+
+  /** How many bytes stay on their way. */
+  get bytesHeldUp(): number {
+    return [...this.links].flatMap(({ heldUp }) => heldUp ?? []).reduce((sum, { length }) => sum + length, 0);
+  }
+
+  /** The clients of connections that are held up see them end; new ones are well. */
+  loseHeldUp(): void {
+    for (const { client, heldUp } of this.links) if (heldUp) client.resetAndDestroy();
+  }
+
+  /** What was held up arrives. Resolves when the server has answered. */
+  async deliverHeldUp(): Promise<void> {
+    const links = [...this.links].filter(({ heldUp }) => heldUp && heldUp.length > 0);
+    await Promise.all(
+      links.map(async ({ server, heldUp }) => {
+        const answered = new Promise((resolve) => server.once('data', resolve));
+        server.write(Buffer.concat(heldUp!));
+        await answered;
+      }),
+    );
+    for (const link of this.links) {
+      if (!link.heldUp) continue;
+      this.links.delete(link);
+      link.client.destroy();
+      link.server.destroy();
+    }
+  }
+
   /** Each direction is so much later from now on; the order of bytes is kept. */
   delay(ms: number): void {
     this.delayMs = ms;
@@ -134,24 +172,25 @@ export class FlakyProxy {
   private link(client: Socket): void {
     this.accepted += 1;
     if (this.hungUp) return void client.destroy();
-    const link: Link = { client, server: connect(this.targetPort, '127.0.0.1'), subscribed: false };
+    const link: Link = { client, server: connect(this.targetPort, '127.0.0.1'), subscribed: false, heldUp: undefined };
     const { server } = link;
     this.links.add(link);
     const end = () => {
+      if (link.heldUp) return; // until it is delivered
       this.links.delete(link);
       client.destroy();
       server.destroy();
     };
     for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
     client.on('data', (bytes) => (link.subscribed ||= /subscribe\r\n/i.test(bytes.toString('latin1'))));
-    this.forward(client, server, () => false);
+    this.forward(client, server, (bytes) => link.heldUp !== undefined && link.heldUp.push(bytes) > 0);
     this.forward(server, client, () => this.repliesDropped);
     if (this.frozen) server.pause();
     else client.resume();
   }
 
   /** Timers of nearly the same instant may fire in any order, bytes must not: there is one timer for each direction. */
-  private forward(from: Socket, to: Socket, swallowed: () => boolean): void {
+  private forward(from: Socket, to: Socket, swallowed: (bytes: Buffer) => boolean): void {
     const underway: { readonly at: number; readonly bytes: Buffer }[] = [];
     const pass = () => {
       for (let next = underway[0]; next !== undefined; next = underway[0]) {
@@ -162,7 +201,7 @@ export class FlakyProxy {
       }
     };
     from.on('data', (bytes) => {
-      if (swallowed()) return;
+      if (swallowed(bytes)) return;
       underway.push({ at: Math.max(underway.at(-1)?.at ?? 0, performance.now() + this.delayMs), bytes });
       if (underway.length === 1) pass();
     });

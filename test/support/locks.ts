@@ -4,6 +4,7 @@ import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
 import { LockStoreError } from '../../lib/core/port/errors.js';
+import type { Report } from '../../lib/core/port/report.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { FakeClock } from './fake-clock.js';
 
@@ -39,6 +40,7 @@ export class Wire implements LockStore {
   inspect: LockStore['inspect'] = (key) => this.store.inspect(key);
   list: LockStore['list'] = (options) => this.store.list(options);
   forceRelease: LockStore['forceRelease'] = (key, fence) => this.store.forceRelease(key, fence);
+  tryOut: LockStore['tryOut'] = () => this.store.tryOut();
 
   onWake(listener: (wake: Wake) => void): void {
     this.wakes.add((wake) => {
@@ -95,9 +97,9 @@ export class Fleet {
     this.store.onWake((wake) => this.wakes.forEach((listener) => listener(wake)));
   }
 
-  process(defaults: LockDefaults = {}, groupOf?: StoreCapabilities['groupOf']): { locks: LockService; wire: Wire } {
+  process(defaults: LockDefaults = {}, groupOf?: StoreCapabilities['groupOf'], report?: Report): { locks: LockService; wire: Wire } {
     const wire = new Wire(this.store, this.clock, this.wakes, groupOf);
-    const locks = new LockService({ ...defaults, store: wire, process: `p${(this.processes += 1)}`, clock: this.clock });
+    const locks = new LockService({ ...defaults, store: wire, process: `p${(this.processes += 1)}`, clock: this.clock, report });
     return { locks, wire };
   }
 }

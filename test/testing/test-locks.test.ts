@@ -102,6 +102,14 @@ describe('TestLocks', () => {
     expect(await orders.pay('1')).toBe('paid 1');
   });
 
+  it('a key is staged as one would write it, with any character in it', async () => {
+    const { test, orders } = await setUp();
+    await test.busy('order:urn:{7}:50%');
+    await expect(orders.pay('urn:{7}:50%')).rejects.toThrow(LockTimeoutError);
+    await test.free('order:urn:{7}:50%');
+    expect(await orders.pay('urn:{7}:50%')).toBe('paid urn:{7}:50%');
+  });
+
   it('a key that is busy for less than waitMs is had after that time', async () => {
     const { test } = await setUp();
     await test.busy('k', { forMs: 4_000 });

@@ -4,14 +4,18 @@ import { expectTypeOf } from 'expect-type';
 import { of, type Observable } from 'rxjs';
 import {
   Locked,
+  lockKey,
   LockInterceptor,
   LockModule,
   ReadLock,
   WriteLock,
   type Lease,
   type LockedOptions,
+  type LockLostError,
   type LockModuleOptions,
   type LockService,
+  type LockStoreError,
+  type LockTimeoutError,
 } from 'nestjs-holdfast';
 
 interface Order {
@@ -237,6 +241,11 @@ expectTypeOf(locks.withLock(['a', 'b'], { waitMs: 0 }, async (lease) => lease.fe
 expectTypeOf(locks.tryAcquire('a')).resolves.toEqualTypeOf<Lease | null>();
 expectTypeOf<Lease['fence']>().toEqualTypeOf<number>();
 
+// What is about one lock always names it
+expectTypeOf<LockTimeoutError['key']>().toEqualTypeOf<string>();
+expectTypeOf<LockLostError['key']>().toEqualTypeOf<string>();
+expectTypeOf<LockStoreError['key']>().toEqualTypeOf<string | undefined>();
+
 // Modules
 LockModule.forRoot();
 LockModule.forRoot({ redis: 'redis://localhost', name: 'billing', isGlobal: false });
@@ -255,3 +264,13 @@ LockInterceptor.of('cart:<user.id>', { waitMs: 0 });
 LockInterceptor.of((context) => `cart:${context.switchToHttp().getRequest().user.id}`);
 // @ts-expect-error -- a route answers with what its handler gives
 LockInterceptor.of('cart:<user.id>', { onBusy: 'skip' });
+
+// The tag for keys outside of decorators
+declare const maybe: string | undefined;
+expectTypeOf(lockKey`order:${'a'}:${7}:${7n}:${true}:${new Date()}`).toEqualTypeOf<string>();
+// @ts-expect-error -- it may be undefined
+void lockKey`order:${maybe}`;
+// @ts-expect-error -- null is no id
+void lockKey`order:${null}`;
+// @ts-expect-error -- it is a tag
+void lockKey('order:7');

@@ -4,9 +4,12 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from './hold.js';
+import type { HoldPart } from './hold-part.js';
+import type { Wish } from './wish.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 
-interface Frame {
+/** One of the holds that surround some code. */
+export interface Frame {
   readonly hold: Hold;
   readonly outer: Frame | undefined;
 }
@@ -16,9 +19,14 @@ export class HoldContext {
 
   run<T>(hold: Hold, fn: () => T): T {
     // A hold that has ended surrounds nothing any more: work that starts its next run inside itself would keep them all.
-    let outer = this.storage.getStore();
-    while (outer && !outer.hold.isOpen) ({ outer } = outer);
-    return this.storage.run({ hold, outer }, fn);
+    return this.storage.run({ hold, outer: this.surroundings() }, fn);
+  }
+
+  /** The holds that surround the running code and have not ended, the innermost first. */
+  surroundings(): Frame | undefined {
+    let frame = this.storage.getStore();
+    while (frame && !frame.hold.isOpen) frame = frame.outer;
+    return frame;
   }
 
   /** Runs `fn` outside of every hold. */
@@ -30,8 +38,16 @@ export class HoldContext {
   find(key?: string, mode: LockMode = 'read'): Hold | undefined {
     for (let frame = this.storage.getStore(); frame; frame = frame.outer) {
       const { hold } = frame;
-      const held = key === undefined ? hold.mode : hold.modeOf(key);
+      const held = key === undefined ? hold.mode : hold.partOf(key)?.mode;
       if (hold.isOpen && held !== undefined && covers(held, mode)) return hold;
+    }
+    return undefined;
+  }
+
+  /** Lets a call into the hold that surrounds it. Undefined where there is none of its key, or where that ended before. */
+  async enter(wish: Wish): Promise<HoldPart | undefined> {
+    for (let part = this.find(wish.key)?.partOf(wish.key); part; part = this.find(wish.key)?.partOf(wish.key)) {
+      if (await part.enter(wish)) return part;
     }
     return undefined;
   }

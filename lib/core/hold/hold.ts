@@ -4,20 +4,18 @@
  *     held ──▶ draining ──▶ released      calls that came in before the end of the hold may still finish inside it
  *       └──────────┴─────▶ lost
  */
+import type { LossListener } from '../lease/guarded-lease.js';
+import { Alarm } from '../lease/schedule.js';
+import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import { LockUsageError, type LockLostError } from '../port/errors.js';
-import { FencesByKey } from './fences-by-key.js';
-import type { LossListener } from '../lease/held-lease.js';
-import type { HoldContext } from './hold-context.js';
 import { lostError, renewalError } from '../port/hold-errors.js';
-import { HoldPart, type SurroundingHold } from './hold-part.js';
-import type { Lease, ReleaseOutcome } from '../port/lease.js';
+import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import { checkLeaseMs, type ResolvedDefaults, type ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
-import { Alarm, type Schedule } from '../lease/schedule.js';
-import type { Turn } from '../queue/turn.js';
-import type { Watchdog } from '../lease/watchdog.js';
+import type { HoldContext } from './hold-context.js';
+import { HoldPart, type Entered } from './hold-part.js';
 
 /** What all holds of a service share. */
 export interface HoldHost {
@@ -30,9 +28,7 @@ export interface HoldHost {
   ended(hold: Hold, outcome: ReleaseOutcome): void;
 }
 
-export class Hold implements Lease, SurroundingHold, LossListener {
-  readonly clock: Clock;
-  readonly schedule: Schedule;
+export class Hold implements Lease, LossListener {
   readonly startedAt: number;
   /** Nested calls may come in. */
   isOpen = true;
@@ -40,26 +36,25 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   private loss: LockLostError | undefined;
   private inside = 1;
   private readonly parts: readonly HoldPart[];
+  private ran = false;
+  private partsLeft: number;
+  private worst: ReleaseOutcome = 'released';
   private controller: AbortController | undefined;
   private whenEnded: readonly ((outcome: ReleaseOutcome) => void)[] = [];
-  private readonly overdue: Alarm | undefined;
+  private overdue: Alarm | undefined;
 
   constructor(
-    private readonly host: HoldHost,
-    turns: readonly Turn[],
+    readonly host: HoldHost,
+    entered: readonly Entered[],
     readonly options: ResolvedOptions,
   ) {
-    this.clock = host.clock;
-    this.schedule = host.watchdog.schedule;
-    this.startedAt = host.clock.now();
-    this.parts = turns.map((turn) => new HoldPart(turn, this));
-    for (const turn of turns) {
-      turn.lease.onLoss(this);
-      turn.count(1);
-    }
+    const [first] = entered as readonly [Entered];
+    this.startedAt = first instanceof HoldPart ? host.clock.now() : first.admittedAt;
+    this.partsLeft = entered.length;
+    this.parts = entered.map((each) => new HoldPart(each, this));
     if (options.maxHoldMs !== Infinity) {
       this.overdue = new Alarm(() => this.expire());
-      this.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
+      host.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
     }
   }
 
@@ -73,18 +68,18 @@ export class Hold implements Lease, SurroundingHold, LossListener {
 
   /** Requests of one owner take the mode they find, so several locks may be held each in its own: the weakest counts. */
   get mode(): LockMode {
-    return this.parts.every(({ turn }) => turn.mode === 'write') ? 'write' : 'read';
+    return this.parts.every(({ mode }) => mode === 'write') ? 'write' : 'read';
   }
 
   get fence(): number {
     if (this.parts.length > 1) {
       throw new LockUsageError(`A lease of ${this.parts.length} locks has a fence for each: read lease.fences.get(key).`, { key: this.key });
     }
-    return this.parts[0]!.turn.fence;
+    return this.parts[0]!.fence;
   }
 
   get fences(): ReadonlyMap<string, number> {
-    return new FencesByKey(this.parts.map(({ key, turn }) => [key, turn.fence]));
+    return new Map(this.parts.map(({ key, fence }) => [key, fence]));
   }
 
   get holdCount(): number {
@@ -97,7 +92,7 @@ export class Hold implements Lease, SurroundingHold, LossListener {
 
   get remainingMs(): number {
     if (this.loss || this.isOver) return 0;
-    const end = Math.min(this.startedAt + this.options.maxHoldMs, ...this.parts.map(({ turn }) => turn.lease.trustedUntil));
+    const end = Math.min(this.startedAt + this.options.maxHoldMs, ...this.parts.map(({ lease }) => lease.trustedUntil));
     return Math.max(0, end - this.host.clock.now());
   }
 
@@ -109,8 +104,13 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   }
 
   /** Inside other holds of this process, and nothing of its own in the store. */
-  get nested(): boolean {
-    return this.parts.every(({ turn }) => turn.nested);
+  get isNested(): boolean {
+    return this.parts.every(({ isNested }) => isNested);
+  }
+
+  /** Whether some code ran inside of it: else it is only a lease that `acquire` gave out. */
+  get hasRun(): boolean {
+    return this.ran;
   }
 
   /** Its loss was told. */
@@ -118,18 +118,17 @@ export class Hold implements Lease, SurroundingHold, LossListener {
     return this.loss !== undefined;
   }
 
-  /** In which mode it holds this lock; undefined when it does not. */
-  modeOf(key: string): LockMode | undefined {
-    return this.parts.find((part) => part.key === key)?.turn.mode;
+  /** Its part for this lock, if it holds it. */
+  partOf(key: string): HoldPart | undefined {
+    return this.parts.find((part) => part.key === key);
   }
 
   /** Compares the clock now. */
-  lossNow(): LockLostError | undefined {
+  lossNow(now = this.host.clock.now()): LockLostError | undefined {
     if (this.loss || this.outcome) return this.loss;
-    const now = this.clock.now();
-    this.host.watchdog.noticeJumps(now);
+    this.host.watchdog.sleep.look(now);
     if (now >= this.startedAt + this.options.maxHoldMs) this.expire();
-    for (const { turn } of this.parts) if (!turn.lease.isTrusted(now)) this.host.watchdog.lose(turn.lease);
+    for (const { lease } of this.parts) if (now >= lease.trustedUntil) lease.endTrust();
     return this.loss;
   }
 
@@ -142,19 +141,19 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   async verify(): Promise<boolean> {
     if (this.lossNow() || this.isOver) return false;
     const states = await Promise.all(this.keys.map((key) => this.host.store.inspect(key)));
-    return this.parts.every(({ turn }, index) => states[index]!.holders.some(({ id }) => id === turn.lease.id));
+    return this.parts.every(({ lease }, index) => states[index]!.holders.some(({ id }) => id === lease.id));
   }
 
   run<T>(fn: () => T): T {
     this.assertHeld();
-    return this.host.context.run(this, fn);
+    return this.runInside(fn);
   }
 
   async renew(leaseMs?: number): Promise<void> {
     if (leaseMs !== undefined) checkLeaseMs(leaseMs, this.host.defaults, this.key);
     this.assertHeld();
-    for (const { key, turn } of this.parts) {
-      const outcome = await this.host.watchdog.renewNow(turn.lease, leaseMs);
+    for (const { key, lease } of this.parts) {
+      const outcome = await this.host.watchdog.renewNow(lease, leaseMs);
       if (outcome.kind === 'unknown') throw renewalError(key, outcome.cause);
     }
     this.assertHeld();
@@ -163,10 +162,12 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   /** Waits for calls that are still inside, but no longer than a command to the store may take. */
   release(): Promise<ReleaseOutcome> {
     return new Promise((resolve) => {
+      const { clock, watchdog, defaults } = this.host;
+      const now = clock.now();
       const patience = new Alarm(() => resolve('unknown'));
-      if (this.outlived) this.schedule.set(patience, this.clock.now() + this.host.defaults.commandTimeoutMs);
-      this.end((outcome) => {
-        this.schedule.cancel(patience);
+      if (this.outlived) watchdog.schedule.set(patience, now + defaults.commandTimeoutMs);
+      this.end(now, (outcome) => {
+        watchdog.schedule.cancel(patience);
         resolve(outcome);
       });
     });
@@ -176,47 +177,57 @@ export class Hold implements Lease, SurroundingHold, LossListener {
     await this.release();
   }
 
-  /** Ends the hold once the calls inside it have ended; nobody comes in any more. */
-  end(done: (outcome: ReleaseOutcome) => void): void {
-    if (this.outcome) return done(this.outcome);
-    this.whenEnded = [...this.whenEnded, done];
-    if (!this.isOpen) return;
-    this.isOpen = false;
-    let left = this.parts.length;
-    let worst: ReleaseOutcome = 'released';
-    for (const part of this.parts) {
-      part.end((outcome) => {
-        part.turn.lease.offLoss(this);
-        if (outcome === 'lost' || worst === 'released') worst = outcome;
-        left -= 1;
-        if (left === 0) this.finish(worst);
-      });
-    }
+  toJSON(): LeaseFacts {
+    const { key, keys, mode, holdCount, heldMs, remainingMs } = this;
+    return { key, keys, mode, fences: Object.fromEntries(this.fences), holdCount, heldMs: Math.round(heldMs), remainingMs: Math.round(remainingMs) };
   }
 
-  /** Released, or about to be: the next holder may be at work. */
-  private get isOver(): boolean {
-    return !this.isOpen && !this.outlived;
+  /** Runs `fn` with this hold around it. */
+  runInside<T>(fn: () => T): T {
+    this.ran = true;
+    return this.host.context.run(this, fn);
+  }
+
+  /** Ends the hold once the calls inside it have ended; nobody comes in any more. */
+  end(now: number, done: (outcome: ReleaseOutcome) => void): void {
+    if (this.outcome) return done(this.outcome);
+    this.whenEnded = this.whenEnded.length === 0 ? [done] : [...this.whenEnded, done];
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    for (const part of this.parts) part.end(now, this.partEnded);
   }
 
   /** The calls inside outlive the hold's own work. */
   get outlived(): boolean {
-    return this.parts.some(({ empty }) => !empty);
-  }
-
-  /** Lets a nested call in, after its siblings. Undefined when the hold ended meanwhile: then it must ask for the lock anew. */
-  enter(key: string, options: ResolvedOptions, until: number, onWaiting: () => void): Promise<Turn | undefined> {
-    return this.parts.find((part) => part.key === key)!.enter(options, until, onWaiting);
+    return this.parts.some(({ isEmpty }) => !isEmpty);
   }
 
   /** Counts a nested call in or out, here and in the holds around. */
   count(change: number): void {
     this.inside += change;
-    for (const { turn } of this.parts) turn.count(change);
+    for (const part of this.parts) part.countOutside(change);
   }
 
+  leaseLost(error: LockLostError): void {
+    if (this.loss) return;
+    this.loss = error;
+    this.controller?.abort(error);
+    this.host.lost(this, error);
+  }
+
+  /** Released, or about to be: the next holder may be at work. */
+  get isOver(): boolean {
+    return !this.isOpen && !this.outlived;
+  }
+
+  private readonly partEnded = (outcome: ReleaseOutcome): void => {
+    if (outcome === 'lost' || this.worst === 'released') this.worst = outcome;
+    this.partsLeft -= 1;
+    if (this.partsLeft === 0) this.finish(this.worst);
+  };
+
   private finish(outcome: ReleaseOutcome): void {
-    if (this.overdue) this.schedule.cancel(this.overdue);
+    if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
     if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'the store no longer knew it when it was released'));
     this.outcome = this.loss ? 'lost' : outcome;
     this.host.ended(this, this.outcome);
@@ -229,15 +240,7 @@ export class Hold implements Lease, SurroundingHold, LossListener {
   private expire(): void {
     // The work ended in time, and only the answer to its release is still out.
     if (this.isOver) return;
-    const reason = `it was held longer than maxHoldMs (${this.options.maxHoldMs} ms)`;
-    for (const { turn } of this.parts) turn.expire();
-    this.leaseLost(lostError(this.key, reason));
-  }
-
-  leaseLost(error: LockLostError): void {
-    if (this.loss) return;
-    this.loss = error;
-    this.controller?.abort(error);
-    this.host.lost(this, error);
+    for (const part of this.parts) part.expire();
+    this.leaseLost(lostError(this.key, `it was held longer than maxHoldMs (${this.options.maxHoldMs} ms)`));
   }
 }

@@ -1,13 +1,11 @@
 /** Work inside a hold: runs it, ends the hold, and settles the caller with what the work came to, or with the loss. */
 import { LockLostError, type WorkOutcome } from '../port/errors.js';
 import type { Hold } from './hold.js';
-import type { HoldContext } from './hold-context.js';
 import type { Lease } from '../port/lease.js';
 
 export type Work<T> = (lease: Lease) => Promise<T> | T;
 
 export function runInHold<T>(
-  context: HoldContext,
   hold: Hold,
   fn: Work<T>,
   resolve: (value: T) => void,
@@ -19,16 +17,17 @@ export function runInHold<T>(
     else resolve(work.value as T);
   };
   const ended = (work: WorkOutcome): void => {
-    const loss = hold.lossNow();
+    const now = hold.host.clock.now();
+    const loss = hold.lossNow(now);
     // Calls inside that outlive the work keep the lease; the caller need not wait for them.
     if (hold.outlived) {
-      hold.end(() => {});
+      hold.end(now, () => {});
       settle(loss, work);
-    } else hold.end((outcome) => settle(outcome === 'lost' ? hold.lossNow() : loss, work));
+    } else hold.end(now, (outcome) => settle(outcome === 'lost' ? hold.lossNow() : loss, work));
   };
   const failed = (reason: unknown): void => ended({ status: 'rejected', reason });
   try {
-    Promise.resolve(context.run(hold, () => fn(hold))).then((value) => ended({ status: 'fulfilled', value }), failed);
+    Promise.resolve(hold.runInside(() => fn(hold))).then((value) => ended({ status: 'fulfilled', value }), failed);
   } catch (reason) {
     failed(reason);
   }

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import { LockClosedError } from '../port/errors.js';
+import type { Hold } from './hold.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { ResolvedDefaults } from '../port/lock-options.js';
 import { Alarm } from '../lease/schedule.js';
@@ -16,12 +17,16 @@ export class ShutdownGate {
   private graceEndsAt = 0;
   private readonly graceOver = new Alarm(() => this.endTheRest());
   private allEnded: (() => void) | undefined;
+  /** While the rest is ended: the holds that are lost by it. */
+  private overstaying: Hold[] | undefined;
 
   constructor(
     private readonly queue: LocalQueue,
     private readonly watchdog: Watchdog,
     private readonly clock: Clock,
     private readonly defaults: ResolvedDefaults,
+    /** Told of the holds that went on for longer than the grace. */
+    private readonly overstayed: (holds: readonly Hold[]) => void,
   ) {}
 
   /** Why a request is turned away; one from inside a running hold is not, which may need it to finish. */
@@ -38,6 +43,13 @@ export class ShutdownGate {
   holdEnded(): void {
     this.holds -= 1;
     if (this.holds === 0) this.allEnded?.();
+  }
+
+  /** True when the loss is told together with those of all who overstayed. */
+  holdLost(hold: Hold): boolean {
+    this.holdEnded();
+    if (this.overstaying && !hold.isNested) this.overstaying.push(hold);
+    return this.overstaying !== undefined;
   }
 
   /**
@@ -61,13 +73,17 @@ export class ShutdownGate {
     this.endTheRest();
     await this.within(this.defaults.commandTimeoutMs, this.queue.background.settled());
     this.queue.background.close();
+    this.watchdog.schedule.close();
   }
 
   private endTheRest(): void {
     this.closed = true;
     this.queue.rejectWaiting((key) => closedError(key));
     const { shutdownGraceMs } = this.defaults;
+    const overstaying: Hold[] = (this.overstaying = []);
     this.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
+    this.overstaying = undefined;
+    if (overstaying.length > 0) this.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs));
   }
 
   private within(limitMs: number, done: Promise<void>): Promise<void> {

@@ -2,17 +2,19 @@
  * The calls inside one hold that want its lock again: they exclude each other as strangers do (readers share), in the
  * order they came, and none gets in after the hold has ended.
  */
-import type { Caller } from '../queue/caller.js';
+import { siblingBusyError } from '../port/hold-errors.js';
 import type { LockMode } from '../port/lock-mode.js';
+import type { Caller, CallerKeeper } from '../queue/caller.js';
+import { CallerLine } from '../queue/caller-line.js';
 
-export class SiblingGate {
-  private readonly waiting = new Set<Caller<boolean>>();
+export class SiblingGate implements CallerKeeper<boolean> {
+  private readonly line = new CallerLine<boolean>();
   private readers = 0;
   private writers = 0;
-  private open = true;
+  private isOpen = true;
 
   /** Nobody is inside. */
-  get empty(): boolean {
+  get isEmpty(): boolean {
     return this.readers + this.writers === 0;
   }
 
@@ -21,18 +23,14 @@ export class SiblingGate {
   }
 
   /** Settles the caller with true once it is inside, with false when the hold ended before. */
-  enter(caller: Caller<boolean>, busy: () => Error): void {
+  enter(caller: Caller<boolean>): void {
     const { options } = caller;
-    if (!this.open) return caller.resolve(false);
-    if (options.waitMs === 0 && (this.waiting.size > 0 || !this.admits(options.mode))) return caller.reject(busy());
-    this.waiting.add(caller);
-    caller.startWaiting((reason) => {
-      this.waiting.delete(caller);
-      caller.reject(reason === undefined ? busy() : reason);
-      this.admitNext();
-    });
+    if (!this.isOpen) return caller.resolve(false);
+    if (options.waitMs === 0 && (this.line.size > 0 || !this.admits(options.mode))) return caller.reject(busy(caller));
+    this.line.add(caller);
+    caller.startWaiting(this);
     this.admitNext();
-    if (this.waiting.has(caller)) caller.tellWaiting();
+    if (this.line.has(caller)) caller.tellWaiting();
   }
 
   leave(mode: LockMode): void {
@@ -42,17 +40,23 @@ export class SiblingGate {
   }
 
   close(): void {
-    this.open = false;
-    for (const caller of this.waiting) caller.resolve(false);
-    this.waiting.clear();
+    this.isOpen = false;
+    for (const caller of this.line.all()) {
+      this.line.remove(caller);
+      caller.resolve(false);
+    }
+  }
+
+  giveUp(caller: Caller<boolean>, reason: unknown): void {
+    if (!this.line.remove(caller)) return;
+    caller.reject(reason === undefined ? busy(caller) : reason);
+    this.admitNext();
   }
 
   private admitNext(): void {
-    for (const caller of this.waiting) {
-      const { mode } = caller.options;
-      if (!this.admits(mode)) return;
-      this.waiting.delete(caller);
-      if (mode === 'write') this.writers += 1;
+    for (let caller = this.line.first; caller && this.admits(caller.options.mode); caller = this.line.first) {
+      this.line.remove(caller);
+      if (caller.options.mode === 'write') this.writers += 1;
       else this.readers += 1;
       caller.resolve(true);
     }
@@ -61,4 +65,8 @@ export class SiblingGate {
   private admits(mode: LockMode): boolean {
     return this.writers === 0 && (mode === 'read' || this.readers === 0);
   }
+}
+
+function busy({ wish, options }: Caller<boolean>): Error {
+  return siblingBusyError(wish.key, options.waitMs);
 }

@@ -2,7 +2,8 @@
  * The key of a decorated call: a template, a function of the arguments, or an array of either, made ready once.
  */
 import { LockKeyError } from '../port/errors.js';
-import { escapeKey, parseKeyTemplate } from './key-template.js';
+import { checkKey } from './check-key.js';
+import { parseKeyTemplate } from './key-template.js';
 
 /** Makes the key, or the keys, of a call from its arguments. */
 export type KeyFunction = (...args: never[]) => string | readonly string[];
@@ -52,13 +53,13 @@ function checkedKey(made: unknown, place: string): string {
   if (FORGOTTEN_VALUE.test(made)) {
     throw new LockKeyError(`${place}: its key function made '${made}', from a value that is missing or is no id.`, { key: made });
   }
-  return escapeKey(made, `${place}: the key that its key function made`);
+  return checkKey(made, `${place}: the key that its key function made`);
 }
 
-/** Escaped, without duplicates, in one order for everybody, so that callers cannot deadlock. @throws LockKeyError */
+/** Without duplicates, in one order for everybody, so that callers cannot deadlock. @throws LockKeyError */
 export function keysInOrder(keys: readonly string[]): string[] {
   if (!Array.isArray(keys)) throw new LockKeyError(`Expected a key or a list of keys, got ${String(keys)}. Is an argument missing?`);
-  const escaped = new Set(keys.map((key) => escapeKey(key)));
-  if (escaped.size === 0) throw new LockKeyError('A list of keys must name at least one lock, got [].');
-  return [...escaped].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  const different = new Set(keys.map((key) => checkKey(key)));
+  if (different.size === 0) throw new LockKeyError('A list of keys must name at least one lock, got [].');
+  return [...different].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }

@@ -1,16 +1,13 @@
 /**
  * Key templates: `order:<0.customer.id>` is parsed once, when the class is defined, and rendered at each call.
  *
- *   - Values are escaped so that one template never makes one key of different values: every separator has a character
- *     that stands in no rendered value, so the end of each value can be found in the key. It is ':' where there is one.
- *   - No brace and no control character reaches a key, so that it cannot choose its own slot.
+ *   - A template with one placeholder makes the string that one would write by hand.
+ *   - With several, values are escaped as far as needed to keep different values in different keys (see key-escape.ts).
  */
 import { LockKeyError } from '../port/errors.js';
-import { escapeUnsafe, guardOf, LONE_SURROGATE, valueEscaper } from './key-escape.js';
-import { keyText, UnfitForKey } from './key-value.js';
-
-/** Longer keys are refused: they cost memory at every holder and are mostly a mistake (a whole document as an id). */
-export const LONGEST_KEY_BYTES = 512;
+import { checkLength } from './check-key.js';
+import { keyFrame, type KeyFrame, type Malformed } from './key-frame.js';
+import { UnfitForKey } from './key-value.js';
 
 /** What the placeholders of a template start with: the position of an argument, or a property of a request. */
 export type TemplateSubject = 'arguments' | 'request';
@@ -24,8 +21,6 @@ interface Placeholder {
   /** As written: `<0.customer.id>`. */
   readonly source: string;
   readonly path: readonly string[];
-  /** The text that follows it, escaped. */
-  readonly after: string;
 }
 
 /** What messages say. */
@@ -40,35 +35,24 @@ interface Parts {
   readonly paths: readonly string[];
 }
 
-const UNSAFE_OR_BROKEN = /[{}\u0000-\u001f\u007f-\u009f]|\p{Cs}/u;
-/** A forgotten value as a whole part of a key. In a key that was given whole, also by an operator, more than that may be data. */
-const FORGOTTEN_PART = /(?:^|:)undefined(?:$|:)|\[object \w+\]/;
-
 /**
  * Parses a template. `place` is the class and method (or the route) that messages name.
  * @throws LockKeyError when the template is malformed
  */
 export function parseKeyTemplate(template: string, place: string, subject: TemplateSubject = 'arguments'): KeyTemplate {
-  const fail = (problem: string): never => {
+  const fail: Malformed = (problem) => {
     throw new LockKeyError(`${place}: the key template '${template}' is malformed: ${problem}.`);
   };
   if (typeof template !== 'string') throw new LockKeyError(`${place}: expected a key template, got ${typeof template}.`);
   if (template === '') fail('it is empty');
-  if (LONE_SURROGATE.test(template)) fail('it holds half a surrogate pair');
   const { literals, paths } = split(template, fail);
-  const [head = '', ...following] = literals;
-  const separators = following.slice(0, -1);
-  checkSeparators(separators, fail);
-  const placeholders = paths.map((path, position): Placeholder => {
-    const after = escapeUnsafe(following[position] ?? '');
-    return { source: `<${path}>`, path: parsePath(path, subject, fail), after };
-  });
-  const escapeValue = valueEscaper(separators.flatMap((separator) => guardOf(separator) ?? []));
-  return renderer(escapeUnsafe(head), placeholders, escapeValue, { template, place, subject });
+  const frame = keyFrame(literals, fail);
+  const placeholders = paths.map((path): Placeholder => ({ source: `<${path}>`, path: parsePath(path, subject, fail) }));
+  return renderer(frame, placeholders, { template, place, subject });
 }
 
 /** Splits at the placeholders: always one literal more than paths. `<<` stands for a literal `<`. */
-function split(template: string, fail: (problem: string) => never): Parts {
+function split(template: string, fail: Malformed): Parts {
   const literals: string[] = [];
   const paths: string[] = [];
   let literal = '';
@@ -92,14 +76,7 @@ function split(template: string, fail: (problem: string) => never): Parts {
   return { literals, paths };
 }
 
-function checkSeparators(separators: readonly string[], fail: (problem: string) => never): void {
-  for (const separator of separators) {
-    if (separator === '') fail(`two placeholders need a separator between them, such as ':'`);
-    if (guardOf(separator) === undefined) fail(`the separator '${separator}' could be part of a value; use ':'`);
-  }
-}
-
-function parsePath(path: string, subject: TemplateSubject, fail: (problem: string) => never): readonly string[] {
+function parsePath(path: string, subject: TemplateSubject, fail: Malformed): readonly string[] {
   const segments = path.split('.');
   if (!segments.every((segment) => /^[^\s<>]+$/u.test(segment))) {
     fail(`'<${path}>' has an empty part; expected ${subject === 'arguments' ? '<0> or <0.id>' : '<user.id>'}`);
@@ -112,23 +89,18 @@ function parsePath(path: string, subject: TemplateSubject, fail: (problem: strin
   return segments;
 }
 
-function renderer(
-  head: string,
-  placeholders: readonly Placeholder[],
-  escapeValue: (text: string) => string,
-  origin: Origin,
-): KeyTemplate {
+function renderer({ head, tails, valueText }: KeyFrame, placeholders: readonly Placeholder[], origin: Origin): KeyTemplate {
   return {
     render: (subject) => {
       let key = head;
-      for (const placeholder of placeholders) {
+      for (const [position, placeholder] of placeholders.entries()) {
         try {
-          key += escapeValue(keyText(read(subject, placeholder.path))) + placeholder.after;
+          key += valueText(read(subject, placeholder.path)) + tails[position]!;
         } catch (error) {
           throw valueError(error, placeholder, origin);
         }
       }
-      if (key.length * 3 > LONGEST_KEY_BYTES) checkLength(key, `${origin.place}: `);
+      checkLength(key, `${origin.place}: `);
       return key;
     },
   };
@@ -149,32 +121,4 @@ function valueError(error: unknown, { source, path }: Placeholder, { template, p
   const start = `${place}: no key can be made of '${template}', because ${where}`;
   if (error instanceof UnfitForKey) return new LockKeyError(`${start} ${error.message}.`);
   return new LockKeyError(`${start} could not be read.`, { cause: error });
-}
-
-/**
- * Makes a key that was given whole safe: braces and control characters are escaped. Applied to a key that was escaped
- * before, it changes nothing, so that `inspect(lease.key)` finds the same lock. `place` starts the messages.
- * @throws LockKeyError when it is empty, no string, too long, or made of a forgotten value
- */
-export function escapeKey(raw: string, place = ''): string {
-  const at = place === '' ? '' : `${place}: `;
-  if (typeof raw !== 'string') throw new LockKeyError(`${at}expected a key, got ${typeof raw}.`);
-  if (raw === '') throw new LockKeyError(`${at}a key must not be empty.`);
-  let key = raw;
-  if (UNSAFE_OR_BROKEN.test(raw)) {
-    if (LONE_SURROGATE.test(raw)) throw new LockKeyError(`${at}the key holds half a surrogate pair.`);
-    key = escapeUnsafe(raw);
-  }
-  if (key.length * 3 > LONGEST_KEY_BYTES) checkLength(key, at);
-  if ((key.includes('undefined') || key.includes('[object ')) && FORGOTTEN_PART.test(key)) {
-    throw new LockKeyError(`${at}the key '${key}' was made of a value that is missing or is no id. Mend what made it.`, { key });
-  }
-  return key;
-}
-
-function checkLength(key: string, at: string): void {
-  const bytes = Buffer.byteLength(key);
-  if (bytes <= LONGEST_KEY_BYTES) return;
-  const start = `${at}the key '${key.slice(0, 40)}…' has ${bytes} bytes`;
-  throw new LockKeyError(`${start}, more than the ${LONGEST_KEY_BYTES} allowed. Lock an id, or a hash of the value.`);
 }

@@ -1,6 +1,9 @@
 /**
  * Takes back what may or may not have been granted: after an unknown outcome the id is released again and again until the
  * store has answered, or until a lease has passed and it has ended by itself.
+ *
+ * A request that was not answered may still be on its way, behind the answer to its release. It carries the time after which
+ * it does nothing: only a release that was sent later than that has taken back all there can be.
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStore, ReleaseRequest } from '../port/lock-store.js';
@@ -9,6 +12,11 @@ import { Alarm, type Schedule } from './schedule.js';
 const FIRST_RETRY_MS = 50;
 /** Others wait for what is taken back. */
 const LONGEST_RETRY_MS = 250;
+
+export interface DoubtfulRelease extends ReleaseRequest {
+  /** Local instant until which a request for this id that was not answered may still act. */
+  readonly lateUntil?: number | undefined;
+}
 
 export class BackgroundRelease {
   private readonly pending = new Set<Promise<void>>();
@@ -21,10 +29,16 @@ export class BackgroundRelease {
   ) {}
 
   /** Releases an id without anybody waiting for it. `endsInMs`: after that long it has ended by itself. */
-  release(request: ReleaseRequest, endsInMs: number): void {
+  release(request: DoubtfulRelease, endsInMs: number): void {
     const done = this.repeat(request, this.clock.now() + endsInMs);
     this.pending.add(done);
     void done.then(() => this.pending.delete(done));
+  }
+
+  /** It was released; what is late of it is taken back as well. */
+  releaseLate(request: DoubtfulRelease): void {
+    const { lateUntil = -Infinity } = request;
+    if (lateUntil > this.clock.now()) this.release(request, lateUntil - this.clock.now());
   }
 
   /** Resolves when nothing is left to take back. */
@@ -37,16 +51,17 @@ export class BackgroundRelease {
     this.closed = true;
   }
 
-  private async repeat({ key, id, abandoned }: ReleaseRequest, until: number): Promise<void> {
+  private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
     for (let retryMs = FIRST_RETRY_MS; !this.closed; retryMs = Math.min(LONGEST_RETRY_MS, 2 * retryMs)) {
+      const sentAt = this.clock.now();
       try {
         await this.store.release({ key, id, abandoned });
-        return;
+        if (sentAt > lateUntil) return;
       } catch {
         // Still unknown. The reason was told to the caller whose request this belongs to.
         if (this.clock.now() + retryMs > until) return;
-        await this.pause(retryMs * (0.5 + Math.random() / 2));
       }
+      await this.pause(retryMs * (0.5 + Math.random() / 2));
     }
   }
 

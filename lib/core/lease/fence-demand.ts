@@ -5,11 +5,11 @@
  * Fences that nobody uses must not run ahead of the clock that they come from, which counts microseconds. So a lease gets
  * many only when the one before used up all of its own, and no turn is shorter than a microsecond.
  */
-import type { Holding } from './holding.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
+import type { StoreLease } from './store-lease.js';
 
-const FIRST = 256;
-const MOST = 4096;
+const FIRST_BLOCK = 256;
+const LARGEST_BLOCK = 4096;
 
 export class FenceDemand {
   /** Others waited for the last lease. */
@@ -22,12 +22,12 @@ export class FenceDemand {
   /** For a lease that is asked for with these options, when so many callers wait for it here. */
   of({ mode, minHoldMs }: ResolvedOptions, callers: number): number {
     if (mode === 'read' || minHoldMs > 0 || callers === 1 || this.handOn === 1) return 1;
-    if (this.wasContended) return Math.min(FIRST, Math.max(callers, this.handOn));
-    return Math.min(MOST, Math.max(FIRST, 4 * this.usedUp));
+    if (this.wasContended) return Math.min(FIRST_BLOCK, Math.max(callers, this.handOn));
+    return Math.min(LARGEST_BLOCK, Math.max(FIRST_BLOCK, 4 * this.usedUp));
   }
 
-  ended({ lease, usedUp }: Holding): void {
-    this.wasContended = lease.contended;
-    this.usedUp = usedUp;
+  ended({ contended, usedUpFences }: StoreLease): void {
+    this.wasContended = contended;
+    this.usedUp = usedUpFences;
   }
 }

@@ -2,6 +2,7 @@
  * The only door to time. Everything in core and in the stores takes a {@link Clock}, so that a test or a
  * simulation can drive it; nothing else may read a clock or start a timer.
  */
+import { AsyncResource } from 'node:async_hooks';
 import { uptime } from 'node:os';
 
 /** A pending timer; opaque to everyone but the clock that made it. */
@@ -26,17 +27,20 @@ export interface Clock {
 /** Node rejects delays that do not fit in 31 bits and fires them at once: a longer wait is asked for again. */
 const LONGEST_DELAY_MS = 2 ** 31 - 1;
 
+/** The library's timers belong to no call: they must not keep alive what surrounded whoever happened to start them. */
+const outside = new AsyncResource('nestjs-holdfast');
+
 export const systemClock: Clock = {
   now: () => performance.now(),
   wallNow: () => Date.now(),
   uptimeMs: () => uptime() * 1000,
   setTimer: (callback, delayMs) => {
     // Rounded up: Node may fire a fraction of a millisecond early, and a waiter that looks too early looks twice.
-    const timer = setTimeout(callback, Math.min(Math.max(0, Math.ceil(delayMs)), LONGEST_DELAY_MS));
-    return timer.unref();
+    const forMs = Math.min(Math.max(0, Math.ceil(delayMs)), LONGEST_DELAY_MS);
+    return outside.runInAsyncScope(setTimeout, undefined, callback, forMs).unref();
   },
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
-  nextTurn: (callback) => void setImmediate(callback),
+  nextTurn: (callback) => void outside.runInAsyncScope(setImmediate, undefined, callback),
   keepAlive: () => {
     const timer = setInterval(() => {}, LONGEST_DELAY_MS);
     return () => clearInterval(timer);

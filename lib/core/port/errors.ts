@@ -2,6 +2,7 @@
  * Every error of the library. Each class stands for one decision of the caller; `code` is its stable name across
  * copies of the package, `key` the lock it is about, and the message says what happened and what to do next.
  */
+import type { Whereabouts } from './holder-id.js';
 
 export type LockErrorCode =
   | 'LOCK_TIMEOUT'
@@ -28,16 +29,44 @@ export abstract class LockError extends Error {
   }
 }
 
-/** The lock stayed busy for the whole of `waitMs`. Nothing is held; try later or report busy. */
+/** Who had the lock when a wait for it ended. Process, host and label are there as far as holders say who they are (`describeHolders`). */
+export interface BusyHolder extends Whereabouts {
+  readonly label?: string | undefined;
+  readonly owner?: string | undefined;
+  readonly fence: number;
+  /** About since when, by the wall clock of the store, or of this process for a holder in it; undefined when that is not known. */
+  readonly since?: Date | undefined;
+  /** It is in the process of the call that waited. */
+  readonly isHere: boolean;
+}
+
+/** What was found out about a wait that was in vain. */
+export interface WaitFacts {
+  readonly holders?: readonly BusyHolder[] | undefined;
+  readonly held?: readonly string[] | undefined;
+  readonly cycle?: readonly string[] | undefined;
+}
+
+/** The lock stayed busy for the whole of `waitMs`. It was not taken; try later or report busy. */
 export class LockTimeoutError extends LockError {
   override readonly name = 'LockTimeoutError';
   readonly code = 'LOCK_TIMEOUT';
+  declare readonly key: string;
   /** How long the caller was ready to wait, in ms. */
   readonly waitMs: number;
+  /** Who had the lock; empty for a call that did not wait, and when the store could not tell in time. */
+  readonly holders: readonly BusyHolder[];
+  /** The locks that the waiting call held, the outermost first. A lock that it took with `acquire` alone is not known to be its. */
+  readonly held: readonly string[];
+  /** The locks of a deadlock in this process, in the order in which its calls wait: each is held by the call that waits for the next. */
+  readonly cycle: readonly string[] | undefined;
 
-  constructor(message: string, details: LockErrorDetails & { waitMs: number }) {
+  constructor(message: string, details: LockErrorDetails & WaitFacts & { key: string; waitMs: number }) {
     super(message, details);
     this.waitMs = details.waitMs;
+    this.holders = details.holders ?? [];
+    this.held = details.held ?? [];
+    this.cycle = details.cycle;
   }
 }
 
@@ -50,10 +79,11 @@ export type WorkOutcome =
 export class LockLostError extends LockError {
   override readonly name = 'LockLostError';
   readonly code = 'LOCK_LOST';
+  declare readonly key: string;
   /** What the work came to, when it ended after its lease was lost. */
   readonly outcome: WorkOutcome | undefined;
 
-  constructor(message: string, details: LockErrorDetails & { outcome?: WorkOutcome | undefined } = {}) {
+  constructor(message: string, details: LockErrorDetails & { key: string; outcome?: WorkOutcome | undefined }) {
     super(message, details);
     this.outcome = details.outcome;
   }

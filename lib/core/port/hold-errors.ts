@@ -1,5 +1,9 @@
 /** What can go wrong on the way to a hold and in it, in the words of the one who has to do something about it. */
-import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError } from './errors.js';
+import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError, type BusyHolder, type WaitFacts } from './errors.js';
+import { MOST_HOLDS_OF_OWNER } from './lock-store.js';
+
+/** A request for a lock that failed runs no work, and its grant, if there was one, is released in the background. */
+const NOTHING_BEGAN = 'Nothing was begun, and what may have been granted is taken back';
 
 export function lostError(key: string, reason: string): LockLostError {
   return new LockLostError(
@@ -24,11 +28,40 @@ export function siblingBusyError(key: string, waitMs: number): LockTimeoutError 
   return new LockTimeoutError(`Lock '${key}' is in use by another call inside the same hold, in this process. Try again later.`, { key, waitMs });
 }
 
-/** `heldHere`: its holder is in this process. */
-export function busyError(key: string, waitMs: number, heldHere: boolean): LockTimeoutError {
-  const holder = heldHere ? ' Its holder is in this same process: if that is the caller itself, run the inner call inside the hold.' : '';
+export function busyError(key: string, waitMs: number): LockTimeoutError {
   const waited = waitMs === 0 ? 'is busy' : `was still busy after ${waitMs} ms`;
-  return new LockTimeoutError(`Lock '${key}' ${waited}. Nothing is held; try again later.${holder}`, { key, waitMs });
+  return new LockTimeoutError(`Lock '${key}' ${waited}. It was not taken; try again later.`, { key, waitMs });
+}
+
+/** How many holders of a shared lock are named. */
+const MOST_NAMED = 3;
+
+/** The sentences that follow on {@link busyError}. `idle`: its holder is a lease of this process that no code runs inside of. */
+export function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle: boolean): string {
+  const sentences: string[] = [];
+  if (holders.length > 0) {
+    const more = holders.length > MOST_NAMED ? `; and ${holders.length - MOST_NAMED} more` : '';
+    sentences.push(`Held by ${holders.slice(0, MOST_NAMED).map(holderText).join('; ')}${more}.`);
+  }
+  if (held.length > 0) sentences.push(`The call that waited holds ${held.map((key) => `'${key}'`).join(', ')}.`);
+  if (cycle) {
+    const names = [...cycle, cycle[0]!].map((key) => `'${key}'`).join(' -> ');
+    sentences.push(`Deadlock in this process: ${names}, each held by a call that waits for the next. Take them in one call, or always in the same order.`);
+  }
+  if (idle) {
+    sentences.push(
+      'That is a lease which acquire() gave out, and no code runs inside of it: whoever has it and asks for its lock again waits for itself. ' +
+        'Run the inner call inside the hold, with lease.run(fn).',
+    );
+  }
+  return sentences.map((sentence) => ` ${sentence}`).join('');
+}
+
+function holderText({ label, owner, process, host, pid, since, isHere }: BusyHolder): string {
+  const where = isHere ? 'this process' : host === undefined ? `process ${process}` : `${host}, pid ${pid}`;
+  const who = [label, owner === undefined ? undefined : `owner '${owner}'`].filter((part) => part !== undefined).join(', ');
+  const from = since === undefined ? '' : ` since ${since.toISOString()}`;
+  return `${who === '' ? where : `${who} in ${where}`}${from}`;
 }
 
 export function ownerUpgradeError(key: string, owner: string | undefined): LockUsageError {
@@ -38,17 +71,37 @@ export function ownerUpgradeError(key: string, owner: string | undefined): LockU
   );
 }
 
+export function tooManyHoldsError(key: string, owner: string | undefined): LockUsageError {
+  return new LockUsageError(
+    `Lock '${key}': owner '${owner}' has ${MOST_HOLDS_OF_OWNER} holds of it already, which is the most there can be. Give some back first, or share a hold inside the process.`,
+    { key },
+  );
+}
+
 export function outageError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
-  const message =
-    `Lock '${key}' could not be asked for ${within(waitMs)}; nothing was begun, and what may have been granted is taken back. ` +
-    `The last try: ${cause.message}`;
-  return new LockStoreError(message, { key, cause, nodes: cause.nodes });
+  const next = cause.retryable ? 'it is safe to try again' : 'trying again will not help until the server was looked after';
+  const message = `Lock '${key}' could not be asked for ${within(waitMs)}: ${failuresOf(cause)}. ${NOTHING_BEGAN}; ${next}.`;
+  return new LockStoreError(message, { key, cause, nodes: cause.nodes, retryable: cause.retryable });
+}
+
+/** For a request that is not repeated. What says already what to do next is passed on as it is. */
+export function givenUpError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
+  return cause.retryable && cause.nodes.length > 0 ? outageError(key, waitMs, cause) : cause;
+}
+
+/**
+ * A store that has not answered for the whole wait, or for the longer of these, is silent: that the lock is busy is more
+ * than we know then. Within the shorter one silence cannot be told from a slow answer.
+ */
+const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
+
+/** Timers fire a fraction of a millisecond early at times. */
+export function isSilence(forMs: number, waitMs: number): boolean {
+  return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
 }
 
 export function silenceError(key: string, waitMs: number): LockStoreError {
-  const message =
-    `Lock '${key}': the store did not answer ${within(waitMs)}. ` +
-    'Nothing was begun, and what may have been granted is taken back; it is safe to try again.';
+  const message = `Lock '${key}': the store did not answer ${within(waitMs)}. ${NOTHING_BEGAN}; it is safe to try again.`;
   return new LockStoreError(message, { key });
 }
 
@@ -66,6 +119,11 @@ export function asStoreError(error: unknown, key: string): LockStoreError {
     cause: error,
     retryable: false,
   });
+}
+
+/** What each node said. The words of a single try, whose outcome is not known, are not those for the whole request. */
+function failuresOf({ nodes, message }: LockStoreError): string {
+  return nodes.length === 0 ? message.replace(/\.$/, '') : nodes.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
 }
 
 function within(waitMs: number): string {

@@ -40,4 +40,17 @@ export interface Lease extends AsyncDisposable {
   renew(leaseMs?: number): Promise<void>;
   /** Gives the lock back. Idempotent, bounded by `commandTimeoutMs`, and never throws for a lease that is gone. */
   release(): Promise<ReleaseOutcome>;
+  /** What `JSON.stringify` and a logger write of it: which locks, with which fences, for how long. */
+  toJSON(): LeaseFacts;
+}
+
+/** A lease in figures, as it was at one moment. Times are in ms. */
+export interface LeaseFacts {
+  readonly key: string;
+  readonly keys: readonly string[];
+  readonly mode: LockMode;
+  readonly fences: Readonly<Record<string, number>>;
+  readonly holdCount: number;
+  readonly heldMs: number;
+  readonly remainingMs: number;
 }

@@ -20,7 +20,7 @@ export interface LockOptions {
   leaseMs?: number | undefined;
   /**
    * Longest wait in ms, an outage of Redis included; then LockTimeoutError, or LockStoreError when the store could not
-   * be asked. 0 does not wait, Infinity waits for ever.
+   * be asked. 0 does not wait, Infinity waits for ever. A LockTimeoutError may take 100 ms more: it says who holds the lock.
    * @default 10000
    */
   waitMs?: number | undefined;
@@ -44,6 +44,7 @@ export interface LockOptions {
   /**
    * Requests that name the owner of the present hold join it, from any process, each with its own lease: they share its
    * mode and its fence and pass the queue. They never upgrade from read to write. 1 to 128 characters.
+   * An owner has at most 1,000 holds of one lock at a time; the next rejects with LockUsageError.
    * @default none
    */
   owner?: string | undefined;
@@ -66,6 +67,8 @@ export interface CallSite {
   label?: string | undefined;
   /** The key template before rendering: what telemetry groups by. */
   template?: string | undefined;
+  /** A busy lock is no failure for this caller: nobody looks for its holder in order to tell why. */
+  expectsBusy?: boolean | undefined;
 }
 
 /** Options of {@link LockService.withLock}. */
@@ -119,6 +122,7 @@ export interface ResolvedOptions {
   readonly onLost: OnLost;
   readonly label: string | undefined;
   readonly template: string | undefined;
+  readonly expectsBusy: boolean | undefined;
 }
 
 /** Module defaults, complete and valid. */
@@ -142,6 +146,7 @@ const DEFAULTS: ResolvedDefaults = {
   onLost: 'throw',
   label: undefined,
   template: undefined,
+  expectsBusy: undefined,
   maxLeaseMs: 60_000,
   handOn: 16,
   commandTimeoutMs: 2_000,
@@ -150,6 +155,8 @@ const DEFAULTS: ResolvedDefaults = {
 
 /** A lease shorter than this cannot be renewed in time over a network. */
 const SHORTEST_LEASE_MS = 100;
+const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
+const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
 /** Longer owner names do not belong into every record of a lock. */
 const LONGEST_OWNER = 128;
 
@@ -198,12 +205,14 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
     onLost: given.onLost ?? defaults.onLost,
     label: given.label ?? defaults.label,
     template: given.template ?? defaults.template,
+    expectsBusy: given.expectsBusy ?? defaults.expectsBusy,
   };
 }
 
 /** @throws LockUsageError */
 export function checkLeaseMs(leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key?: string): void {
-  integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, 'maxLeaseMs is the longest lease; raise it for all processes');
+  const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
+  integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
 }
 
 function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: string): void {

@@ -20,11 +20,17 @@
  *       store cannot serve; it is always a LockStoreError.
  *   P12 An idle lock leaves nothing behind but memory for fences that does not grow with the number of keys.
  *   P13 Requests that name the owner of the present hold share its mode and its fence and pass the queue; those that had
- *       queued before their owner was granted do so when they ask again, or at their next heartbeat.
+ *       queued before their owner was granted do so when they ask again, or at their next heartbeat. Up to MOST_HOLDS_OF_OWNER.
  *   P14 An acquire does not act after `notAfter`.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
+
+/** How many holds of one lock an owner can have at a time: whoever looks at the lock reads them all. Part of the wire format. */
+export const MOST_HOLDS_OF_OWNER = 1_000;
+
+/** The most that a grant made to a waiter lasts until its first renewal, in ms (P8). Part of the wire format. */
+export const FIRST_LEASE_MS = 1_500;
 
 /** What a store can and cannot do; options that need what is not there are refused at boot. */
 export interface StoreCapabilities {
@@ -40,7 +46,7 @@ export interface StoreCapabilities {
 
 /** Names one grant or one place in the queue, exactly. */
 export interface HolderRef {
-  /** The lock's key, escaped (see key-template.ts). */
+  /** The lock's key, as its caller wrote it: with any character in it but half a surrogate pair. */
   readonly key: string;
   /** New for every request: `process.sequence`. */
   readonly id: string;
@@ -81,7 +87,9 @@ export interface Grant {
   readonly fences: number;
   /** The mode that was granted: that of the request, or the hold's mode for an owner (P13). */
   readonly mode: LockMode;
-  /** Local instant (clock.now()) after which the grant must not be trusted. */
+  /** Local instant (clock.now()) at which we learned of it. */
+  readonly grantedAt: number;
+  /** Local instant after which the grant must not be trusted. */
   readonly trustedUntil: number;
   /** Somebody else waits for this lock. */
   readonly contended: boolean;
@@ -97,7 +105,9 @@ export type AcquireAnswer =
   /** Refused, and no place taken. `retryInMs` is a jittered hint for those who want to ask again. */
   | { readonly kind: 'busy'; readonly retryInMs: number }
   /** The owner holds the lock for reading and asks for writing: it would wait for itself. */
-  | { readonly kind: 'upgrade' };
+  | { readonly kind: 'upgrade' }
+  /** The owner has {@link MOST_HOLDS_OF_OWNER} holds of the lock already. */
+  | { readonly kind: 'full' };
 
 export interface RenewRequest extends HolderRef {
   /** Length of the lease from now, in ms. A renewal never shortens: what was promised before may still be trusted. */
@@ -117,16 +127,19 @@ export type HeartbeatOutcome =
   | { readonly kind: 'gone' }
   | { readonly kind: 'unknown'; readonly cause: LockStoreError };
 
-/** The hints a store gives upward. `ask`: something may have changed for this waiter. */
-export type Wake =
-  | { readonly kind: 'granted'; readonly id: string; readonly grant: Grant }
-  | { readonly kind: 'ask'; readonly id: string }
-  /** A grant to an id that does not wait, as far as the store knows: a queue came back that had been served before. */
-  | { readonly kind: 'stray'; readonly key: string; readonly id: string }
-  /** Somebody began to wait for the lock that this id holds. */
-  | { readonly kind: 'contended'; readonly id: string }
-  /** An operator took the lock away from this id. */
-  | { readonly kind: 'lost'; readonly id: string };
+/** The hints a store gives upward, each about one id of ours that wants or has the lock `key`. */
+export type Wake = HolderRef &
+  (
+    | { readonly kind: 'granted'; readonly grant: Grant }
+    /** Something may have changed for this waiter. */
+    | { readonly kind: 'ask' }
+    /** A grant to an id that does not wait, as far as the store knows: a queue came back that had been served before. */
+    | { readonly kind: 'stray' }
+    /** Somebody began to wait for the lock that this id holds. */
+    | { readonly kind: 'contended' }
+    /** An operator took the lock away from this id. */
+    | { readonly kind: 'lost' }
+  );
 
 export interface HolderState {
   readonly id: string;
@@ -180,6 +193,8 @@ export interface LockStore {
   list(options?: ListOptions): AsyncIterable<LockState>;
   /** Takes the lock from the holder with this fence, or from all holders; they are told. False when there was none. Rejects as a release does. */
   forceRelease(key: string, fence?: number): Promise<boolean>;
+  /** Takes a lock that nobody else can name and gives it back. Rejects with LockStoreError when no lock can be had at present. */
+  tryOut(): Promise<void>;
   /** Closes what {@link open} opened; the clients that were given stay open. */
   close(): Promise<void>;
 }

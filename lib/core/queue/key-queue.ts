@@ -6,243 +6,277 @@
  *
  * Only callers with like terms follow each other on a lease. Readers share one lease side by side.
  */
-import type { Caller } from './caller.js';
-import type { Desk } from './desk.js';
 import { FenceDemand } from '../lease/fence-demand.js';
-import { HeldLease } from '../lease/held-lease.js';
-import { busyError, ownerUpgradeError } from '../port/hold-errors.js';
-import { asksAlike, Holding } from '../lease/holding.js';
-import { LeaseTurn } from './lease-turn.js';
+import type { GuardedLease, LossListener } from '../lease/guarded-lease.js';
+import { askAlike, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
+import { busyError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Turn } from './turn.js';
-import { Question, type Answer } from './waiting.js';
-import { wantOf } from './want.js';
+import type { Grant, Wake } from '../port/lock-store.js';
+import type { Caller, CallerKeeper } from './caller.js';
+import { CallerLine } from './caller-line.js';
+import { KeyLeases } from './key-leases.js';
+import { refusal } from './refusal.js';
+import type { Answer, RequestListener, RequestParts } from './request-parts.js';
+import { StoreRequest } from './store-request.js';
 
-/** Hand-overs without a turn of the event loop in between; timers and sockets must get their chance. */
-const BURST = 64;
+/** So many hand-overs follow each other without a turn of the event loop in between: timers and sockets must get their chance. */
+const LONGEST_BURST = 64;
 
-export class KeyQueue {
-  private readonly callers: Caller<Turn>[] = [];
-  private holding: Holding | undefined;
-  /** The question to the store, and the caller whose options it carries. */
-  private asking: { readonly question: Question; readonly asker: Caller<Turn> } | undefined;
-  private resting = false;
-  private readonly demand: FenceDemand;
+/** What the queues of a process share. */
+export interface QueueParts extends RequestParts {
+  readonly handOn: number;
+  nextId(): string;
+  /** Nobody wants or has the lock any more. */
+  queueIsIdle(queue: KeyQueue): void;
+}
+
+type LeaseCaller = Caller<StoreLease>;
+
+export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, CallerKeeper<StoreLease> {
+  private readonly line = new CallerLine<StoreLease>();
+  private readonly leases = new KeyLeases();
+  /** The request to the store, and the caller whose options it carries. */
+  private request: StoreRequest | undefined;
+  private asker: LeaseCaller | undefined;
+  /** How many callers had come when it was made. */
+  private arrivalsThen = 0;
+  private isResting = false;
+  /** Made when callers follow each other. */
+  private demand: FenceDemand | undefined;
 
   constructor(
-    private readonly key: string,
-    readonly desk: Desk,
-    private readonly handOn: number,
-    private readonly onIdle: () => void,
-  ) {
-    this.demand = new FenceDemand(handOn);
+    readonly key: string,
+    private readonly parts: QueueParts,
+    /** Undefined for the queue of a key; for one beside it what its callers have in common (see LocalQueue). */
+    readonly aside?: ResolvedOptions,
+  ) {}
+
+  /** Whether readers wait here that could not share a lease with this one: behind them it would miss the phase that lets them in. */
+  partsReaders(options: ResolvedOptions): boolean {
+    const other = options.mode === 'read' && this.line.find((caller) => caller.options.mode === 'read');
+    return other ? options.minHoldMs > 0 || !askAlike(other.options, options) : false;
   }
 
   /** Queues the caller, or rejects it at once when it does not want to wait. */
-  enter(caller: Caller<Turn>): void {
+  enter(caller: LeaseCaller): void {
     if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options)) return caller.reject(this.refusedNow(caller));
-    this.callers.push(caller);
-    caller.startWaiting((reason) => this.giveUp(caller, reason));
+    this.line.add(caller);
+    caller.startWaiting(this);
     this.pump();
-    if (this.asking?.asker !== caller) caller.tellWaiting();
-  }
-
-  private mayServeAtOnce(options: ResolvedOptions): boolean {
-    if (this.callers.length === 0 && !this.asking) {
-      if (!this.holding || this.holding.admits(options, this.desk.clock.now(), this.handOn)) return true;
-    }
-    // Readers share: the answer to one that asks serves the others too, and a further lease may be had beside one at hand.
-    if (options.mode === 'write' || this.holding?.lease.mode === 'write' || this.asking?.question.refused) return false;
-    return this.callers.every((caller) => caller.options.mode === 'read');
+    if (this.asker !== caller) caller.tellWaiting();
   }
 
   /**
    * Somebody began to wait elsewhere, or a lease changed: look again. If that gives the lease at hand back together with a
-   * new question, `replaced` is told what became of it.
+   * new request, `replaced` is told what became of it.
    */
   pump(replaced?: (outcome: ReleaseOutcome) => void): void {
-    while (!this.resting) {
-      const [head] = this.callers;
-      if (!head) return this.tidy();
-      const now = this.desk.clock.now();
-      if (!this.holding?.admits(head.options, now, this.handOn)) return this.ask(head, replaced);
-      this.admitFirst(this.holding, now);
+    while (!this.isResting) {
+      const { first } = this.line;
+      if (!first) return this.tidy();
+      const now = this.parts.clock.now();
+      const { current } = this.leases;
+      if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, replaced);
+      this.admit(first, current, now);
     }
   }
 
-  /** Whether the store is asked for the lock under this id. */
-  asksFor(id: string): boolean {
-    return this.asking?.question.id === id;
+  /** The lease that is held under this id. */
+  leaseOf(id: string): StoreLease | undefined {
+    return this.leases.find(id);
+  }
+
+  /** Whether the store is asked for the lock under this id, or gave a lease under it that is still held. */
+  knows(id: string): boolean {
+    return this.request?.id === id || this.leaseOf(id) !== undefined;
+  }
+
+  /** Wakes are hints: a grant counts by its own end, everything else makes us ask. */
+  wake(wake: Wake): void {
+    switch (wake.kind) {
+      case 'granted':
+      case 'ask':
+        if (this.request?.id === wake.id) this.request.wake(wake.kind === 'granted' ? wake.grant : undefined);
+        return;
+      case 'contended':
+        return this.leaseOf(wake.id)?.heardOfWaiter();
+      case 'lost': {
+        const lease = this.leaseOf(wake.id);
+        if (lease) void this.parts.watchdog.renewNow(lease);
+      }
+    }
   }
 
   /** Rejects every caller that still waits and for whom `reasonFor` has a reason. */
   rejectWaiting(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
-    for (const caller of [...this.callers]) {
-      const reason = reasonFor(this.key, caller.insideHold);
+    for (const caller of this.line.all()) {
+      const reason = reasonFor(this.key, caller.wish.insideHold);
       if (reason) this.giveUp(caller, reason);
     }
   }
 
-  /** Puts the first in line on the lease. */
-  private admitFirst(holding: Holding, now: number): void {
-    const caller = this.callers.shift()!;
-    const fence = holding.begin(caller.options, now);
-    caller.resolve(new LeaseTurn(this, holding, fence, caller.options));
-    if (holding.turns % BURST === 0 && this.callers.length > 0) this.rest();
+  giveUp(caller: LeaseCaller, reason: unknown): void {
+    if (!this.line.remove(caller)) return;
+    caller.reject(reason === undefined ? (this.request?.storeFailure(caller.options.waitMs) ?? this.busy(caller)) : reason);
+    // The place in the queue stays with the others of this process, unless it is of no use to the next of them.
+    const { first } = this.line;
+    if (this.asker === caller && !(first && askAlike(first.options, caller.options))) this.dropRequest();
+    this.pump();
   }
 
-  private rest(): void {
-    this.resting = true;
-    this.desk.clock.nextTurn(() => {
-      this.resting = false;
-      this.pump();
-    });
+  leaseLost(_error: Error, lease: GuardedLease): void {
+    this.leases.remove(lease);
+    this.pump();
   }
 
-  /** @see Turn.end */
-  endTurn(holding: Holding, isOverdue: boolean, abandoned: boolean, done: (outcome: ReleaseOutcome) => void): void {
-    const { lease } = holding;
-    holding.users -= 1;
-    lease.abandoned = abandoned;
-    if (isOverdue) holding.overdue -= 1;
-    if (!lease.isTrusted(this.desk.clock.now())) this.desk.watchdog.lose(lease);
-    if (lease.state === 'lost') {
+  leaseChanged(): void {
+    this.pump();
+  }
+
+  callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
+    if (lease.isLost) {
       // By the clock it is lost; what the store may still keep of it is taken back, so that others need not wait for its end.
-      if (holding.users === 0 && !lease.goneFromStore) this.desk.background.release(lease, lease.terms.leaseMs);
+      if (!lease.isUsed && !lease.goneFromStore) this.parts.background.release(lease, lease.options.leaseMs);
       return done('lost');
     }
-    if (holding.users > 0) {
+    if (lease.isUsed) {
       done('released');
       // Afterwards: whoever leaves lost nothing.
-      return this.loseOverdue(holding);
+      return lease.loseIfOverdue();
     }
     // A read lease beside which a newer one was taken is nobody's next turn.
-    const noNext = holding !== this.holding || this.callers.length === 0 || this.asking;
-    // And whoever followed by a yield would wait for a minHoldMs that is not owed.
-    if (noNext || (abandoned && holding.spent)) return this.giveBack(holding, done);
+    const hasNext = lease === this.leases.current && this.line.size > 0 && !this.request && !lease.owesNothing;
+    if (!hasNext) return this.giveBack(lease, done);
     this.pump(done);
-    // It was handed on, or is about to be.
-    if (lease.state !== 'released') done('released');
+    // It was handed on, or is about to be; a yield tells `done` itself.
+    if (!lease.isReleased) done('released');
   }
 
-  private giveBack(holding: Holding, done: (outcome: ReleaseOutcome) => void): void {
-    const { lease } = holding;
-    this.letGo(holding);
-    const released = this.desk.store.release(lease);
+  requestAnswered(answer: Answer): void {
+    const { request, asker } = this;
+    this.request = this.asker = undefined;
+    if (answer.kind === 'granted') this.take(request!, answer.grant, asker!.options);
+    else if (answer.kind !== 'gone' && this.line.remove(asker!)) asker!.reject(refusal(this.key, answer, asker!.options));
     this.pump();
-    released.then(done, () => {
-      this.desk.background.release(lease, lease.terms.leaseMs);
-      done('unknown');
-    });
-  }
-
-  /** @see Turn.expire */
-  expire(holding: Holding): void {
-    holding.overdue += 1;
-    this.loseOverdue(holding);
-  }
-
-  /** Nobody is on the lease but those who have been for too long: it is not kept for them. */
-  private loseOverdue({ lease, users, overdue }: Holding): void {
-    if (overdue > 0 && overdue === users) this.desk.watchdog.lose(lease, 'it was held longer than maxHoldMs');
-  }
-
-  /** From here on the lease is not ours any more, whatever the store answers. */
-  private letGo(holding: Holding): void {
-    this.desk.watchdog.forget(holding.lease);
-    holding.lease.state = 'released';
-    this.demand.ended(holding);
-    if (this.holding === holding) this.holding = undefined;
-  }
-
-  /** @see pump */
-  private ask(head: Caller<Turn>, replaced?: (outcome: ReleaseOutcome) => void): void {
-    const { holding } = this;
-    // Beside this process's own readers a place in the queue is taken at once, so that nobody who comes later is served
-    // first; behind its own writer there is nothing to ask before that one has ended.
-    if (holding && holding.users > 0 && holding.lease.mode === 'write') return;
-    if (this.asking) {
-      if (asksAlike(this.asking.asker.options, head.options)) return;
-      this.dropQuestion();
-    }
-    const replaces = holding && holding.users === 0 ? holding.lease.id : undefined;
-    if (replaces !== undefined) this.letGo(holding!);
-    const want = wantOf(this.key, head.options, this.demand.of(head.options, this.callers.length), replaces);
-    const told = replaces === undefined ? undefined : replaced;
-    const question = new Question(this.desk, want, (answer) => this.answered(answer, head), () => this.delayed(), told);
-    this.asking = { asker: head, question };
   }
 
   /** The store did not grant at once. */
-  private delayed(): void {
-    for (const caller of [...this.callers]) {
+  requestDelayed(): void {
+    for (const caller of this.line.all()) {
       if (caller.options.waitMs === 0) this.giveUp(caller, this.refusedNow(caller));
       else caller.tellWaiting();
     }
   }
 
-  private answered(answer: Answer, asker: Caller<Turn>): void {
-    this.asking = undefined;
-    if (answer.kind === 'granted') this.take(answer, asker.options);
-    else if (this.remove(asker)) asker.reject(this.refusal(answer, asker));
-    this.pump();
+  private mayServeAtOnce(options: ResolvedOptions): boolean {
+    const { request, parts } = this;
+    const lease = this.leases.current;
+    if (this.line.size === 0 && !request && (!lease || lease.admits(options, parts.clock.now(), parts.handOn))) return true;
+    // Readers share: the answer to one that asks serves the others too, and a further lease may be had beside one at hand.
+    if (options.mode === 'write' || lease?.mode === 'write' || request?.wasRefused) return false;
+    return this.line.every((caller) => caller.options.mode === 'read');
   }
 
-  private take({ id, grant }: Extract<Answer, { kind: 'granted' }>, options: ResolvedOptions): void {
-    const { holding } = this;
-    // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
-    if (holding && (grant.mode === 'write' || holding.lease.mode === 'write')) {
-      this.desk.watchdog.lose(holding.lease, 'the store granted the lock anew');
+  private admit(caller: LeaseCaller, lease: StoreLease, now: number): void {
+    this.line.remove(caller);
+    lease.admit(caller.options, now);
+    caller.resolve(lease);
+    if (lease.turnCount % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
+  }
+
+  private rest(): void {
+    this.isResting = true;
+    this.parts.clock.nextTurn(() => {
+      this.isResting = false;
+      this.pump();
+    });
+  }
+
+  private giveBack(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
+    const { store, background } = this.parts;
+    this.letGo(lease);
+    const released = store.release(lease);
+    this.pump();
+    released.then(
+      (outcome) => {
+        background.releaseLate(lease);
+        done(outcome);
+      },
+      () => {
+        background.release(lease, lease.options.leaseMs);
+        done('unknown');
+      },
+    );
+  }
+
+  private letGo(lease: StoreLease): void {
+    lease.letGo();
+    if (this.line.size > 0) this.demand ??= new FenceDemand(this.parts.handOn);
+    this.demand?.ended(lease);
+    this.leases.remove(lease);
+  }
+
+  /** @see pump */
+  private ask(first: LeaseCaller, replaced?: (outcome: ReleaseOutcome) => void): void {
+    const lease = this.leases.current;
+    // Beside this process's own readers a place in the queue is taken at once, so that nobody who comes later is served
+    // first; behind its own writer there is nothing to ask before that one has ended.
+    if (lease?.isUsed && lease.mode === 'write') return;
+    if (this.request) {
+      if (askAlike(this.asker!.options, first.options)) return;
+      this.dropRequest();
     }
-    const lease = new HeldLease(this.key, id, options, grant, this.desk.clock.now(), { leaseLost: () => this.lost(lease) });
-    this.desk.watchdog.watch(lease);
-    this.holding = new Holding(lease, options, grant);
+    const unused = lease && !lease.isUsed ? lease : undefined;
+    if (unused) this.letGo(unused);
+    const { options } = first;
+    this.asker = first;
+    this.request = new StoreRequest(
+      this.parts, this.key, this.parts.nextId(), options, this.fencesFor(options), this, unused && { lease: unused, done: replaced },
+    );
+    this.arrivalsThen = this.line.arrivals;
+    this.request.ask();
   }
 
-  private lost(lease: HeldLease): void {
-    if (this.holding?.lease !== lease) return;
-    this.holding = undefined;
-    this.pump();
+  private fencesFor(options: ResolvedOptions): number {
+    if (this.line.size === 1) return 1;
+    this.demand ??= new FenceDemand(this.parts.handOn);
+    return this.demand.of(options, this.line.size);
   }
 
-  private refusal(answer: Exclude<Answer, { kind: 'granted' }>, { options }: Caller<Turn>): Error {
-    if (answer.kind === 'failed') return answer.error;
-    return answer.kind === 'upgrade' ? ownerUpgradeError(this.key, options.owner) : busyError(this.key, options.waitMs, false);
+  private take({ id, wasRefused, lateUntil }: StoreRequest, grant: Grant, options: ResolvedOptions): void {
+    const { leases, parts } = this;
+    const { current } = leases;
+    // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
+    if (current && (grant.mode === 'write' || current.mode === 'write')) current.lose('the store granted the lock anew');
+    // A phase of reading is decided once, for all who waited when it began: they enter together, past writers that wait among
+    // them. Whoever is let in at once begins one with those that were there when it asked.
+    const phase = wasRefused ? this.line.arrivals : this.arrivalsThen;
+    const lease = new StoreLease(this.key, id, options, grant, phase, lateUntil, this, parts.watchdog);
+    leases.add(lease);
+    lease.onLoss(this);
+    parts.watchdog.watch(lease, grant.grantedAt);
+    if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));
   }
 
-  private giveUp(caller: Caller<Turn>, reason?: unknown): void {
-    if (!this.remove(caller)) return;
-    caller.reject(reason === undefined ? (this.asking?.question.storeFailure(caller.options.waitMs) ?? this.busy(caller)) : reason);
-    // The place in the queue stays with the others of this process, unless it is of no use to the next of them.
-    const [next] = this.callers;
-    if (this.asking?.asker === caller && !(next && asksAlike(next.options, caller.options))) this.dropQuestion();
-    this.pump();
-  }
-
-  private remove(caller: Caller<Turn>): boolean {
-    const at = this.callers.indexOf(caller);
-    if (at >= 0) this.callers.splice(at, 1);
-    return at >= 0;
-  }
-
-  private dropQuestion(): void {
-    this.asking?.question.cancel();
-    this.asking = undefined;
+  private dropRequest(): void {
+    this.request?.cancel();
+    this.request = this.asker = undefined;
   }
 
   private tidy(): void {
-    this.dropQuestion();
-    if (!this.holding) return this.onIdle();
-    if (this.holding.users === 0) this.giveBack(this.holding, () => {});
+    if (this.request) this.dropRequest();
+    const { current } = this.leases;
+    if (this.leases.areNone) this.parts.queueIsIdle(this);
+    else if (current && !current.isUsed) this.giveBack(current, () => {});
   }
 
   /** For who does not wait: that the lock is busy is more than we know while the store cannot be asked. */
-  private refusedNow(caller: Caller<Turn>): Error {
-    return this.asking?.question.lastFailure(0) ?? this.busy(caller);
+  private refusedNow(caller: LeaseCaller): Error {
+    return this.request?.lastFailure(0) ?? this.busy(caller);
   }
 
-  private busy({ options }: Caller<Turn>): Error {
-    return busyError(this.key, options.waitMs, this.holding !== undefined);
+  private busy({ options }: LeaseCaller): Error {
+    return busyError(this.key, options.waitMs);
   }
 }

@@ -1,105 +1,122 @@
 /**
- * All callers of this process, by key: one asker in the store per key, the lease handed on among the callers.
+ * All callers of this process, by key: one request in the store per key, the lease handed on among the callers.
  * An entry lives while somebody wants or has the lock.
  */
 import { BackgroundRelease } from '../lease/background-release.js';
-import { Caller } from './caller.js';
-import type { Clock } from '../port/clock.js';
-import type { Desk } from './desk.js';
+import { Heartbeats } from '../lease/heartbeats.js';
 import { IdTable } from '../lease/id-table.js';
-import { KeyQueue } from './key-queue.js';
-import type { Turn } from './turn.js';
+import { askAlike, type StoreLease } from '../lease/store-lease.js';
+import type { Watchdog } from '../lease/watchdog.js';
+import type { Clock } from '../port/clock.js';
 import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore, Wake } from '../port/lock-store.js';
+import { Caller, type CallerWish } from './caller.js';
+import { KeyQueue, type QueueParts } from './key-queue.js';
 import { Traffic } from './traffic.js';
-import type { Watchdog } from '../lease/watchdog.js';
 
 export class LocalQueue {
-  private readonly queues = new IdTable<KeyQueue>();
-  private readonly desk: Desk;
   readonly background: BackgroundRelease;
+  private readonly queues = new IdTable<KeyQueue>();
+  /**
+   * Further queues of a key, for those who must not wait here for each other, because the store lets them in together: each
+   * request of an owner, which passes the store's queue, and readers beside waiting readers with whom they can share no lease.
+   */
+  private readonly aside = new Map<string, Set<KeyQueue>>();
+  private readonly parts: QueueParts;
   private sequence = 0;
-  /** Queues made for requests of owners. */
-  private ofOwners = 0;
 
   constructor(
     store: LockStore,
     clock: Clock,
-    private readonly watchdog: Watchdog,
+    watchdog: Watchdog,
     process: string,
-    private readonly defaults: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
+    { handOn, commandTimeoutMs }: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
   ) {
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
-    this.desk = {
+    this.parts = {
       store,
       clock,
       watchdog,
+      heartbeats: new Heartbeats(store, clock, watchdog.schedule),
       background: this.background,
       traffic: new Traffic(),
-      commandTimeoutMs: defaults.commandTimeoutMs,
-      waiting: new IdTable(),
+      commandTimeoutMs,
+      handOn,
       nextId: () => `${process}.${(this.sequence++).toString(36)}`,
+      queueIsIdle: (queue) => this.forget(queue),
     };
     store.onWake((wake) => this.wake(wake));
   }
 
   /** How many keys are wanted or held. */
   get size(): number {
-    return this.queues.size;
+    return this.queues.size + this.aside.size;
   }
 
   /** Waits for a turn on the lock. Rejects with LockTimeoutError, LockStoreError, LockUsageError or the signal's reason. */
-  acquire(key: string, options: ResolvedOptions, until: number, insideHold: boolean, onWaiting: () => void): Promise<readonly Turn[]> {
+  acquire(wish: CallerWish): Promise<StoreLease> {
     return new Promise((resolve, reject) => {
-      const settle = { resolve: (turn: Turn) => resolve([turn]), reject };
-      const caller = new Caller<Turn>(options, until, insideHold, onWaiting, this.watchdog.schedule, settle);
-      this.queueFor(key, options.owner).enter(caller);
+      const caller = new Caller<StoreLease>(wish, this.parts.watchdog.schedule, resolve, reject);
+      this.queueFor(wish).enter(caller);
     });
+  }
+
+  /** The lease of this lock that this process holds under this id. */
+  leaseOf(key: string, id: string): StoreLease | undefined {
+    for (const queue of this.queuesOf(key)) {
+      const lease = queue.leaseOf(id);
+      if (lease) return lease;
+    }
+    return undefined;
   }
 
   /** Rejects every caller that waits and for whom `reasonFor` has a reason. */
   rejectWaiting(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
     for (const queue of this.queues.values()) queue.rejectWaiting(reasonFor);
+    for (const queues of this.aside.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
   }
 
-  /** Requests of one owner pass the queue, so they must not wait for each other here: each asks the store itself. */
-  private queueFor(key: string, owner: string | undefined): KeyQueue {
-    const name = owner === undefined ? key : `${key}\0${this.ofOwners++}`;
-    const present = this.queues.get(name);
-    if (present) return present;
-    const queue = new KeyQueue(key, this.desk, this.defaults.handOn, () => {
-      if (this.queues.get(name) === queue) this.queues.delete(name);
-    });
-    this.queues.set(name, queue);
+  private queuesOf(key: string): KeyQueue[] {
+    const queue = this.queues.get(key);
+    return [...(queue ? [queue] : []), ...(this.aside.get(key) ?? [])];
+  }
+
+  private queueFor({ key, options }: CallerWish): KeyQueue {
+    if (options.owner !== undefined) return this.addAside(key, options);
+    let queue = this.queues.get(key);
+    if (!queue) this.queues.set(key, (queue = new KeyQueue(key, this.parts)));
+    return queue.partsReaders(options) ? this.queueAside(key, options) : queue;
+  }
+
+  private queueAside(key: string, options: ResolvedOptions): KeyQueue {
+    for (const queue of this.aside.get(key) ?? []) {
+      if (queue.aside && options.minHoldMs === 0 && askAlike(queue.aside, options)) return queue;
+    }
+    return this.addAside(key, options);
+  }
+
+  private addAside(key: string, options: ResolvedOptions): KeyQueue {
+    const queue = new KeyQueue(key, this.parts, options);
+    const present = this.aside.get(key);
+    if (present) present.add(queue);
+    else this.aside.set(key, new Set([queue]));
     return queue;
   }
 
-  /** Also while the store has not answered yet, when nobody but the question knows of its id. */
-  private isAskedFor(id: string): boolean {
-    for (const queue of this.queues.values()) if (queue.asksFor(id)) return true;
-    return false;
+  private forget(queue: KeyQueue): void {
+    if (!queue.aside) {
+      if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
+      return;
+    }
+    const others = this.aside.get(queue.key);
+    if (others?.delete(queue) && others.size === 0) this.aside.delete(queue.key);
   }
 
-  /** Wakes are hints: a grant counts by its own end, everything else makes us ask. */
   private wake(wake: Wake): void {
-    switch (wake.kind) {
-      case 'granted':
-        return this.desk.waiting.get(wake.id)?.wake(wake.grant);
-      case 'ask':
-        return this.desk.waiting.get(wake.id)?.wake(undefined);
-      case 'stray':
-        // A master that knows only the past, or an old snapshot, grants to those who have gone: the next would wait for their leases.
-        if (!this.watchdog.find(wake.id) && !this.isAskedFor(wake.id)) this.background.release({ ...wake, abandoned: true }, this.defaults.commandTimeoutMs);
-        return;
-      case 'contended': {
-        const lease = this.watchdog.find(wake.id);
-        if (lease) lease.contended = true;
-        return;
-      }
-      case 'lost': {
-        const lease = this.watchdog.find(wake.id);
-        if (lease) void this.watchdog.renewNow(lease);
-      }
-    }
+    const queues = this.queuesOf(wake.key);
+    for (const each of queues) each.wake(wake);
+    if (wake.kind !== 'stray' || queues.some((each) => each.knows(wake.id))) return;
+    // A master that knows only the past, or an old snapshot, grants to those who have gone: the next would wait for their leases.
+    this.background.release({ key: wake.key, id: wake.id, abandoned: true }, this.parts.commandTimeoutMs);
   }
 }

@@ -4,7 +4,7 @@
  */
 
 /** Enough to keep a Redis busy over a slow network, and few enough to be answered long before a command's time is over. */
-const MOST = 2_000;
+const MAX_IN_FLIGHT = 2_000;
 
 export interface Sender {
   /** Gives a lock back with the same request: others wait for it, so it does not stand in line. */
@@ -14,25 +14,25 @@ export interface Sender {
 }
 
 export class Traffic {
-  private onTheWay = 0;
+  private inFlight = 0;
   private line: (Sender | undefined)[] = [];
   /** Where the line begins: taking the first off a long array moves all others. */
   private first = 0;
 
   enter(sender: Sender): void {
-    if (this.onTheWay >= MOST && !sender.urgent) this.line.push(sender);
-    else if (sender.send()) this.onTheWay += 1;
+    if (this.inFlight >= MAX_IN_FLIGHT && !sender.urgent) this.line.push(sender);
+    else if (sender.send()) this.inFlight += 1;
   }
 
   /** A request was answered, or its time was over. */
   left(): void {
-    this.onTheWay -= 1;
-    while (this.onTheWay < MOST && this.first < this.line.length) {
+    this.inFlight -= 1;
+    while (this.inFlight < MAX_IN_FLIGHT && this.first < this.line.length) {
       const sender = this.line[this.first]!;
       this.line[this.first++] = undefined;
-      if (sender.send()) this.onTheWay += 1;
+      if (sender.send()) this.inFlight += 1;
     }
-    if (this.first < this.line.length) return;
+    if (this.first === 0 || this.first < this.line.length) return;
     this.line = [];
     this.first = 0;
   }

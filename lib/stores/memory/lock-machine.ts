@@ -10,13 +10,14 @@
  *        │                               ▼            renew     never creates, never revives, never shortens
  *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
  */
-import type { AcquireRequest, HolderRef, LockState, ReleaseRequest, RenewRequest } from '../../core/port/lock-store.js';
+import { FIRST_LEASE_MS, type AcquireRequest, type HolderRef, type LockState, type ReleaseRequest, type RenewRequest } from '../../core/port/lock-store.js';
 import {
   describe,
   holderOf,
   holderOwnedBy,
   firstInLine,
   isContended,
+  isFullFor,
   lastEnd,
   leave,
   mayJoin,
@@ -29,7 +30,6 @@ import {
   type Waiter,
 } from './lock-record.js';
 import {
-  FIRST_LEASE_MS,
   WAITER_LEASE_MS,
   type AcquireReply,
   type Granted,
@@ -65,7 +65,8 @@ export class LockMachine {
     if (place !== undefined) return this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at);
     const kin = holderOwnedBy(lock, request.owner);
     if (kin !== undefined) {
-      return lock.mode === 'read' && request.mode === 'write' ? { kind: 'upgrade' } : this.grantNow(request, lock, at, kin.fence);
+      if (lock.mode === 'read' && request.mode === 'write') return { kind: 'upgrade' };
+      return isFullFor(lock, request.owner) ? { kind: 'full' } : this.grantNow(request, lock, at, kin.fence);
     }
     if (mayJoin(lock, request.mode)) return this.grantNow(request, lock, at);
     return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy' };
@@ -122,7 +123,7 @@ export class LockMachine {
       if (fence !== undefined && (fence < holder.fence || fence >= holder.fence + holder.fences)) continue;
       found = true;
       lock.holders.delete(holder.id);
-      if (!holder.released) this.wake({ kind: 'lost', id: holder.id });
+      if (!holder.released) this.wake({ kind: 'lost', key: lock.key, id: holder.id });
     }
     this.settle(key, at);
     return found;
@@ -165,7 +166,7 @@ export class LockMachine {
   }
 
   private open({ key, mode }: AcquireRequest): LockRecord {
-    const lock = newRecord(mode);
+    const lock = newRecord(key, mode);
     this.locks.set(key, lock);
     return lock;
   }
@@ -183,13 +184,13 @@ export class LockMachine {
       return this.enter(lock, waiter, Math.min(waiter.leaseMs, FIRST_LEASE_MS), at);
     });
     // Told after all have entered: `contended` is about those who were left outside.
-    for (const holder of entered) this.wake({ kind: 'granted', id: holder.id, grant: grantOf(lock, holder) });
+    for (const holder of entered) this.wake({ kind: 'granted', key: lock.key, id: holder.id, grant: grantOf(lock, holder) });
   }
 
-  /** Lets a waiter in whose owner was granted the lock after it had queued; not to write beside readers. */
+  /** Lets a waiter in whose owner was granted the lock after it had queued; not to write beside readers, nor beyond what an owner may hold. */
   private besideOwner(lock: LockRecord, place: Waiter, at: Instant): Granted | undefined {
     const kin = holderOwnedBy(lock, place.owner);
-    if (kin === undefined || (lock.mode === 'read' && place.mode === 'write')) return undefined;
+    if (kin === undefined || (lock.mode === 'read' && place.mode === 'write') || isFullFor(lock, place.owner)) return undefined;
     lock.waiting[place.mode].delete(place.id);
     const holder = this.enter(lock, place, Math.min(place.leaseMs, FIRST_LEASE_MS), at, kin.fence);
     return { kind: 'granted', grant: grantOf(lock, holder) };
@@ -217,7 +218,7 @@ export class LockMachine {
     const place = { id, mode, end: 0, leaseMs, minHoldMs, fences, owner, label };
     lock.waiting[mode].set(id, place);
     if (!wasContended) {
-      for (const holder of lock.holders.values()) if (!holder.released) this.wake({ kind: 'contended', id: holder.id });
+      for (const holder of lock.holders.values()) if (!holder.released) this.wake({ kind: 'contended', key: lock.key, id: holder.id });
     }
     return keepPlace(lock, place, at);
   }

@@ -10,7 +10,7 @@
  * A phase for which nobody waits is left out. A lock without holders has no record: who waits is let in at once.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
-import type { LockState } from '../../core/port/lock-store.js';
+import { MOST_HOLDS_OF_OWNER, type LockState } from '../../core/port/lock-store.js';
 
 export interface Holder {
   readonly id: string;
@@ -41,14 +41,15 @@ export interface Waiter {
 
 /** Maps keep the order of arrival, so each of the two queues is one. */
 export interface LockRecord {
+  readonly key: string;
   /** The phase: how the present holders hold it, or the last ones held it. */
   mode: LockMode;
   readonly holders: Map<string, Holder>;
   readonly waiting: { readonly read: Map<string, Waiter>; readonly write: Map<string, Waiter> };
 }
 
-export function newRecord(mode: LockMode): LockRecord {
-  return { mode, holders: new Map(), waiting: { read: new Map(), write: new Map() } };
+export function newRecord(key: string, mode: LockMode): LockRecord {
+  return { key, mode, holders: new Map(), waiting: { read: new Map(), write: new Map() } };
 }
 
 /** Drops holders and waiters whose time is over. An end is the last instant at which it still counts. */
@@ -77,6 +78,13 @@ export function holderOwnedBy(lock: LockRecord, owner: string | undefined): Hold
   if (owner === undefined) return undefined;
   for (const holder of lock.holders.values()) if (holder.owner === owner && !holder.released) return holder;
   return undefined;
+}
+
+/** The scripts read all holds of an owner, so there is an end to their number. */
+export function isFullFor(lock: LockRecord, owner: string | undefined): boolean {
+  let holds = 0;
+  for (const holder of lock.holders.values()) if (holder.owner === owner && !holder.released) holds++;
+  return holds >= MOST_HOLDS_OF_OWNER;
 }
 
 export function isContended(lock: LockRecord): boolean {

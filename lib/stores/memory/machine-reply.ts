@@ -3,11 +3,10 @@
  * but end times are those of the machine; the store turns them into trust.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
+import type { HolderRef } from '../../core/port/lock-store.js';
 
 /** A waiter that is silent for longer than this loses its place. */
 export const WAITER_LEASE_MS = 2_500;
-/** The most that a grant made to a waiter lasts until its first renewal: a waiter that died costs the next no more. */
-export const FIRST_LEASE_MS = 1_500;
 
 /** The machine's time: `ms` for leases, and the wall clock's `us` from which fences grow, so that they outlive a restart. */
 export interface Instant {
@@ -34,7 +33,7 @@ type AcquireAnswer =
   | Granted
   | Waiting
   | { readonly kind: 'busy' }
-  | { readonly kind: 'upgrade' }
+  | { readonly kind: 'upgrade' | 'full' }
   /** After `notAfter`: nothing was done. */
   | { readonly kind: 'late' };
 
@@ -44,7 +43,5 @@ export type RenewReply =
   | { readonly kind: 'renewed'; readonly end: number; readonly contended: boolean }
   | { readonly kind: 'lost' };
 
-export type MachineWake =
-  | { readonly kind: 'granted'; readonly id: string; readonly grant: MachineGrant }
-  | { readonly kind: 'contended'; readonly id: string }
-  | { readonly kind: 'lost'; readonly id: string };
+export type MachineWake = HolderRef &
+  ({ readonly kind: 'granted'; readonly grant: MachineGrant } | { readonly kind: 'contended' } | { readonly kind: 'lost' });

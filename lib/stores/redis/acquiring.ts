@@ -4,7 +4,7 @@
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
  *      │         └──(fence not above what we know: the server lost its memory)──▶ given back, asked for once more
  *      ├────▶ waiting ──(the grant's message was faster)──▶ granted
- *      └────▶ busy | upgrade
+ *      └────▶ busy | upgrade | full
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -38,6 +38,13 @@ export interface AcquiringParts {
   release(request: ReleaseRequest): Promise<unknown>;
 }
 
+/**
+ * The limit of a request for which there is none: nobody knows the server's time after a minute of silence, or on a new
+ * connection. It comes too late and does nothing but tell the time; then it is sent again. Without any limit a copy that was
+ * held up somewhere could take the lock when it has long been released.
+ */
+const LONG_AGO = 1;
+
 /** A request on its way, and what its answer is held against. */
 interface Asked {
   readonly request: AcquireRequest;
@@ -46,6 +53,8 @@ interface Asked {
   readonly floor: number;
   /** Where messages about it will be put, if it may wait. */
   readonly place: Place | undefined;
+  /** The server time after which it does nothing; 0 when that could not be told. */
+  readonly limit: number;
 }
 
 export class Acquiring {
@@ -61,11 +70,11 @@ export class Acquiring {
     return this.ask({ request, group, floor, place });
   }
 
-  private ask(asked: Asked): Promise<AcquireOutcome> {
-    const { bundled, keys, places, sourceOf } = this.parts;
-    const { request, group, place } = asked;
+  private ask({ request, group, floor, place }: Omit<Asked, 'limit'>): Promise<AcquireOutcome> {
+    const { bundled, keys, places, sourceOf, trust, clock } = this.parts;
     const { key } = request;
-    const call = { script: acquire, key, keys: keys.all(group, key), args: this.argsOf(request, group) };
+    const asked: Asked = { request, group, floor, place, limit: trust.limit(group, request.notAfter, clock.now()) };
+    const call = { script: acquire, key, keys: keys.all(group, key), args: this.argsOf(asked) };
     const decode: Decode<ScriptReply, AcquireOutcome> = (reply, sentAt, receivedAt) => {
       const outcome = this.outcomeOf(asked, reply, sentAt, receivedAt);
       if (place === undefined) return outcome;
@@ -74,16 +83,16 @@ export class Acquiring {
     return bundled.run(call, sourceOf(group), decode, place && (() => places.forget(place)));
   }
 
-  private argsOf(request: AcquireRequest, group: number): ScriptArgument[] {
-    const { trust, clock, maxLeaseMs } = this.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, replaces, notAfter } = request;
+  private argsOf({ request, group, limit }: Asked): ScriptArgument[] {
+    const { trust, maxLeaseMs } = this.parts;
+    const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, replaces } = request;
     return [
       id,
       mode === 'write' ? 'w' : 'r',
       Math.floor(leaseMs),
       fences,
       trust.floors.of(group),
-      trust.limit(group, notAfter, clock.now()),
+      limit || LONG_AGO,
       queue ? 1 : 0,
       toField(label),
       toField(owner),
@@ -113,13 +122,15 @@ export class Acquiring {
     return this.granted(request, this.parts.trust.answered(group, grant, exchange));
   }
 
-  private answerOf({ request, group, floor }: Asked, numbers: readonly number[], exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> {
+  private answerOf(asked: Asked, numbers: readonly number[], exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> {
+    const { request, group, floor } = asked;
+    const { trust, clock } = this.parts;
     const [code, , third = 0] = numbers;
     switch (code) {
       case 1: {
         const grant = grantAt(numbers, 2);
         if (grant.fence <= floor) return this.askAnew(request);
-        return this.granted(request, this.parts.trust.answered(group, grant, exchange));
+        return this.granted(request, trust.answered(group, grant, exchange));
       }
       case 2:
         return { kind: 'waiting', askAgainInMs: third < 0 ? undefined : third };
@@ -127,7 +138,10 @@ export class Acquiring {
         return { kind: 'busy', retryInMs: Math.min(third, RETRY_MS * (0.5 + Math.random())) };
       case 4:
         return { kind: 'upgrade' };
+      case 6:
+        return { kind: 'full' };
       default:
+        if (asked.limit === 0 && clock.now() < request.notAfter) return this.ask(asked);
         throw this.lateError(request.key);
     }
   }

@@ -1,7 +1,7 @@
 /**
  * Calls of one script that are made in one turn of the event loop go in one command: a process with many callers spends
- * most of its time on commands, not on locks. Order is kept for each lock. A bundle that the server refuses is sent again call by call,
- * which the scripts allow, so that one bad key fails nobody else.
+ * most of its time on commands, not on locks. Order is kept for each lock. What the server refuses for the keys of one call the
+ * scripts answer for that call alone. A bundle that is refused as a whole, of which nothing was done, is sent again call by call.
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Decode, ScriptArgument, ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
@@ -68,7 +68,7 @@ export class BundledCalls {
     }
     const together: ScriptCall = { script, timeoutMs, keys, args };
     const answered = (replies: ScriptReply, sentAt: number, receivedAt: number): void => {
-      calls.forEach((waiting, n) => settle(waiting, (replies as readonly ScriptReply[])[n]!, sentAt, receivedAt));
+      calls.forEach((waiting, n) => this.settle(waiting, (replies as readonly ScriptReply[])[n]!, sentAt, receivedAt));
     };
     this.runner.start(together, answered, () => {}, (error) => {
       if (isRefusal(error)) for (const waiting of calls) this.sendAlone(waiting);
@@ -79,13 +79,13 @@ export class BundledCalls {
   private sendAlone({ call, decode, resolve, reject }: Waiting): void {
     this.runner.start(call, decode, resolve, reject);
   }
-}
 
-function settle({ decode, resolve, reject }: Waiting, reply: ScriptReply, sentAt: number, receivedAt: number): void {
-  try {
-    resolve(decode(reply, sentAt, receivedAt));
-  } catch (error) {
-    reject(error);
+  private settle({ call, decode, resolve, reject }: Waiting, reply: ScriptReply, sentAt: number, receivedAt: number): void {
+    try {
+      resolve(decode(reply, sentAt, receivedAt));
+    } catch (error) {
+      reject(this.runner.failureOf(error, call));
+    }
   }
 }
 

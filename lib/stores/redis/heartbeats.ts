@@ -4,7 +4,7 @@
  */
 import type { HeartbeatOutcome, HolderRef } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
-import { grantAt, numbersOf } from '../wire/lock-reply.js';
+import { grantAt, listOf, numbersOf } from '../wire/lock-reply.js';
 import { heartbeat } from '../wire/lua.generated.js';
 import type { Places } from './places.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
@@ -17,6 +17,8 @@ import type { Trust } from './trust.js';
 const BATCH = 100;
 /** Numbers in a reply for each waiter. */
 const STRIDE = 6;
+/** What heartbeat.lua says of a waiter whose keys the server refused. */
+const REFUSED = 3;
 
 export interface HeartbeatsParts {
   readonly runner: ScriptRunner;
@@ -55,17 +57,25 @@ export class Heartbeats {
     };
     try {
       await runner.run(call, (reply, sentAt, receivedAt) => {
+        const told = listOf(reply);
         const numbers = numbersOf(reply);
         const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[0] ?? 0 };
         trust.observe(waiters[0]?.group ?? 0, exchange);
-        waiters.forEach(({ id, group }, n) => {
-          outcomes[batch[n] as number] = this.outcomeOf(id, group, numbers, 1 + STRIDE * n, exchange);
+        waiters.forEach((waiter, n) => {
+          const at = 1 + STRIDE * n;
+          const refused = numbers[at] === REFUSED;
+          outcomes[batch[n] as number] = refused ? this.refused(waiter, String(told[at + 1])) : this.outcomeOf(waiter.id, waiter.group, numbers, at, exchange);
         });
       });
     } catch (error) {
       const cause = storeFailure(error, { what: 'heartbeat', key, node });
       for (const position of batch) outcomes[position] = { kind: 'unknown', cause };
     }
+  }
+
+  private refused({ key, group }: HolderRef & { readonly group: number }, words: string): HeartbeatOutcome {
+    const { keys, node } = this.parts;
+    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'heartbeat', key, node, redisKeys: keys.all(group, key) }) };
   }
 
   private outcomeOf(id: string, group: number, reply: readonly number[], at: number, exchange: Exchange): HeartbeatOutcome {

@@ -1,10 +1,10 @@
 /**
  * Walks over all locks of a prefix without blocking a server or filling our memory: SCAN page by page on every master,
  * and one small question for each lock found. A lock that is taken or freed meanwhile may be missed or told once more,
- * as SCAN does; one that stands for the whole walk is told.
+ * as SCAN does; one that stands for the whole walk is told, unless it is damaged.
  */
 import type { LockState } from '../../core/port/lock-store.js';
-import { isOwnKey } from '../../core/port/own-keys.js';
+import type { DamagedLocks } from '../wire/damaged-locks.js';
 import type { RedisConnections } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
@@ -18,6 +18,7 @@ export async function* listLocks(
   keys: RedisKeys,
   startsWith: string,
   inspect: (key: string) => Promise<LockState>,
+  damaged: DamagedLocks,
 ): AsyncGenerator<LockState, void, undefined> {
   const pattern = keys.lockPattern(startsWith);
   const masters = connections.masters();
@@ -27,8 +28,7 @@ export async function* listLocks(
     do {
       const [next, page] = await runner.command('list', () => node.scan(cursor, 'MATCH', pattern, 'COUNT', PAGE));
       cursor = next;
-      const found = [...new Set(page)].map((lockKey) => keys.keyOf(lockKey)).filter((key) => !isOwnKey(key));
-      const states = await Promise.all(found.map(inspect));
+      const states = await damaged.without(keys.keysAmong(page, startsWith).map(inspect));
       for (const state of states) if (state.mode !== null || state.waiters.length > 0) yield state;
     } while (cursor !== '0');
   }

@@ -49,7 +49,7 @@ export class Places {
     this.places.delete(id);
   }
 
-  ids(): readonly string[] {
-    return this.places.ids();
+  all(): readonly Place[] {
+    return this.places.values();
   }
 }

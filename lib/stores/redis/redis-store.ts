@@ -3,6 +3,7 @@
  * into calls, replies into outcomes, server time into trust, and messages into wakes.
  */
 import type { Clock } from '../../core/port/clock.js';
+import type { Report } from '../../core/port/report.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -19,17 +20,20 @@ import type {
 } from '../../core/port/lock-store.js';
 import { Acquiring } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
+import { DamagedLocks } from '../wire/damaged-locks.js';
 import { BundledCalls } from './bundled-calls.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
-import { lockState } from '../wire/lock-reply.js';
+import { lockState, releaseOutcome } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
+import { lasted, Outage, type OutageListener } from '../wire/outage.js';
 import { Places } from './places.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { storeFailure } from '../wire/store-failure.js';
+import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { Trust } from './trust.js';
 import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
@@ -43,8 +47,8 @@ export interface RedisStoreOptions {
   readonly commandTimeoutMs: number;
   readonly bootTimeoutMs: number;
   readonly clock: Clock;
-  /** Told what an operator should read, such as a server that may evict locks. */
-  readonly report: (message: string) => void;
+  /** Told what an operator should read, such as an outage, or a server that may evict locks. */
+  readonly report: Report;
   /** Makes of such a finding an error at boot. */
   readonly strictServer?: boolean | undefined;
 }
@@ -56,9 +60,11 @@ export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   private readonly keys: RedisKeys;
   private readonly connections: RedisConnections;
+  private readonly outage: Outage;
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
   private readonly places = new Places();
+  private readonly damaged: DamagedLocks;
   private readonly bundled: BundledCalls;
   private readonly sourceOf: (group: number) => number;
   private readonly acquiring: Acquiring;
@@ -70,9 +76,11 @@ export class RedisStore implements LockStore {
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock } = options;
     checkProcess(process);
+    this.damaged = new DamagedLocks(options.report, clock);
     const keys = (this.keys = new RedisKeys(prefix));
     const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
-    const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs));
+    const outage = (this.outage = new Outage(clock, this.outageLines()));
+    const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs, outage));
     const { node, isCluster } = connections;
     this.capabilities = { queue: true, replicas: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
     // In a Cluster a slot group has a master of its own; else one server answers for all.
@@ -87,11 +95,12 @@ export class RedisStore implements LockStore {
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
-      contended: (id) => this.listener({ kind: 'contended', id }),
-      lost: (id) => this.listener({ kind: 'lost', id }),
+      contended: (key, id) => this.listener({ kind: 'contended', key, id }),
+      lost: (key, id) => this.listener({ kind: 'lost', key, id }),
       listening: () => this.askAll(),
     });
     connections.onChange(() => trust.reset());
+    connections.commands.on('close', () => outage.closed(connections.lastError));
     connections.onOpen(connections.commands, () => {
       // The first request on a new connection has to know until when it may act.
       void this.readClock();
@@ -103,6 +112,7 @@ export class RedisStore implements LockStore {
     const { options, connections, runner, keys, channel } = this;
     try {
       await probe({ options, connections, runner, keys, channel });
+      this.outage.watch();
     } catch (error) {
       await this.close();
       throw storeFailure(error, { what: 'opening', key: undefined, node: connections.node });
@@ -135,7 +145,7 @@ export class RedisStore implements LockStore {
     this.places.release(id);
     const group = this.keys.groupOf(key);
     const call = { script: release, key, keys: this.keys.all(group, key), args: [id, this.trust.floors.of(group), abandoned ? 1 : 0] };
-    return this.bundled.run(call, this.sourceOf(group), (reply) => (reply === 1 ? 'released' : 'lost'));
+    return this.bundled.run(call, this.sourceOf(group), releaseOutcome);
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
@@ -153,7 +163,12 @@ export class RedisStore implements LockStore {
   }
 
   list(options: ListOptions = {}): AsyncIterable<LockState> {
-    return listLocks(this.runner, this.connections, this.keys, options.startsWith ?? '', (key) => this.inspect(key));
+    return listLocks(this.runner, this.connections, this.keys, options.startsWith ?? '', (key) => this.inspect(key), this.damaged);
+  }
+
+  tryOut(): Promise<void> {
+    const { process, maxLeaseMs } = this.options;
+    return takeTrialLock(trialOf(process, this.keys), this.runner, maxLeaseMs);
   }
 
   async close(): Promise<void> {
@@ -169,6 +184,16 @@ export class RedisStore implements LockStore {
     return this.runner.run({ script, key, keys: this.keys.all(group, key), args }, (reply) => outcomeOf(reply === 1));
   }
 
+  private outageLines(): OutageListener {
+    const { report } = this.options;
+    const { node } = this.connections;
+    return {
+      away: (reason) => report({ kind: 'store lost', level: 'warning', message: awayText(node, reason) }),
+      back: (afterMs) => report({ kind: 'store back', level: 'info', message: `Locks: ${node} serves again, after ${lasted(afterMs)}.` }),
+      ask: () => void this.readClock(),
+    };
+  }
+
   private async readClock(): Promise<void> {
     const read = this.runner.timed('time', (client) => client.time(), ([seconds, micros], sentAt, receivedAt) => {
       this.trust.observe(ANY_GROUP, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
@@ -177,19 +202,30 @@ export class RedisStore implements LockStore {
   }
 
   private pushed(push: PushedGrant): void {
-    const place = this.places.get(push.id);
-    if (place === undefined) return this.listener({ kind: 'stray', key: push.key, id: push.id });
+    const { key, id } = push;
+    const place = this.places.get(id);
+    if (place === undefined) return this.stray(push);
     if (!place.answered) {
       place.early = push;
       return;
     }
     const grant = this.trust.pushed(place, push, this.options.clock.now());
-    if (grant === undefined) return this.listener({ kind: 'ask', id: push.id });
+    if (grant === undefined) return this.listener({ kind: 'ask', key, id });
     this.places.forget(place);
-    this.listener({ kind: 'granted', id: push.id, grant });
+    this.listener({ kind: 'granted', key, id, grant });
+  }
+
+  /** Only what was granted to this process is its to give back, whatever a message says. */
+  private stray({ key, id }: PushedGrant): void {
+    if (id.startsWith(`${this.options.process}.`)) this.listener({ kind: 'stray', key, id });
   }
 
   private askAll(): void {
-    for (const id of this.places.ids()) this.listener({ kind: 'ask', id });
+    for (const { request } of this.places.all()) this.listener({ kind: 'ask', key: request.key, id: request.id });
   }
+}
+
+function awayText(node: string, reason: string): string {
+  const meanwhile = 'What is held stays held until its lease ends, requests wait as long as their waitMs allows, and it is tried again all the while.';
+  return `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}`;
 }

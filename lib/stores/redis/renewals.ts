@@ -1,14 +1,15 @@
 /**
- * Renewals, in as few commands as the topology allows: one for all outside a Cluster, one for each slot group in it, one
- * for each lock while its slot moves. Those that replicas must acknowledge are gathered for a connection of their own.
+ * Renewals, in as few commands as the topology allows: one for all of like length outside a Cluster, one for each slot group
+ * in it, one for each lock while its slot moves. Those that replicas must acknowledge are gathered for a connection of their own.
  */
+import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import { GatheredRenewals } from './gathered-renewals.js';
-import { numbersOf, renewArgs, renewOutcomes } from '../wire/lock-reply.js';
+import { listOf, renewArgs, renewOutcomes } from '../wire/lock-reply.js';
 import { renew } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptCall, ScriptRunner } from '../wire/script-runner.js';
+import type { ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
@@ -39,9 +40,9 @@ export class Renewals {
     return outcomes;
   }
 
-  private togetherOf({ key, minReplicas }: RenewRequest): string {
+  private togetherOf({ key, minReplicas, leaseMs }: RenewRequest): string {
     const { keys, sourceOf } = this.parts;
-    return `${sourceOf(keys.groupOf(key))} ${minReplicas}`;
+    return `${sourceOf(keys.groupOf(key))} ${minReplicas} ${likeLength(leaseMs)}`;
   }
 
   private async one(all: readonly RenewRequest[], batch: readonly number[], outcomes: RenewOutcome[]): Promise<void> {
@@ -65,9 +66,9 @@ export class Renewals {
     const { runner, keys, trust } = this.parts;
     const { key = '' } = requests[0] ?? {};
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
-      const numbers = numbersOf(reply);
-      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
-      return outcomesOf(numbers, requests, sentAt);
+      const [serverNow] = listOf(reply);
+      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: Number(serverNow) });
+      return this.outcomesOf(reply, requests, sentAt);
     });
   }
 
@@ -75,7 +76,7 @@ export class Renewals {
     const { minReplicas = 0 } = requests[0] ?? {};
     return this.parts.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       if (acknowledged < minReplicas) throw new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
-      return outcomesOf(numbersOf(reply), requests, sentAt);
+      return this.outcomesOf(reply, requests, sentAt);
     });
   }
 
@@ -87,14 +88,21 @@ export class Renewals {
       key: requests.length === 1 ? requests[0]?.key : undefined,
       keys: requests.map(({ key }) => keys.lock(keys.groupOf(key), key)),
       args: [maxLeaseMs, ...renewArgs(requests)],
-      // Another try has to fit into what is left of the lease.
+      // Another try has to fit into what is left of the lease; all of them are of like length.
       timeoutMs: Math.min(timeoutMs, shortestMs / 3),
     };
   }
-}
 
-function outcomesOf(reply: readonly number[], requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
-  return renewOutcomes(reply, requests, (leftMs, contended) =>
-    leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended },
-  );
+  private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
+    const { keys, node } = this.parts;
+    return renewOutcomes<RenewRequest, RenewOutcome>(
+      reply,
+      requests,
+      (leftMs, contended) => (leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended }),
+      (words, { key }) => {
+        const redisKeys = [keys.lock(keys.groupOf(key), key)];
+        return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'renew', key, node, redisKeys }) };
+      },
+    );
+  }
 }

@@ -65,6 +65,8 @@ export class Ballot implements VoteRequest {
   private readonly votes = new Map<RedlockNode, GrantedVote>();
   /** The nodes where it may stand. */
   private readonly asked = new Set<RedlockNode>();
+  /** Where it was asked for and not answered, and until when that may still act. */
+  private readonly mute = new Map<RedlockNode, number>();
 
   constructor(
     private readonly station: PollingStation,
@@ -151,8 +153,13 @@ export class Ballot implements VoteRequest {
   }
 
   withdraw(node: RedlockNode): void {
-    const { key, id, abandoned, endsAt: until } = this;
-    this.station.withdrawals.add({ node, key, id, abandoned, until });
+    const { key, id, abandoned, endsAt: until, mute, station } = this;
+    station.withdrawals.add({ node, key, id, abandoned, until, lateUntil: mute.get(node) });
+  }
+
+  /** It does not stand there, as far as is known; what is late there is taken back as well. */
+  released(node: RedlockNode): void {
+    if (this.mute.has(node)) this.withdraw(node);
   }
 
   private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
@@ -160,7 +167,10 @@ export class Ballot implements VoteRequest {
     const vote = node.vote(request, proposal, limit);
     vote.then(
       (answer) => this.heard(node, answer),
-      () => this.state === 'over' && this.asked.has(node) && this.withdraw(node),
+      () => {
+        if (this.asked.has(node)) this.mute.set(node, limit);
+        if (this.state === 'over') this.released(node);
+      },
     );
     return vote;
   }
@@ -220,22 +230,23 @@ export class Ballot implements VoteRequest {
   private granted(ends: readonly number[]): Grant {
     const { nodes, clock } = this.station;
     const trustedUntil = quorumEnd(ends, nodes.length);
-    if (clock.now() >= trustedUntil) {
+    const grantedAt = clock.now();
+    if (grantedAt >= trustedUntil) {
       const message = `Lock '${this.key}': a quorum granted it, but its ${this.leaseMs} ms were over before all had answered. It is safe to try again.`;
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
     this.abandoned = false;
     const { fence, fences, mode } = this;
-    return { fence, fences, mode, trustedUntil, contended: false };
+    return { fence, fences, mode, grantedAt, trustedUntil, contended: false };
   }
 
   private refused(replies: Replies, result: string): AcquireOutcome {
-    if (result === 'upgrade') return { kind: 'upgrade' };
+    if (result === 'upgrade' || result === 'full') return { kind: result };
     const answers = answersOf(replies).map(([, vote]) => vote);
     // Without answers from a quorum nobody knows whether it is busy.
     const failures = replies.size - answers.length;
-    const against = answers.filter((vote) => vote.kind === 'busy' || vote.kind === 'upgrade' || (vote.kind === 'granted' && vote.shared));
+    const against = answers.filter((vote) => vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared));
     const unreachable = failures > this.station.nodes.length - quorumOf(this.station.nodes.length);
     if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.station.nodes, replies, reasonOf);
     return this.busy(against);

@@ -34,7 +34,7 @@ export type NodeVote =
     }
   | { readonly kind: 'busy'; readonly leftMs: number }
   | { readonly kind: 'quarantined'; readonly leftMs: number }
-  | { readonly kind: 'upgrade' | 'late' | 'not admitted' };
+  | { readonly kind: 'upgrade' | 'full' | 'late' | 'not admitted' };
 
 export type GrantedVote = Extract<NodeVote, { kind: 'granted' }>;
 
@@ -64,6 +64,8 @@ export function voteOf([code, , third = 0, leftMs = 0, write, shared]: readonly 
       return { kind: 'late' };
     case 4:
       return { kind: 'quarantined', leftMs: third };
+    case 6:
+      return { kind: 'full' };
     default:
       return { kind: 'not admitted' };
   }
@@ -75,7 +77,7 @@ export function wordOf(reply: Reply<NodeVote> | undefined): Vote<string> {
   if (reply.kind === 'failure') return 'against';
   const { answer } = reply;
   if (answer.kind === 'granted') return answer.shared ? sharedWord(answer) : 'granted';
-  return answer.kind === 'upgrade' ? 'upgrade' : 'against';
+  return answer.kind === 'upgrade' || answer.kind === 'full' ? answer.kind : 'against';
 }
 
 /** Whoever shares its owner's hold shares that hold's fence: nodes that tell different ones do not agree. */
@@ -98,5 +100,7 @@ export function reasonOf(vote: NodeVote): string {
       return 'was reached only after the time of the request was over';
     case 'upgrade':
       return 'the owner reads';
+    case 'full':
+      return 'the owner has as many holds as can be';
   }
 }

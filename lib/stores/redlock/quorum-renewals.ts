@@ -1,10 +1,12 @@
 /**
- * Renewals by quorum: one command for a batch on each node, each lease counted by itself. A node that has lost one is given
+ * Renewals by quorum: one command for a batch of like leases on each node, each lease counted by itself. A node that has lost one is given
  * it back as soon as a quorum of the others has renewed it, so that a lease outlives the nodes it began on.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
+import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
+import { batchesOf } from '../wire/batches.js';
 import type { Ballot } from './ballot.js';
 import { answersOf, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
 import { quorumEnd, verdict } from './quorum.js';
@@ -39,9 +41,8 @@ export async function renewByQuorum(requests: readonly RenewRequest[], renewing:
     const ballot = renewing.held(id);
     if (ballot?.state === 'held' && minReplicas === 0) parts.push({ at, ballot, leaseMs: Math.floor(leaseMs) });
   });
-  const batches: Promise<void>[] = [];
-  for (let from = 0; from < parts.length; from += BATCH) batches.push(renewBatch(parts.slice(from, from + BATCH), renewing, outcomes));
-  await Promise.all(batches);
+  const batches = batchesOf(parts, ({ leaseMs }) => likeLength(leaseMs), BATCH);
+  await Promise.all(batches.map((batch) => renewBatch(batch.map((n) => parts[n]!), renewing, outcomes)));
   return outcomes;
 }
 

@@ -3,6 +3,7 @@
  * nothing: only a holder that a quorum may know counts.
  */
 import type { HolderState, LockState } from '../../core/port/lock-store.js';
+import type { DamagedLocks } from '../wire/damaged-locks.js';
 import { answersOf, noQuorum, poll, type Reply } from './poll.js';
 import type { PollingStation } from './ballot.js';
 import type { NodeView } from './node-vote.js';
@@ -38,7 +39,7 @@ export async function viewOf(key: string, { nodes, clock, commandTimeoutMs }: Po
 }
 
 /** Looks at so many nodes that every quorum has one of them, and tells a lock where the first of them knows it. */
-export async function* listByQuorum(startsWith: string, station: PollingStation): AsyncGenerator<LockState, void, undefined> {
+export async function* listByQuorum(startsWith: string, station: PollingStation, damaged: DamagedLocks): AsyncGenerator<LockState, void, undefined> {
   const enough = station.nodes.length - quorumOf(station.nodes.length) + 1;
   const listening = (node: RedlockNode): boolean => node.connected && !node.silent;
   const nodes = [...station.nodes].sort((one, other) => Number(listening(other)) - Number(listening(one))).slice(0, enough);
@@ -47,7 +48,7 @@ export async function* listByQuorum(startsWith: string, station: PollingStation)
     do {
       const { next, found } = await node.scan(startsWith, cursor);
       cursor = next;
-      for (const { state, knownBy } of await Promise.all(found.map((key) => viewOf(key, station)))) {
+      for (const { state, knownBy } of await damaged.without(found.map((key) => viewOf(key, station)))) {
         if (state.mode !== null && !nodes.slice(0, place).some((earlier) => knownBy.has(earlier))) yield state;
       }
     } while (cursor !== '0');

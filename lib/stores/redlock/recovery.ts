@@ -13,6 +13,7 @@
  * of them is admitted first. A node that is silent is believed to remember: replace it if it is dead.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
+import type { Report } from '../../core/port/report.js';
 import { SLOT_GROUPS } from '../wire/redis-keys.js';
 import type { FenceFloors } from '../wire/fence-floors.js';
 import { answersOf, poll, type Reply } from './poll.js';
@@ -25,7 +26,7 @@ export interface RecoverySurroundings {
   readonly clock: Clock;
   readonly commandTimeoutMs: number;
   readonly floors: FenceFloors;
-  readonly report: (message: string) => void;
+  readonly report: Report;
 }
 
 /** All processes see the end of a quarantine at the same time; they need not all act on it in the same millisecond. */
@@ -72,7 +73,7 @@ export class Recovery {
   private async lookAt(node: RedlockNode, memory: Memory): Promise<number | undefined> {
     if (memory.whole) {
       this.outTogether.delete(node);
-      if (this.reported.delete(node)) this.around.report(`Locks: ${node.name} votes again.`);
+      if (this.reported.delete(node)) this.around.report({ kind: `votes ${node.name}`, level: 'info', message: `Locks: ${node.name} votes again.` });
       return undefined;
     }
     this.tell(node, memory);
@@ -101,10 +102,10 @@ export class Recovery {
     const forgetful = new Set([node, ...out, ...(this.outTogether.get(node) ?? [])]).size;
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
     if (whole < quorum) {
-      report(
+      const message =
         `Locks: ${forgetful} of ${nodes.length} Redlock nodes do not remember what they granted (they are new, restarted without data, or were flushed). ` +
-          `${node.name} may vote again; fences start from the clock and from what the other nodes and the running processes have seen.`,
-      );
+          `${node.name} may vote again; fences start from the clock and from what the other nodes and the running processes have seen.`;
+      report({ kind: 'forgetful quorum', level: 'error', message });
     }
     return Array.from({ length: SLOT_GROUPS }, (_, group) => Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0)));
   }
@@ -116,7 +117,8 @@ export class Recovery {
     for (const others of this.outTogether.values()) others.add(node);
     this.outTogether.set(node, new Set(this.outTogether.keys()));
     const until = leftMs > 0 ? `for ${leftMs} ms, until all leases that it may have forgotten have ended` : 'until it was told the last fences';
-    this.around.report(`Locks: ${node.name} is new, was restarted or flushed: it grants nothing ${until}. The other nodes go on if they are a quorum.`);
+    const message = `Locks: ${node.name} is new, was restarted or flushed: it grants nothing ${until}. The other nodes go on if they are a quorum.`;
+    this.around.report({ kind: `forgot ${node.name}`, level: 'warning', message });
   }
 
   private seen(): ReadonlyMap<number, number> {

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/report.js';
 import type { Memory } from './node-memory.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
@@ -71,7 +72,7 @@ export class LateNodes {
   constructor(
     private readonly clock: Clock,
     private readonly attend: (node: RedlockNode) => Promise<unknown>,
-    private readonly report: (message: string) => void,
+    private readonly report: Report,
   ) {}
 
   async join(node: RedlockNode): Promise<void> {
@@ -103,7 +104,8 @@ export class LateNodes {
 
   private refuse(node: RedlockNode, error: LockStoreError): void {
     node.refused = error;
-    this.report(`Locks: ${node.name} is not used until this process is restarted: ${error.message}`);
+    const message = `Locks: ${node.name} is not used until this process is restarted: ${error.message}`;
+    this.report({ kind: `refused ${node.name}`, level: 'error', message });
   }
 }
 

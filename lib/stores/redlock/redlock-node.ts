@@ -9,20 +9,23 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
-import { isOwnKey } from '../../core/port/own-keys.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
+import type { Report } from '../../core/port/report.js';
 import { nodeRightsError } from '../wire/access-rule.js';
 import { probe } from '../wire/boot-probe.js';
-import { lockState, numbersOf, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
+import { lockState, numbersOf, releaseOutcome, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, greet, inspect, raiseFence, release, renew, vote, type LuaScript } from '../wire/lua.generated.js';
+import { Outage } from '../wire/outage.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../wire/script-runner.js';
 import { ServerClock, trustOf } from '../wire/server-clock.js';
 import { storeFailure } from '../wire/store-failure.js';
+import { TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
 import { WakeChannel } from '../wire/wake-channel.js';
 import { NodeMemory } from './node-memory.js';
-import { voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
+import type { NodeOutages } from './node-outages.js';
+import { reasonOf, voteOf, type NodeView, type NodeVote, type RenewPart, type VoteRequest } from './node-vote.js';
 
 export interface NodeSurroundings {
   readonly keys: RedisKeys;
@@ -31,7 +34,8 @@ export interface NodeSurroundings {
   readonly commandTimeoutMs: number;
   readonly bootTimeoutMs: number;
   readonly clock: Clock;
-  readonly report: (message: string) => void;
+  readonly report: Report;
+  readonly outages: NodeOutages;
   readonly strictServer?: boolean | undefined;
   /** A forced release took this ballot's lock away here. */
   readonly lost: (node: RedlockNode, ballotId: string) => void;
@@ -46,6 +50,7 @@ export class RedlockNode {
   /** Why it must not be asked at all. */
   refused: LockStoreError | undefined;
   private readonly connections: RedisConnections;
+  readonly outage: Outage;
   private readonly runner: ScriptRunner;
   private readonly channel: WakeChannel;
   private readonly serverClock = new ServerClock();
@@ -72,14 +77,20 @@ export class RedlockNode {
     this.connections = new RedisConnections(target, commandTimeoutMs, clock);
     if (this.connections.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
     this.name = this.connections.node;
-    this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs);
+    this.outage = new Outage(clock, {
+      away: (reason) => around.outages.away(this.name, reason),
+      back: (afterMs) => around.outages.back(this.name, afterMs),
+      ask: () => void this.runner.command('time', (client) => client.time()).catch(() => undefined), // the outage hears of it
+    });
+    this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs, this.outage);
     this.channel = new WakeChannel(() => this.connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: () => {},
       contended: () => {},
-      lost: (id) => around.lost(this, id),
+      lost: (_key, id) => around.lost(this, id),
       listening: () => {},
     });
     this.connections.commands.on('close', () => {
+      this.outage.closed(this.connections.lastError);
       this.serverClock.reset();
       this.heard = false;
     });
@@ -95,6 +106,7 @@ export class RedlockNode {
       const format = await runner.command('format', (client) => client.get(keys.format));
       await this.probeMemory();
       this.format = format;
+      this.outage.watch();
     } catch (error) {
       throw storeFailure(error, { what: 'opening', key: undefined, node: this.name });
     } finally {
@@ -123,10 +135,18 @@ export class RedlockNode {
     return (await this.runner.command('format', (client) => client.get(keys.format))) === format;
   }
 
-  /** @param notAfter local instant after which it must not vote any more */
-  vote(request: VoteRequest, proposal: number, notAfter: number): Promise<NodeVote> {
-    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs } = request;
+  /**
+   * `notAfter`: local instant after which it must not vote any more. Where its time is not known, after a minute of silence, the
+   * first request comes too late by any clock and only tells the time.
+   */
+  async vote(request: VoteRequest, proposal: number, notAfter: number): Promise<NodeVote> {
     const limit = this.serverClock.before(0, notAfter, this.clock.now());
+    const answer = await this.ask(request, proposal, limit || 1);
+    return limit === 0 && answer.kind === 'late' && this.clock.now() < notAfter ? this.vote(request, proposal, notAfter) : answer;
+  }
+
+  private ask(request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
+    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs } = request;
     return this.run(vote, key, [this.keys.lock(group, key), this.keys.fence(group), this.keys.epoch], [
       id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, this.around.maxLeaseMs,
     ], (reply, sentAt, receivedAt) => {
@@ -153,12 +173,14 @@ export class RedlockNode {
     return this.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, args, (reply, sentAt, receivedAt) => {
       const numbers = numbersOf(reply);
       this.serverClock.observe(0, { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
-      return renewOutcomes(numbers, parts, (leftMs) => (leftMs < 0 ? undefined : trustOf(leftMs, sentAt)));
+      const endOf = (leftMs: number): number | undefined => (leftMs < 0 ? undefined : trustOf(leftMs, sentAt));
+      // Where something else stands at the lock's key, the lease does not.
+      return renewOutcomes(reply, parts, endOf, () => undefined);
     }, timeoutMs);
   }
 
   release({ key, id, abandoned }: ReleaseRequest): Promise<'released' | 'lost'> {
-    return this.run(release, key, this.allKeys(key), [id, 0, abandoned ? 1 : 0], (reply) => (reply === 1 ? 'released' : 'lost'));
+    return this.run(release, key, this.allKeys(key), [id, 0, abandoned ? 1 : 0], releaseOutcome);
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {
@@ -167,6 +189,16 @@ export class RedlockNode {
 
   forceRelease(key: string, fence: number | undefined): Promise<'taken' | 'none'> {
     return this.run(forceRelease, key, this.allKeys(key), [fence ?? '', 0], (reply) => (reply === 1 ? 'taken' : 'none'));
+  }
+
+  /** Whether it grants: takes a lock that nobody else can name, and gives it back. */
+  async tryOut(): Promise<'grants'> {
+    const { id, keys: [lockKey, queueKey, fenceKey] } = trialOf(this.around.process, this.keys);
+    const args = [id, 'w', TRIAL_LEASE_MS, 1, 1, 0, '-', '-', 0, this.around.maxLeaseMs];
+    const voted = await this.run(vote, undefined, [lockKey, fenceKey, this.keys.epoch], args, (reply, sentAt) => voteOf(numbersOf(reply), sentAt));
+    if (voted.kind !== 'granted') throw this.failure(reasonOf(voted), undefined);
+    await this.run(release, undefined, [lockKey, queueKey, fenceKey], [id, 0, 1], releaseOutcome);
+    return 'grants';
   }
 
   /** What this node alone knows, with the ids of ballots, and until when each holder can be trusted here. */
@@ -183,7 +215,7 @@ export class RedlockNode {
     const [node] = this.connections.masters();
     const pattern = this.keys.lockPattern(startsWith);
     const [next, found] = await this.runner.command('list', async () => node!.scan(cursor, 'MATCH', pattern, 'COUNT', 500));
-    return { next, found: [...new Set(found)].map((lockKey) => this.keys.keyOf(lockKey)).filter((key) => !isOwnKey(key)) };
+    return { next, found: this.keys.keysAmong(found, startsWith) };
   }
 
   close(): void {

@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/report.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -21,6 +22,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../core/port/lock-store.js';
+import { DamagedLocks } from '../wire/damaged-locks.js';
 import { FenceFloors } from '../wire/fence-floors.js';
 import type { RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
@@ -30,6 +32,7 @@ import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { quorumOf } from './quorum.js';
+import { NodeOutages } from './node-outages.js';
 import { Recovery } from './recovery.js';
 import { LateNodes, RedlockBoot } from './redlock-boot.js';
 import { RedlockNode } from './redlock-node.js';
@@ -47,7 +50,7 @@ export interface RedlockStoreOptions {
   readonly bootTimeoutMs: number;
   readonly clock: Clock;
   /** Told what an operator should read. */
-  readonly report: (message: string) => void;
+  readonly report: Report;
   /** Makes an error at boot of a server that may evict locks. */
   readonly strictServer?: boolean | undefined;
 }
@@ -61,9 +64,11 @@ export class RedlockStore implements LockStore {
   private readonly recovery: Recovery;
   private readonly withdrawals: Withdrawals;
   private readonly lateNodes: LateNodes;
+  private readonly outages: NodeOutages;
   private readonly ballots = new Ballots();
   /** Requests on their way, so that one sent twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
+  private readonly damaged: DamagedLocks;
   private attempts = 0;
   private closed = false;
   private listener: (wake: Wake) => void = () => {};
@@ -79,9 +84,12 @@ export class RedlockStore implements LockStore {
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
     this.withdrawals = new Withdrawals(clock);
+    this.outages = new NodeOutages(nodes.length, clock, report);
+    this.damaged = new DamagedLocks(report, clock);
     const around = {
       ...options,
       keys: this.keys,
+      outages: this.outages,
       lost: (node: RedlockNode, ballotId: string) => this.taken(node, ballotId),
       connected: (node: RedlockNode) => void this.lateNodes.join(node),
     };
@@ -97,12 +105,17 @@ export class RedlockStore implements LockStore {
     const boot = new RedlockBoot(this.nodes, this.clock, (node) => this.recovery.attend(node));
     try {
       const warning = await boot.run();
-      if (warning !== undefined) this.options.report(warning);
+      if (warning !== undefined) this.options.report({ kind: 'boot', level: 'warning', message: warning });
     } catch (error) {
       await this.close();
       throw error;
     }
-    for (const node of this.nodes) if (!node.connected) this.lateNodes.lookAgain(node);
+    for (const node of this.nodes) {
+      if (node.connected) continue;
+      this.outages.missing(node.name);
+      node.outage.watchAway();
+      this.lateNodes.lookAgain(node);
+    }
   }
 
   onWake(listener: (wake: Wake) => void): void {
@@ -145,7 +158,9 @@ export class RedlockStore implements LockStore {
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), async (node) => {
       if (!stands.has(node)) return 'lost';
       try {
-        return await node.release(ballot);
+        const outcome = await node.release(ballot);
+        ballot.released(node);
+        return outcome;
       } catch (error) {
         ballot.withdraw(node);
         throw error;
@@ -167,11 +182,15 @@ export class RedlockStore implements LockStore {
   }
 
   list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.station);
+    return listByQuorum(startsWith, this.station, this.damaged);
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {
     return (await this.agree('a forced release', key, this.options.commandTimeoutMs, (node) => node.forceRelease(key, fence))) === 'taken';
+  }
+
+  async tryOut(): Promise<void> {
+    await this.agree('a trial', undefined, this.options.commandTimeoutMs, (node) => node.tryOut());
   }
 
   async close(): Promise<void> {
@@ -219,10 +238,10 @@ export class RedlockStore implements LockStore {
     const { fence, fences, mode } = ballot;
     const trustedUntil = (await viewOf(ballot.key, this.station)).ends.get(ballot.id);
     if (trustedUntil === undefined || ballot.state !== 'held') return undefined;
-    return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: false } };
+    return { kind: 'granted', grant: { fence, fences, mode, grantedAt: this.clock.now(), trustedUntil, contended: false } };
   }
 
-  private agree<A extends string>(what: string, key: string, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
+  private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
     const { nodes, clock } = this;
     return agree(what, key, { nodes, clock, timeoutMs, ask });
   }
@@ -239,6 +258,6 @@ export class RedlockStore implements LockStore {
     ballot.takenOn.add(node);
     if (ballot.takenOn.size < quorumOf(this.nodes.length)) return;
     this.drop(ballot);
-    this.listener({ kind: 'lost', id: ballot.holder });
+    this.listener({ kind: 'lost', key: ballot.key, id: ballot.holder });
   }
 }

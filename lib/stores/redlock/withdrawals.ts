@@ -1,13 +1,14 @@
 /**
  * Takes ballots back from nodes without anybody waiting for it: sent at once, and again to a node that gave no answer, until
- * it answers or until the lease it may have given has ended by itself.
+ * it answers or until the lease it may have given has ended by itself. A vote that was asked for and not answered may still be
+ * on its way when its withdrawal is answered: that one is sent again until the time of the vote is over.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { ReleaseRequest } from '../../core/port/lock-store.js';
+import type { DoubtfulRelease } from '../../core/lease/background-release.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A vote that may stand on a node; the id is that of the ballot. */
-export interface Withdrawal extends ReleaseRequest {
+export interface Withdrawal extends DoubtfulRelease {
   readonly node: RedlockNode;
   /** Local instant at which it has ended by itself. */
   readonly until: number;
@@ -18,7 +19,7 @@ const RETRY_MS = 250;
 const BATCH = 250;
 
 export class Withdrawals {
-  /** What no node has answered yet and nobody is asking for at the moment. */
+  /** What has to be sent again. */
   private readonly unanswered = new Set<Withdrawal>();
   private timer: Timer | undefined;
   private closed = false;
@@ -37,14 +38,17 @@ export class Withdrawals {
   }
 
   private async send(withdrawal: Withdrawal): Promise<void> {
-    const { node, until } = withdrawal;
+    const { node, until, lateUntil = -Infinity } = withdrawal;
+    const sentAt = this.clock.now();
     try {
       await node.release(withdrawal);
+      if (sentAt > lateUntil) return;
     } catch {
-      if (this.closed || this.clock.now() >= until) return;
-      this.unanswered.add(withdrawal);
-      this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
+      // Still unknown.
     }
+    if (this.closed || this.clock.now() >= until) return;
+    this.unanswered.add(withdrawal);
+    this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
   }
 
   private retry(): void {

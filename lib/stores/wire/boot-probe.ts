@@ -5,7 +5,7 @@
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import { ownKey } from '../../core/port/own-keys.js';
+import type { Report } from '../../core/port/report.js';
 import { rightsError } from './access-rule.js';
 import { acquire, downgrade, forceRelease, heartbeat, inspect, release, renew, type LuaScript } from './lua.generated.js';
 import { connected } from './first-connection.js';
@@ -21,7 +21,7 @@ export interface Probed {
     readonly maxLeaseMs: number;
     readonly bootTimeoutMs: number;
     readonly clock: Clock;
-    readonly report: (message: string) => void;
+    readonly report: Report;
     readonly strictServer?: boolean | undefined;
   };
   readonly connections: RedisConnections;
@@ -79,8 +79,8 @@ async function checkFormat({ runner, keys, options, connections }: Probed): Prom
 }
 
 /** Each connection has probe keys of its own: two names of one server, given as two Redlock nodes, must not disturb each other. */
-function probeKey(what: string, { options, connections }: Probed): string {
-  return ownKey(`${what}:${options.process}@${connections.node}`);
+function probeName(what: string, { options, connections }: Probed): string {
+  return `${what}:${options.process}@${connections.node}`;
 }
 
 /**
@@ -89,9 +89,7 @@ function probeKey(what: string, { options, connections }: Probed): string {
  */
 async function runEveryCommand(probed: Probed): Promise<void> {
   const { runner, keys, options, connections } = probed;
-  const group = keys.groupOf('');
-  const key = keys.lock(group, probeKey('rights', probed));
-  const fence = keys.fence(group);
+  const [key, , fence] = keys.probe(keys.groupOf(''), probeName('rights', probed));
   const calls: readonly (readonly [string, ...(string | number)[]])[] = [
     ['eval', 'return 1', 1, key],
     ['get', key],
@@ -115,9 +113,8 @@ async function runEveryCommand(probed: Probed): Promise<void> {
 
 async function runEveryScript(probed: Probed): Promise<void> {
   const { runner, keys, options } = probed;
-  const key = probeKey('boot', probed);
-  const group = keys.groupOf(key);
-  const all = keys.all(group, key);
+  const name = probeName('boot', probed);
+  const all = keys.probe(keys.groupOf(name), name);
   const run = (script: LuaScript, scriptKeys: readonly string[], args: readonly ScriptArgument[]): Promise<ScriptReply> =>
     runner.run({ script, keys: scriptKeys, args }, (reply) => reply);
   const holder = `${options.process}.boot1`;
@@ -125,7 +122,7 @@ async function runEveryScript(probed: Probed): Promise<void> {
   const ask = (id: string, mode: 'w' | 'r') => run(acquire, all, [id, mode, 1000, 1, 0, 0, 1, '-', '-', 0, '-', options.maxLeaseMs]);
   await ask(holder, 'w');
   await ask(waiter, 'r');
-  await run(renew, [keys.lock(group, key)], [options.maxLeaseMs, 1000, holder]);
+  await run(renew, all.slice(0, 1), [options.maxLeaseMs, 1000, holder]);
   await run(heartbeat, all, [waiter, 0, options.maxLeaseMs]);
   await run(inspect, all.slice(0, 2), []);
   await run(downgrade, all, [holder, 0]);
@@ -144,7 +141,7 @@ async function checkEviction({ connections, options, runner }: Probed): Promise<
   const evicting = policies.find((policy) => policy !== 'noeviction');
   if (evicting === undefined) return;
   const message = `Locks: ${connections.node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
-  if (options.strictServer !== true) return options.report(message);
+  if (options.strictServer !== true) return options.report({ kind: `eviction on ${connections.node}`, level: 'error', message });
   const reason = `maxmemory-policy ${evicting}`;
   throw new LockStoreError(message, { retryable: false, nodes: [{ node: connections.node, reason }] });
 }

@@ -20,9 +20,12 @@ function unexpected(reply: ScriptReply): Error {
   return new Error(`an answer that no script of ours gives: ${JSON.stringify(reply)}`);
 }
 
+/** @throws Error with the server's words, for what it refused of many (refusal.lua) */
 export function listOf(reply: ScriptReply): readonly (number | string)[] {
   if (!Array.isArray(reply)) throw unexpected(reply);
-  return reply as readonly (number | string)[];
+  const list = reply as readonly (number | string)[];
+  if (list[0] === 'refused') throw new Error(String(list[1]));
+  return list;
 }
 
 /** A list of numbers, some of which may have come as text. */
@@ -30,6 +33,14 @@ export function numbersOf(reply: ScriptReply): readonly number[] {
   const list = listOf(reply);
   if (typeof list[0] !== 'number') throw unexpected(reply);
   return list.map(Number);
+}
+
+/** What release.lua says of one id. */
+export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
+  if (reply === 1) return 'released';
+  if (reply === 0) return 'lost';
+  listOf(reply);
+  throw unexpected(reply);
 }
 
 /** Reads five numbers from `at`: fence, fences, mode, end, contended. */
@@ -49,16 +60,22 @@ export function renewArgs(requests: readonly { readonly id: string; readonly lea
   return args;
 }
 
-/** Of each lease what became of it: what was asked for, but where the reply says otherwise. A lost one has -1 ms left. */
-export function renewOutcomes<T>(
-  reply: readonly number[],
-  requests: readonly { readonly leaseMs: number }[],
+/**
+ * Of each lease what became of it: what was asked for, but where the reply says otherwise. A lost one has -1 ms left; of one
+ * whose key the server refused, its words are told.
+ */
+export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
+  reply: ScriptReply,
+  requests: readonly R[],
   outcomeOf: (leftMs: number, contended: boolean) => T,
+  refused: (words: string, request: R) => T,
 ): T[] {
+  const news = listOf(reply);
   const outcomes = requests.map(({ leaseMs }) => outcomeOf(Math.floor(leaseMs), false));
-  for (let at = 1; at < reply.length; at += 3) {
-    const [position = 0, leftMs = -1, contended] = reply.slice(at, at + 3);
-    outcomes[position - 1] = outcomeOf(leftMs, contended === 1);
+  for (let at = 1; at < news.length; at += 3) {
+    const [position = 0, left = -1, contended] = news.slice(at, at + 3);
+    const place = Number(position) - 1;
+    outcomes[place] = typeof left === 'string' ? refused(left, requests[place]!) : outcomeOf(left, contended === 1);
   }
   return outcomes;
 }

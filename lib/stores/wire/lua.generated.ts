@@ -11,7 +11,7 @@ export interface LuaScript {
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'aa4e19b4214d4c302a8aeed54beb8d08e816f6bc',
+  sha1: '1c11adc517563d965f4dedc17018101759c08e41',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -22,39 +22,43 @@ local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local INSTANT = '%013.0f'
 local FIELDS = 12
 local count = #requests / FIELDS
 local replies, uncommon, replaced = {}, {}, {}
+local clock = time[1] .. string.sub('00000' .. time[2], -6)
 for n = 1, count do
   local at = (n - 1) * FIELDS
   local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
-  local leaseMs, notAfter, replaces = requests[at + 3], requests[at + 6], requests[at + 11]
+  local leaseMs, floor, notAfter, replaces = requests[at + 3], requests[at + 5], requests[at + 6], requests[at + 11]
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 5, now }
   else
-    local text = redis.call('GET', lockKey)
-    if text and replaces ~= '-' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
+    local text = redis.pcall('GET', lockKey)
+    if text and replaces ~= '-' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
       redis.call('DEL', lockKey)
       replaced[n] = tonumber(string.sub(text, 5, 17)) >= now
       text = false
     end
-    local fence = time[1] .. string.sub('00000' .. time[2], -6)
-    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and fence > requests[at + 5]
-    if plain and (redis.call('GET', fenceKey) or '') < fence then
-      redis.call('SET', fenceKey, fence)
-      local ending = string.format('%.0f', now + leaseMs)
-      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. fence .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
+    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and (floor == '0' or #floor == #clock and floor < clock)
+    local last = plain and redis.pcall('GET', fenceKey)
+    if plain and (not last or #last == #clock and last < clock) then
+      redis.call('SET', fenceKey, clock)
+      local ending = string.format(INSTANT, now + leaseMs)
+      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
       redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
-      replies[n] = fence
+      replies[n] = clock
     else
       uncommon[#uncommon + 1] = n
     end
   end
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
+local HIGHEST_FLOOR = 4503599627370496
 local function nextFence(fenceKey, nowUs, floor, count)
-  local last = redis.call('GET', fenceKey)
-  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
   redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
   return fence
 end
@@ -75,12 +79,13 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
   }
 end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
@@ -89,13 +94,30 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 local function lastEnd(lock)
   local last = 0
@@ -177,7 +199,7 @@ local function joinQueue(lock, who, mode, leaseMs)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
@@ -192,7 +214,7 @@ end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
@@ -209,7 +231,7 @@ local function keepPlace(lock, id)
   if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
   queue.heard = true
   return true
 end
@@ -302,15 +324,57 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
   writeQueue(lock)
   writeLock(lock)
   tell(lock)
+end
+local function joinAsText(text, lockKey, queueKey, who, lengthMs, longestMs)
+  local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
+  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
+  if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
+  if queued == '1' and redis.call('HGET', queueKey, '@' .. who.id) then return nil end
+  local lines, at = 0, 1
+  while at do
+    lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
+  end
+  if lines >= MOST_HOLDS_OF_OWNER then return nil end
+  local newEnd = now + lengthMs
+  local line = lineOf({
+    ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  })
+  local keepMs = math.max(longestMs, lengthMs, WAITER_LEASE_MS) + LOCK_GRACE_MS
+  redis.call('SET', lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
+  return tonumber(fence), newEnd
+end
+local function leaveAsText(text, lockKey, queueKey, id, abandoned)
+  local mode, queued = string.match(text, '^([rw])([01])1 ')
+  local at = string.find(text, ' ' .. id .. ' ', 18, true)
+  if not at or mode == 'r' and queued == '1' then return nil end
+  local first, stop = at - 13, string.find(text, '\\n', at, true)
+  local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
+  if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
+  if tonumber(ending) < now or tonumber(minEnd) > now and not abandoned then return nil end
+  local rest
+  if first > 5 then
+    rest = string.sub(text, 1, first - 2) .. (stop and string.sub(text, stop) or '')
+  elseif stop then
+    rest = string.sub(text, 1, 4) .. string.sub(text, stop + 1)
+  end
+  if not rest or tonumber(string.sub(rest, 5, 17)) < now then return nil end
+  redis.call('HDEL', queueKey, '@')
+  redis.call('SET', lockKey, rest, 'KEEPTTL')
+  return true
+end
+local function orRefused(done, reply)
+  if done then return reply end
+  return { 'refused', reply }
 end
 local function answer(lock, who, mode, leaseMs, queue)
   local own = holderOf(lock, who.id)
@@ -320,6 +384,7 @@ local function answer(lock, who, mode, leaseMs, queue)
   if entered then return 1, entered end
   local kin = ownedBy(lock, who.owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
+  if kin and isFullFor(lock, who.owner) then return 6 end
   local lengthMs = math.max(leaseMs, who.minHoldMs)
   if kin then return 1, enter(lock, who, lengthMs, kin.fence) end
   if #lock.holders == 0 then
@@ -333,10 +398,14 @@ local function answer(lock, who, mode, leaseMs, queue)
 end
 local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
   local text = redis.call('GET', lockKey) or ''
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  if owner ~= '-' and replaces == '-' then
+    local fence, ending = joinAsText(text, lockKey, queueKey, who, math.max(leaseMs, who.minHoldMs), tonumber(longestMs))
+    if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
+  end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
   local more = (replaces == '-' or replaced or leave(lock, replaces)) and 0 or 10
   settle(lock)
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
   local code, holder = answer(lock, who, mode, tonumber(leaseMs), queue)
   closeLock(lock)
   if code == 1 then
@@ -347,7 +416,7 @@ local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, lea
   return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = grantOrPlace(replaced[n], keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS))
+  replies[n] = orRefused(pcall(grantOrPlace, replaced[n], keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
@@ -388,7 +457,7 @@ return 1`,
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '888df88d6d4f3b994fb2f881268216e0a4cce045',
+  sha1: '03052c14912fcfcfdc95c8934f70ab640ec0602d',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['id', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -402,9 +471,12 @@ local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local INSTANT = '%013.0f'
+local HIGHEST_FLOOR = 4503599627370496
 local function nextFence(fenceKey, nowUs, floor, count)
-  local last = redis.call('GET', fenceKey)
-  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
   redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
   return fence
 end
@@ -425,12 +497,13 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
   }
 end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
@@ -439,13 +512,30 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 local function lastEnd(lock)
   local last = 0
@@ -527,7 +617,7 @@ local function joinQueue(lock, who, mode, leaseMs)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
@@ -542,7 +632,7 @@ end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
@@ -559,7 +649,7 @@ local function keepPlace(lock, id)
   if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
   queue.heard = true
   return true
 end
@@ -641,9 +731,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -678,7 +768,7 @@ return 1`,
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '46bd5c8cb6c786e9c609c30c28ed4db1afe359a2',
+  sha1: '71a00c52542c224a67df229a43d1f699dbfe7819',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['fence', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -692,9 +782,12 @@ local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local INSTANT = '%013.0f'
+local HIGHEST_FLOOR = 4503599627370496
 local function nextFence(fenceKey, nowUs, floor, count)
-  local last = redis.call('GET', fenceKey)
-  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
   redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
   return fence
 end
@@ -715,12 +808,13 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
   }
 end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
@@ -729,13 +823,30 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 local function lastEnd(lock)
   local last = 0
@@ -817,7 +928,7 @@ local function joinQueue(lock, who, mode, leaseMs)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
@@ -832,7 +943,7 @@ end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
@@ -849,7 +960,7 @@ local function keepPlace(lock, id)
   if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
   queue.heard = true
   return true
 end
@@ -931,9 +1042,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -990,7 +1101,7 @@ return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId,
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'a36127676c3c6cfac215476963be89e37755ac63',
+  sha1: 'b449484b3b197e19f793662d2ef21205a08ebedf',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -1001,9 +1112,12 @@ local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local INSTANT = '%013.0f'
+local HIGHEST_FLOOR = 4503599627370496
 local function nextFence(fenceKey, nowUs, floor, count)
-  local last = redis.call('GET', fenceKey)
-  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
   redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
   return fence
 end
@@ -1024,12 +1138,13 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
   }
 end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
@@ -1038,13 +1153,30 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 local function lastEnd(lock)
   local last = 0
@@ -1126,7 +1258,7 @@ local function joinQueue(lock, who, mode, leaseMs)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
@@ -1141,7 +1273,7 @@ end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
@@ -1158,7 +1290,7 @@ local function keepPlace(lock, id)
   if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
   queue.heard = true
   return true
 end
@@ -1240,9 +1372,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -1250,29 +1382,50 @@ local function closeLock(lock)
   writeLock(lock)
   tell(lock)
 end
-local function heartbeat(lockKeys, id, floor, longestMs)
-  local text = redis.call('GET', lockKeys[1])
-  if not text then return { 0, 0, 0, 0, 0, 0 } end
-  local lock = parseLock(text, lockKeys, floor, now, nowUs, longestMs)
-  settle(lock)
-  local holder, waits = holderOf(lock, id), false
+local function grantOrPlace(lock, holder, id)
+  local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
-  closeLock(lock)
   if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
 end
-local reply = { now }
+local function heartbeat(lockKeys, waiters)
+  local text, answers = redis.call('GET', lockKeys[1]), {}
+  if not text then return answers end
+  local lock = parseLock(text, lockKeys, waiters.floor, now, nowUs, waiters.longestMs)
+  settle(lock)
+  local holders = holdersById(lock)
+  for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
+  closeLock(lock)
+  return answers
+end
+local byLock, locks = {}, {}
 for i = 1, #keys / 3 do
-  local floor, longestMs = tonumber(requests[3 * i - 1]), tonumber(requests[3 * i])
-  local one = heartbeat({ keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] }, requests[3 * i - 2], floor, longestMs)
-  for _, number in ipairs(one) do reply[#reply + 1] = number end
+  local lockKey, floor = keys[3 * i - 2], tonumber(requests[3 * i - 1])
+  local waiters = byLock[lockKey]
+  if not waiters then
+    waiters = { floor = floor, longestMs = tonumber(requests[3 * i]), keys = { lockKey, keys[3 * i - 1], keys[3 * i] } }
+    byLock[lockKey], locks[#locks + 1] = waiters, waiters
+  end
+  waiters.floor = math.max(waiters.floor, floor)
+  waiters[#waiters + 1] = { place = i, id = requests[3 * i - 2] }
+end
+local told = {}
+for _, waiters in ipairs(locks) do
+  local done, answers = pcall(heartbeat, waiters.keys, waiters)
+  for n, waiter in ipairs(waiters) do
+    told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
+  end
+end
+local reply = { now }
+for _, one in ipairs(told) do
+  for _, field in ipairs(one) do reply[#reply + 1] = field end
 end
 return reply`,
 } as const satisfies LuaScript;
 
 export const inspect = {
   name: 'inspect',
-  sha1: '1639d322884c39e34bf5c37731d4d0108ff5288c',
+  sha1: '1480ff0d00ef591834196d383cd100f8514bde2e',
   keys: ['lockKey', 'queueKey'],
   args: [],
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
@@ -1298,12 +1451,13 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
   }
 end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
@@ -1312,13 +1466,30 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 local function lastEnd(lock)
   local last = 0
@@ -1363,7 +1534,7 @@ return reply`,
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'dd4e08fb1cc4ee5c64f21b806ee96044f5c74b3e',
+  sha1: '6baf91204fcc498433fff4b20e0e7ca22864d164',
   keys: ['lockKey', 'fenceKey'],
   args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
@@ -1375,9 +1546,12 @@ local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local INSTANT = '%013.0f'
+local HIGHEST_FLOOR = 4503599627370496
 local function nextFence(fenceKey, nowUs, floor, count)
-  local last = redis.call('GET', fenceKey)
-  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
   redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
   return fence
 end
@@ -1398,12 +1572,13 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
   }
 end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
@@ -1412,13 +1587,30 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 local function lastEnd(lock)
   local last = 0
@@ -1464,7 +1656,7 @@ return 1`,
 
 export const release = {
   name: 'release',
-  sha1: '99d099635bef4bcf2d588518e0ddc5c8fc5a640f',
+  sha1: '8a6e370fcb72e11b55039c3584e1a3fcef23f9e4',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
@@ -1476,10 +1668,10 @@ local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 for n = 1, count do
   local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
-  local text = redis.call('GET', lockKey)
+  local text = redis.pcall('GET', lockKey)
   if not text then
     replies[n] = 0
-  elseif string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
+  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
     replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
   else
@@ -1491,9 +1683,12 @@ local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local INSTANT = '%013.0f'
+local HIGHEST_FLOOR = 4503599627370496
 local function nextFence(fenceKey, nowUs, floor, count)
-  local last = redis.call('GET', fenceKey)
-  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
   redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
   return fence
 end
@@ -1514,12 +1709,13 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
   }
 end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
@@ -1528,13 +1724,30 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 local function lastEnd(lock)
   local last = 0
@@ -1616,7 +1829,7 @@ local function joinQueue(lock, who, mode, leaseMs)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
@@ -1631,7 +1844,7 @@ end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
@@ -1648,7 +1861,7 @@ local function keepPlace(lock, id)
   if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
   queue.heard = true
   return true
 end
@@ -1741,9 +1954,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -1751,26 +1964,67 @@ local function closeLock(lock)
   writeLock(lock)
   tell(lock)
 end
-for _, n in ipairs(uncommon) do
-  local lockKey, queueKey, fenceKey = keys[3 * n - 2], keys[3 * n - 1], keys[3 * n]
-  local id, floor, abandoned = unpack(holders, FIELDS * (n - 1) + 1, FIELDS * n)
-  local text = redis.call('GET', lockKey)
-  if text then
-    local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
-    local there = leave(lock, id, abandoned == '1')
-    settle(lock)
-    closeLock(lock)
-    replies[n] = there and 1 or 0
-  else
-    replies[n] = 0
+local function joinAsText(text, lockKey, queueKey, who, lengthMs, longestMs)
+  local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
+  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
+  if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
+  if queued == '1' and redis.call('HGET', queueKey, '@' .. who.id) then return nil end
+  local lines, at = 0, 1
+  while at do
+    lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
   end
+  if lines >= MOST_HOLDS_OF_OWNER then return nil end
+  local newEnd = now + lengthMs
+  local line = lineOf({
+    ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  })
+  local keepMs = math.max(longestMs, lengthMs, WAITER_LEASE_MS) + LOCK_GRACE_MS
+  redis.call('SET', lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
+  return tonumber(fence), newEnd
+end
+local function leaveAsText(text, lockKey, queueKey, id, abandoned)
+  local mode, queued = string.match(text, '^([rw])([01])1 ')
+  local at = string.find(text, ' ' .. id .. ' ', 18, true)
+  if not at or mode == 'r' and queued == '1' then return nil end
+  local first, stop = at - 13, string.find(text, '\\n', at, true)
+  local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
+  if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
+  if tonumber(ending) < now or tonumber(minEnd) > now and not abandoned then return nil end
+  local rest
+  if first > 5 then
+    rest = string.sub(text, 1, first - 2) .. (stop and string.sub(text, stop) or '')
+  elseif stop then
+    rest = string.sub(text, 1, 4) .. string.sub(text, stop + 1)
+  end
+  if not rest or tonumber(string.sub(rest, 5, 17)) < now then return nil end
+  redis.call('HDEL', queueKey, '@')
+  redis.call('SET', lockKey, rest, 'KEEPTTL')
+  return true
+end
+local function orRefused(done, reply)
+  if done then return reply end
+  return { 'refused', reply }
+end
+local function release(lockKey, queueKey, fenceKey, id, floor, abandoned)
+  local text = redis.call('GET', lockKey)
+  if not text then return 0 end
+  if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end
+  local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
+  local there = leave(lock, id, abandoned == '1')
+  settle(lock)
+  closeLock(lock)
+  return there and 1 or 0
+end
+for _, n in ipairs(uncommon) do
+  replies[n] = orRefused(pcall(release, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(holders, FIELDS * (n - 1) + 1, FIELDS * n)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
 
 export const renew = {
   name: 'renew',
-  sha1: '2721d3ba2b3df06a0dc34148a57782ef7cf28705',
+  sha1: '7bb8cb5e3ec81f00848827f2baa6204814fa0b37',
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
@@ -1781,29 +2035,37 @@ local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local INSTANT = '%013.0f'
 local written = false
 local function write(lockKey, text, keepMs)
   if not written then redis.call('PEXPIRE', lockKey, keepMs) end
   redis.call('SET', lockKey, text, 'PX', keepMs)
   written = true
 end
-local reply, uncommon, position = { now }, {}, 0
-local nowText = string.format('%.0f', now)
+local uncommon, locks = {}, {}
+local reply, position = { now }, 0
+local nowText = string.format(INSTANT, now)
 for run = 2, #requests, 2 do
   local leaseMs = requests[run]
-  local newEnd, keepMs = string.format('%.0f', now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
+  local newEnd, keepMs = string.format(INSTANT, now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
   for id in string.gmatch(requests[run + 1], '%S+') do
     position = position + 1
-    local text = redis.call('GET', lockKeys[position]) or ''
-    local head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)')
+    local lockKey = lockKeys[position]
+    local known = uncommon[lockKey]
+    local text = not known and redis.pcall('GET', lockKey)
+    local head, oldEnd, holder, rest
+    if text and #text > 0 then head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)') end
     if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
-      write(lockKeys[position], head .. newEnd .. ' ' .. id .. rest, keepMs)
+      write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
+    elseif known then
+      known[#known + 1] = { position, id, now + leaseMs }
     else
-      uncommon[#uncommon + 1] = { position, id, now + leaseMs }
+      uncommon[lockKey] = { { position, id, now + leaseMs } }
+      locks[#locks + 1] = lockKey
     end
   end
 end
-if #uncommon == 0 then return reply end
+if #locks == 0 then return reply end
 local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
   local holders = {}
@@ -1821,12 +2083,13 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
   }
 end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
@@ -1835,13 +2098,30 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 local function lastEnd(lock)
   local last = 0
@@ -1861,21 +2141,32 @@ local function enter(lock, who, lengthMs, sharedFence)
   return holder
 end
 local longestMs = tonumber(requests[1])
-local function renew(lockKey, text, id, newEnd)
-  local lock = parseLock(text, {}, 0, now, nowUs, longestMs)
-  local holder = holderOf(lock, id)
-  if not holder then return nil end
-  holder.ending = math.max(holder.ending, newEnd, holder.minEnd)
-  local leftMs = lastEnd(lock) - now
-  local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-  write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
-  return holder.ending, lock.queued
-end
-for _, one in ipairs(uncommon) do
-  local at, id, newEnd = unpack(one)
-  local ending, queued = renew(lockKeys[at], redis.call('GET', lockKeys[at]) or '', id, newEnd)
+local function tell(at, left, queued)
   local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3] = at, ending and ending - now or -1, queued and 1 or 0
+  reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
+end
+local function renew(lockKey, leases)
+  local lock = parseLock(redis.call('GET', lockKey) or '', {}, 0, now, nowUs, longestMs)
+  local holders, found = holdersById(lock), false
+  for _, lease in ipairs(leases) do
+    local holder = holders[lease[2]]
+    if holder then holder.ending, found = math.max(holder.ending, lease[3], holder.minEnd), true end
+  end
+  if found then
+    local leftMs = lastEnd(lock) - now
+    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+    write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
+  end
+  for _, lease in ipairs(leases) do
+    local holder = holders[lease[2]]
+    tell(lease[1], holder and holder.ending - now or -1, holder and lock.queued)
+  end
+end
+for _, lockKey in ipairs(locks) do
+  local done, words = pcall(renew, lockKey, uncommon[lockKey])
+  if not done then
+    for _, lease in ipairs(uncommon[lockKey]) do tell(lease[1], words) end
+  end
 end
 return reply`,
 } as const satisfies LuaScript;
@@ -1913,7 +2204,7 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: 'e0e6bd8d6ea69aad223c5abc5861dea7cab3cd02',
+  sha1: '6593b7459cc0cc249c911d1cad53eac2b8ebddfa',
   keys: ['lockKey', 'fenceKey', 'epochKey'],
   args: ['id', 'mode', 'leaseMs', 'fences', 'proposal', 'notAfter', 'label', 'owner', 'minHoldMs', 'maxLeaseMs'],
   source: `local lockKey, fenceKey, epochKey = KEYS[1], KEYS[2], KEYS[3]
@@ -1926,9 +2217,12 @@ local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local INSTANT = '%013.0f'
+local HIGHEST_FLOOR = 4503599627370496
 local function nextFence(fenceKey, nowUs, floor, count)
-  local last = redis.call('GET', fenceKey)
-  local fence = math.max(nowUs, floor + 1, last and last + 1 or 0)
+  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
   redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
   return fence
 end
@@ -1949,12 +2243,13 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
   }
 end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
 end
@@ -1963,13 +2258,30 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 local function lastEnd(lock)
   local last = 0
@@ -2018,6 +2330,7 @@ local own = holderOf(lock, id)
 if own then return granted(own, false) end
 local kin = ownedBy(lock, owner)
 if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
+if kin and isFullFor(lock, owner) then return { 6, now } end
 if not kin and #lock.holders > 0 and not (lock.mode == 'r' and mode == 'r') then return { 0, now, lastEnd(lock) - now + 1 } end
 if not kin then lock.mode = mode end
 local who = { id = id, fences = fences, minHoldMs = minHoldMs, owner = owner, label = label }

@@ -6,13 +6,15 @@
  *     {prefix}:c:<process> messages to a process                  {prefix}:format     the wire format
  *     {prefix}:e           what a node of a Redlock remembers of its own past
  *
+ * The key of a lock stands in them encoded (key-encoding.ts); the hash is that of the key as its caller wrote it.
  * The hash and the number of groups are part of the wire format: processes that disagree would not exclude each other.
  */
 import { LockUsageError } from '../../core/port/errors.js';
+import { decodeKey, encodeKey } from './key-encoding.js';
 
 export const SLOT_GROUPS = 256;
 /** Goes up with every change of a key, a record or a script that older processes would not understand. */
-export const FORMAT_VERSION = 1;
+export const FORMAT_VERSION = 2;
 
 const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
@@ -49,12 +51,12 @@ export class RedisKeys {
   }
 
   lock(group: number, key: string): string {
-    return `${this.heads[group]}l:${key}`;
+    return `${this.heads[group]}l:${encodeKey(key)}`;
   }
 
   /** Exists only while somebody waits. */
   queue(group: number, key: string): string {
-    return `${this.heads[group]}q:${key}`;
+    return `${this.heads[group]}q:${encodeKey(key)}`;
   }
 
   fence(group: number): string {
@@ -70,14 +72,30 @@ export class RedisKeys {
     return this.channelPrefix + process;
   }
 
-  /** Matches the locks whose keys start with `startsWith`. */
-  lockPattern(startsWith: string): string {
-    return `{${this.prefix}:*}:l:${startsWith.replace(/[\\*?[\]]/g, '\\$&')}*`;
+  /**
+   * A lock that only a booting process can name: in the Redis key of every other lock two hexadecimal digits follow a `%`.
+   * It stands in any group, and is never listed.
+   */
+  probe(group: number, name: string): [lock: string, queue: string, fence: string] {
+    const head = this.heads[group]!;
+    return [`${head}l:%probe:${name}`, `${head}q:%probe:${name}`, this.fence(group)];
   }
 
-  /** The lock's key, read back from its Redis key. */
-  keyOf(lockKey: string): string {
-    return lockKey.slice(lockKey.indexOf('}:l:') + 4);
+  /** For SCAN: matches the locks whose keys start with `startsWith`, and perhaps locks of other prefixes. */
+  lockPattern(startsWith: string): string {
+    return `{${this.prefix}:[0-9]*}:l:${encodeKey(startsWith).replace(/[\\*?[\]]/g, '\\$&')}*`;
+  }
+
+  /** The keys of those of our locks among what SCAN found that start with `startsWith`, each once. */
+  keysAmong(found: readonly string[], startsWith: string): string[] {
+    const keys = new Set(found.map((redisKey) => this.keyOf(redisKey)));
+    return [...keys].filter((key) => key !== undefined).filter((key) => key.startsWith(startsWith));
+  }
+
+  /** The lock's key, read back from its Redis key; undefined for a Redis key under which this prefix keeps no lock. */
+  keyOf(redisKey: string): string | undefined {
+    const key = decodeKey(redisKey.slice(redisKey.indexOf('}:l:') + 4));
+    return this.lock(this.groupOf(key), key) === redisKey ? key : undefined;
   }
 }
 

@@ -7,7 +7,8 @@ import { AwaitedAnswers, type Line } from './awaited-answers.js';
 import { redirectOf } from './cluster-redirect.js';
 import type { LuaScript } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
-import { isNoScript, NOT_CONNECTED, storeFailure, type Attempt } from './store-failure.js';
+import type { Outage } from './outage.js';
+import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 
 export type ScriptArgument = string | number;
 
@@ -34,6 +35,7 @@ interface Errand {
   readonly line: Line;
   readonly what: string;
   readonly key?: string | undefined;
+  readonly redisKeys?: readonly string[] | undefined;
   readonly timeoutMs?: number | undefined;
   send(): Promise<unknown>;
   /** Sends the script itself, to a server that does not know it. */
@@ -53,6 +55,7 @@ export class ScriptRunner {
     private readonly connections: RedisConnections,
     private readonly clock: Clock,
     private readonly timeoutMs: number,
+    private readonly outage: Outage,
   ) {
     this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client));
     // A Cluster has a connection for each node, and they watch for silence themselves.
@@ -78,7 +81,7 @@ export class ScriptRunner {
       return client.evalsha(script.sha1, keys.length, ...keys, ...args);
     };
     const sendSource = () => client.eval(script.source, keys.length, ...keys, ...args);
-    this.perform({ line, what: script.name, key, timeoutMs, send, sendSource }, decode, resolve, reject);
+    this.perform({ line, what: script.name, key, redisKeys: keys, timeoutMs, send, sendSource }, decode, resolve, reject);
   }
 
   /** Runs a script that writes, and then waits for replicas: the reply of both. */
@@ -121,8 +124,14 @@ export class ScriptRunner {
     return new Promise<T>((resolve, reject) => this.perform({ line, what, send: () => send(line.client) }, decode, resolve, reject));
   }
 
+  /** The error of a call that is one of many in a command, for what was said of it alone. */
+  failureOf(error: unknown, { script, key, keys }: ScriptCall): LockStoreError {
+    return storeFailure(error, { what: script.name, key, node: this.connections.node, redisKeys: keys });
+  }
+
   close(): void {
     this.closed = true;
+    this.outage.close();
     this.awaited.close(new Error('the store was closed'));
   }
 
@@ -138,16 +147,22 @@ export class ScriptRunner {
     resolve: (value: T | Promise<T>) => void,
     reject: (error: LockStoreError) => void,
   ): void {
-    const { line, what, key, timeoutMs = this.timeoutMs } = errand;
-    const attempt: Attempt = { what, key, node: this.connections.node };
+    const { line, what, key, redisKeys, timeoutMs = this.timeoutMs } = errand;
+    const attempt: Attempt = { what, key, node: this.connections.node, redisKeys };
     if (this.closed) return reject(closedError(attempt));
     const sentAt = this.clock.now();
     const fail = (error: unknown) => reject(storeFailure(error, attempt, this.connections.lastError));
-    const awaited = this.awaited.add(line, sentAt, sentAt + timeoutMs, fail);
+    const unanswered = (error: unknown) => {
+      // What a short lease cannot wait for says nothing of the server.
+      if (timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
+      fail(error);
+    };
+    const awaited = this.awaited.add(line, sentAt, sentAt + timeoutMs, unanswered);
     const answered = (reply: unknown) => {
       const receivedAt = this.clock.now();
       this.awaited.heard(awaited, receivedAt);
       if (this.connections.isAstray(line.client)) return fail(new Error('it came from another database'));
+      this.outage.answered(what);
       try {
         resolve(decode(reply as R, sentAt, receivedAt));
       } catch (error) {
@@ -156,6 +171,8 @@ export class ScriptRunner {
     };
     const refused = (error: unknown) => {
       this.awaited.heard(awaited, this.clock.now());
+      if (isReply(error)) this.outage.refused(reasonOf(error));
+      else this.outage.failed(reasonWith(error, this.connections.lastError));
       fail(error);
     };
     this.sent(errand).then(answered, (error: unknown) => {
@@ -198,6 +215,10 @@ export class ScriptRunner {
     });
     return this.connecting;
   }
+}
+
+function isReply(error: unknown): boolean {
+  return (error as { name?: unknown }).name === 'ReplyError';
 }
 
 function closedError({ what, key, node }: Attempt): LockStoreError {

@@ -5,7 +5,12 @@
 import { LockStoreError } from '../../core/port/errors.js';
 
 /** Replies that only an operator can mend. */
-const FOR_THE_OPERATOR = /\b(MISCONF|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
+const FOR_THE_OPERATOR = /\b(MISCONF|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
+
+/** Where in a script an error was raised, as Redis 6.2 puts it before its words. */
+const IN_A_SCRIPT = /^@?user_script: ?\d+: -?(?=[A-Z]+ )/;
+
+const DAMAGE = /\b(WRONGTYPE|DAMAGED)\b/;
 
 /** The reason for whatever was not sent, because there was no connection. */
 export const NOT_CONNECTED = 'not connected';
@@ -15,23 +20,44 @@ export interface Attempt {
   readonly what: string;
   readonly key: string | undefined;
   readonly node: string;
+  /** The Redis keys it was about, if they are those of one lock. */
+  readonly redisKeys?: readonly string[] | undefined;
 }
 
 /** `complaint` is what the connection said last, which tells more than that there is none. */
-export function storeFailure(error: unknown, { what, key, node }: Attempt, complaint?: Error): LockStoreError {
+export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error): LockStoreError {
+  const { what, key, node } = attempt;
   if (error instanceof LockStoreError) return error;
-  const known = reasonOf(error);
-  const reason = known === NOT_CONNECTED && complaint !== undefined ? `${known} (${reasonOf(complaint)})` : known;
+  const reason = reasonWith(error, complaint);
   const retryable = !FOR_THE_OPERATOR.test(reason);
-  const next = retryable ? 'The outcome is not known; it is safe to try again.' : 'Trying again will not help until the server is mended.';
+  const next = retryable ? 'The outcome is not known; it is safe to try again.' : (damageOf(reason, attempt) ?? 'Trying again will not help until the server is mended.');
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const message = `${subject}: ${what} failed on ${node}: ${reason}. ${next}`;
   return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable });
 }
 
+/** That there is no connection says less than what the connection said last. */
+export function reasonWith(error: unknown, complaint: Error | undefined): string {
+  const known = reasonOf(error);
+  return known === NOT_CONNECTED && complaint !== undefined ? `${known} (${reasonOf(complaint)})` : known;
+}
+
+/** Whether a Redis key of one lock holds something else, which is no concern of other locks. */
+export function isDamage({ nodes }: LockStoreError): boolean {
+  return nodes.some(({ reason }) => DAMAGE.test(reason));
+}
+
+/** What stands in the way is one Redis key, and whoever reads this has to find it. */
+function damageOf(reason: string, { key, redisKeys }: Attempt): string | undefined {
+  if (key === undefined || redisKeys === undefined || !DAMAGE.test(reason)) return undefined;
+  const kinds = redisKeys.map((redisKey) => `'${redisKey}' (a ${/^\{[^}]*\}:q:/.test(redisKey) ? 'hash' : 'string'})`);
+  const which = redisKeys.length === 1 ? kinds[0] : `one of the Redis keys ${kinds.join(', ')}`;
+  return `Another program has put something else at ${which}: delete or rename it.`;
+}
+
 export function reasonOf(error: unknown): string {
   const { message, lastNodeError } = (error ?? {}) as Complaint;
-  const said = withoutArguments(String(message ?? error)).replace(/\.$/, '');
+  const said = withoutArguments(String(message ?? error)).replace(/\.$/, '').replace(IN_A_SCRIPT, '');
   // What ioredis says when it has no connection names its own options, which nobody here has set.
   if (/writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request/.test(said)) return NOT_CONNECTED;
   return lastNodeError == null ? said : `${said}: ${reasonOf(lastNodeError)}`;

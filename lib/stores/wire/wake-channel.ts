@@ -8,6 +8,7 @@
 import type { Redis } from 'ioredis';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
+import { decodeKey } from './key-encoding.js';
 
 /** A grant as it was published; its end is server time. */
 export interface PushedGrant {
@@ -24,8 +25,8 @@ export interface PushedGrant {
 
 export interface WakeListener {
   granted(grant: PushedGrant): void;
-  contended(id: string): void;
-  lost(id: string): void;
+  contended(key: string, id: string): void;
+  lost(key: string, id: string): void;
   /** Messages may have been missed until now. */
   listening(): void;
 }
@@ -147,12 +148,13 @@ export class WakeChannel {
   }
 
   private hear(message: string): void {
-    const [word = '', id = '', fence, fences, mode, end, lengthMs, contended, ...key] = message.split(' ');
+    const [word = '', id = '', ...rest] = message.split(' ');
     switch (word) {
-      case 'g':
+      case 'g': {
+        const [fence, fences, mode, end, lengthMs, contended, ...key] = rest;
         this.overdue.delete(id);
         return this.listener.granted({
-          key: key.join(' '),
+          key: decodeKey(key.join(' ')),
           id,
           fence: Number(fence),
           fences: Number(fences),
@@ -161,10 +163,11 @@ export class WakeChannel {
           lengthMs: Number(lengthMs),
           contended: contended === '1',
         });
+      }
       case 'c':
-        return this.listener.contended(id);
+        return this.listener.contended(decodeKey(rest.join(' ')), id);
       case 'l':
-        return this.listener.lost(id);
+        return this.listener.lost(decodeKey(rest.join(' ')), id);
     }
   }
 }

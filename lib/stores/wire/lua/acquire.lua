@@ -7,7 +7,9 @@
 --- RETURNS 3 busy     now, ms until the present hold ends
 --- RETURNS 4 upgrade  now
 --- RETURNS 5 late     now
---- RETURNS 10 more in place of 1 to 4 when the id to replace was not there any more
+--- RETURNS 6 full     now; the owner has as many holds of the lock as can be
+--- RETURNS refused    the server's words: it refused something for this request's keys
+--- RETURNS 10 more in place of 1 to 6 when the id to replace was not there any more
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same grant or keeps the same place
 --- INVARIANT a queue exists only while its lock does, so a lock that is not there is free
@@ -21,28 +23,30 @@ local count = #requests / FIELDS
 local replies, uncommon, replaced = {}, {}, {}
 
 -- The commonest case, before the functions for all others are made: a free lock, one fence, and a clock that is ahead of
--- all fences before. Numbers of sixteen digits are compared and passed on as text, which is exact and cheap.
+-- all fences before. Fences of as many digits are compared as text, which is exact and cheap. What has another length is left to
+-- the functions, also a refusal: that is a table without items.
+local clock = time[1] .. string.sub('00000' .. time[2], -6)
 for n = 1, count do
   local at = (n - 1) * FIELDS
   local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
-  local leaseMs, notAfter, replaces = requests[at + 3], requests[at + 6], requests[at + 11]
+  local leaseMs, floor, notAfter, replaces = requests[at + 3], requests[at + 5], requests[at + 6], requests[at + 11]
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 5, now }
   else
-    local text = redis.call('GET', lockKey)
-    if text and replaces ~= '-' and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
+    local text = redis.pcall('GET', lockKey)
+    if text and replaces ~= '-' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
       redis.call('DEL', lockKey)
       replaced[n] = tonumber(string.sub(text, 5, 17)) >= now
       text = false
     end
-    local fence = time[1] .. string.sub('00000' .. time[2], -6)
-    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and fence > requests[at + 5]
-    if plain and (redis.call('GET', fenceKey) or '') < fence then
-      redis.call('SET', fenceKey, fence)
-      local ending = string.format('%.0f', now + leaseMs)
-      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. fence .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
+    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and (floor == '0' or #floor == #clock and floor < clock)
+    local last = plain and redis.pcall('GET', fenceKey)
+    if plain and (not last or #last == #clock and last < clock) then
+      redis.call('SET', fenceKey, clock)
+      local ending = string.format(INSTANT, now + leaseMs)
+      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
       redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
-      replies[n] = fence
+      replies[n] = clock
     else
       uncommon[#uncommon + 1] = n
     end
@@ -56,6 +60,8 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/leave
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/beside-owner
+--- @include shared/refusal
 
 -- Returns the code, and the holder when it is granted.
 local function answer(lock, who, mode, leaseMs, queue)
@@ -66,6 +72,7 @@ local function answer(lock, who, mode, leaseMs, queue)
   if entered then return 1, entered end
   local kin = ownedBy(lock, who.owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
+  if kin and isFullFor(lock, who.owner) then return 6 end
   local lengthMs = math.max(leaseMs, who.minHoldMs)
   if kin then return 1, enter(lock, who, lengthMs, kin.fence) end
   if #lock.holders == 0 then
@@ -80,10 +87,14 @@ end
 
 local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
   local text = redis.call('GET', lockKey) or ''
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  if owner ~= '-' and replaces == '-' then
+    local fence, ending = joinAsText(text, lockKey, queueKey, who, math.max(leaseMs, who.minHoldMs), tonumber(longestMs))
+    if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
+  end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
   local more = (replaces == '-' or replaced or leave(lock, replaces)) and 0 or 10
   settle(lock)
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
   local code, holder = answer(lock, who, mode, tonumber(leaseMs), queue)
   closeLock(lock)
   if code == 1 then
@@ -95,6 +106,6 @@ local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, lea
 end
 
 for _, n in ipairs(uncommon) do
-  replies[n] = grantOrPlace(replaced[n], keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS))
+  replies[n] = orRefused(pcall(grantOrPlace, replaced[n], keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
 end
 return count == 1 and replies[1] or replies

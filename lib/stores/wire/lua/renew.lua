@@ -1,8 +1,10 @@
---- Prolongs the leases of many holders, each of its own lock; never creates, never revives, never shortens.
---- KEYS[...] lockKeys  the locks
+--- Prolongs the leases of many holders; never creates, never revives, never shortens.
+--- KEYS[...] lockKeys  for each lease its lock
 --- ARGV[...] requests  the longest lease that can be, in ms; then for each run of locks that get the same length: that length in ms, the holders' ids with spaces between
 --- RETURNS [1] now
---- RETURNS [...] news  for each lock that was not just renewed to that length while nobody waits, three numbers: which lock it is, ms until the lease ends or -1 for lost, 1 when others wait, else 0
+--- RETURNS [...] news  for each lease that was not just renewed to that length while nobody waits, three numbers: which one it is, ms until the lease ends or -1 for lost, 1 when others wait, else 0
+--- RETURNS [...] news  or for a lock whose key the server refused: which lease it is, the server's words, 0
+--- INVARIANT a lock that is in the batch for many holders is read and written once
 --- INVARIANT an end further away than any lease can be, from before the server's clock was set back, is brought to the latest that can be
 --- INVARIANT only the locks' own keys are touched, so that each can be sent alone while a slot migrates
 local lockKeys, requests = KEYS, ARGV
@@ -19,49 +21,69 @@ local function write(lockKey, text, keepMs)
   written = true
 end
 
-local reply, uncommon, position = { now }, {}, 0
+-- Leases that need a closer look, by their lock, and these locks in order.
+local uncommon, locks = {}, {}
+local reply, position = { now }, 0
 
--- The commonest case, before the functions for all others are made: one holder, and nobody waits. Ends have thirteen digits
--- and are compared as text; one formatted end serves a whole run.
-local nowText = string.format('%.0f', now)
+-- The commonest case, before the functions for all others are made: one holder, and nobody waits. Ends are compared as text;
+-- one formatted end serves a whole run.
+local nowText = string.format(INSTANT, now)
 for run = 2, #requests, 2 do
   local leaseMs = requests[run]
-  local newEnd, keepMs = string.format('%.0f', now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
+  local newEnd, keepMs = string.format(INSTANT, now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
   for id in string.gmatch(requests[run + 1], '%S+') do
     position = position + 1
-    local text = redis.call('GET', lockKeys[position]) or ''
-    local head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)')
+    local lockKey = lockKeys[position]
+    local known = uncommon[lockKey]
+    local text = not known and redis.pcall('GET', lockKey)
+    local head, oldEnd, holder, rest
+    -- A refusal is a table without items.
+    if text and #text > 0 then head, oldEnd, holder, rest = string.match(text, '^(.00 )(%d+) (%S+)(.*)') end
     if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
-      write(lockKeys[position], head .. newEnd .. ' ' .. id .. rest, keepMs)
+      write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
+    elseif known then
+      known[#known + 1] = { position, id, now + leaseMs }
     else
-      uncommon[#uncommon + 1] = { position, id, now + leaseMs }
+      uncommon[lockKey] = { { position, id, now + leaseMs } }
+      locks[#locks + 1] = lockKey
     end
   end
 end
-if #uncommon == 0 then return reply end
+if #locks == 0 then return reply end
 
 --- @include shared/lock-record
 
 local longestMs = tonumber(requests[1])
 
--- Returns the end of the lease, and whether others wait; nothing when it is lost.
-local function renew(lockKey, text, id, newEnd)
-  local lock = parseLock(text, {}, 0, now, nowUs, longestMs)
-  local holder = holderOf(lock, id)
-  if not holder then return nil end
-  -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
-  holder.ending = math.max(holder.ending, newEnd, holder.minEnd)
-  local leftMs = lastEnd(lock) - now
-  local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-  write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
-  return holder.ending, lock.queued
+local function tell(at, left, queued)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
 end
 
-for _, one in ipairs(uncommon) do
-  local at, id, newEnd = unpack(one)
-  -- Read again: another holder of the same lock may have been renewed just now.
-  local ending, queued = renew(lockKeys[at], redis.call('GET', lockKeys[at]) or '', id, newEnd)
-  local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3] = at, ending and ending - now or -1, queued and 1 or 0
+-- Renews the holders of one lock that are in this batch; it is read again, for one of them may have been renewed just now.
+local function renew(lockKey, leases)
+  local lock = parseLock(redis.call('GET', lockKey) or '', {}, 0, now, nowUs, longestMs)
+  local holders, found = holdersById(lock), false
+  for _, lease in ipairs(leases) do
+    local holder = holders[lease[2]]
+    -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
+    if holder then holder.ending, found = math.max(holder.ending, lease[3], holder.minEnd), true end
+  end
+  if found then
+    local leftMs = lastEnd(lock) - now
+    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+    write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
+  end
+  for _, lease in ipairs(leases) do
+    local holder = holders[lease[2]]
+    tell(lease[1], holder and holder.ending - now or -1, holder and lock.queued)
+  end
+end
+
+for _, lockKey in ipairs(locks) do
+  local done, words = pcall(renew, lockKey, uncommon[lockKey])
+  if not done then
+    for _, lease in ipairs(uncommon[lockKey]) do tell(lease[1], words) end
+  end
 end
 return reply

@@ -18,6 +18,7 @@
 --- RETURNS 3 late         now
 --- RETURNS 4 quarantined  now, ms until all that this node may have forgotten has ended
 --- RETURNS 5 not admitted  now
+--- RETURNS 6 full         now; the owner has as many holds of the lock as can be
 --- INVARIANT the same id asked for again gets the same vote, not prolonged
 --- INVARIANT the keys need not share a slot: a node is a single server, never a Cluster
 local lockKey, fenceKey, epochKey = KEYS[1], KEYS[2], KEYS[3]
@@ -48,6 +49,7 @@ local own = holderOf(lock, id)
 if own then return granted(own, false) end
 local kin = ownedBy(lock, owner)
 if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
+if kin and isFullFor(lock, owner) then return { 6, now } end
 if not kin and #lock.holders > 0 and not (lock.mode == 'r' and mode == 'r') then return { 0, now, lastEnd(lock) - now + 1 } end
 if not kin then lock.mode = mode end
 local who = { id = id, fences = fences, minHoldMs = minHoldMs, owner = owner, label = label }

@@ -46,9 +46,9 @@ local function tell(lock)
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
       local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d %s', id, text.fence, text.fences, mode, text.ending, lengthMs, contended, key)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text)
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
   end
 end
 

@@ -4,3 +4,6 @@ local FIRST_LEASE_MS = 1500 -- the most that a grant made to a waiter lasts unti
 -- Expiry of a Redis key is garbage collection: later than the truth, and the queue never outlives its lock.
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+-- An instant in a record has thirteen digits whatever the server's clock shows, so that records can be cut and instants
+-- compared as text.
+local INSTANT = '%013.0f'

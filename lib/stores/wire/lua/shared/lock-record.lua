@@ -4,7 +4,7 @@
 --
 -- mode    w or r: how it is held
 -- queued  1 while somebody waits, else 0: only then the queue's key means anything
--- odd     0 for one holder without minHoldMs, whose release may delete the key unread; else 1
+-- odd     0 for one holder without minHoldMs, whose release may delete the key unread; 1 where one has to look closer
 -- A further holder adds a line of the same seven fields. `end` is the last instant at which a holder still counts. An id
 -- that begins with ~ has been released, but its minHoldMs has not passed: nobody's hold, and yet the lock is taken.
 
@@ -28,12 +28,14 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
   }
 end
 
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
+
 local function formatLock(lock)
   local lines = {}
-  for i, holder in ipairs(lock.holders) do
-    lines[i] = string.format('%.0f %s %.0f %d %.0f %s %s',
-      holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-  end
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
   local odd = #lines > 1 or lock.holders[1].minEnd > 0
   return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\n')
 end
@@ -44,15 +46,37 @@ local function holderOf(lock, id)
   end
 end
 
+-- For scripts that look for many.
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
+
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 
--- A holder whose hold requests of this owner share.
+-- A holder whose hold requests of this owner share. Those who write at a time are all of one owner.
 local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
-    if owner ~= '-' and holder.owner == owner and not isReleased(holder) then return holder end
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
   end
+end
+
+-- Each hold of an owner is a line that whoever looks at the lock reads: there is an end to their number.
+local MOST_HOLDS_OF_OWNER = 1000
+
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
 end
 
 -- The last instant at which the lock is taken if nobody renews or releases.

@@ -82,7 +82,7 @@ local function joinQueue(lock, who, mode, leaseMs)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format('%.0f %s %.0f %.0f %d %s %s',
+  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
@@ -100,7 +100,7 @@ end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' then return nil end
+  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
@@ -120,7 +120,7 @@ local function keepPlace(lock, id)
   if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
   local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format('%.0f', lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
   queue.heard = true
   return true
 end

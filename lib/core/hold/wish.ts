@@ -1,0 +1,43 @@
+/** One lock that a call wants: with which options, until when, and what the call has already. */
+import type { ResolvedOptions } from '../port/lock-options.js';
+import type { CallerWish, WaitEnded } from '../queue/caller.js';
+import type { Frame } from './hold-context.js';
+import type { Entered } from './hold-part.js';
+
+const NOTHING: readonly Entered[] = [];
+
+/** Told of a call that could not be served at once; is told in turn how its wait ended. */
+export interface WaitWatch {
+  waitBegan(wish: Wish): WaitEnded | undefined;
+}
+
+export class Wish implements CallerWish {
+  constructor(
+    readonly key: string,
+    readonly options: ResolvedOptions,
+    readonly until: number,
+    /** The holds that surround the call. */
+    readonly around: Frame | undefined,
+    private readonly watch: WaitWatch,
+    /** The other locks that the same call has taken, of several that it wants. */
+    readonly taken: readonly Entered[] = NOTHING,
+  ) {}
+
+  get insideHold(): boolean {
+    return this.around !== undefined;
+  }
+
+  waitBegan(): WaitEnded | undefined {
+    return this.watch.waitBegan(this);
+  }
+
+  /** The wish for one of several locks, by a call that has these already. */
+  forKey(key: string, options: ResolvedOptions, taken: readonly Entered[]): Wish {
+    return new Wish(key, options, this.until, this.around, this.watch, taken);
+  }
+
+  /** The same wish where other holds surround the call, because one has ended. */
+  inside(around: Frame | undefined): Wish {
+    return new Wish(this.key, this.options, this.until, around, this.watch, this.taken);
+  }
+}

@@ -1,0 +1,52 @@
+/** The tag that makes keys outside of decorators: the same string that a template of the same shape makes of the same values. */
+import { LockKeyError } from '../port/errors.js';
+import { checkKey } from './check-key.js';
+import { keyFrame, type KeyFrame } from './key-frame.js';
+import { UnfitForKey } from './key-value.js';
+
+/** By the place in the source; an entry goes with the code that it belongs to. */
+const frames = new WeakMap<TemplateStringsArray, KeyFrame>();
+
+/**
+ * The key that `@Locked` makes by a template of the same shape: `` lockKey`order:${id}:${line}` `` for
+ * `@Locked('order:<0>:<1>')`. With one value that is the string as written; with several, the characters that part them are
+ * escaped inside the values, so that ('a:b', 'c') and ('a', 'b:c') are different locks.
+ * @throws LockKeyError when a value is missing or is no id, or when the key is empty or too long
+ */
+export function lockKey(texts: TemplateStringsArray, ...values: readonly (string | number | bigint | boolean | object)[]): string {
+  if (!Array.isArray(texts)) throw new LockKeyError('lockKey is a tag of a template: write lockKey`order:${id}`, without parentheses.');
+  const { head, tails, valueText } = frameOf(texts);
+  let key = head;
+  tails.forEach((tail, position) => {
+    try {
+      key += valueText(values[position]) + tail;
+    } catch (error) {
+      throw valueError(error, position, texts);
+    }
+  });
+  return checkKey(key, 'lockKey');
+}
+
+function frameOf(texts: TemplateStringsArray): KeyFrame {
+  const known = frames.get(texts);
+  if (known) return known;
+  const malformed = (problem: string): never => {
+    throw new LockKeyError(`lockKey: the key template '${shown(texts)}' is malformed: ${problem}.`);
+  };
+  // An escape such as `\u{x}` has no text in the template of a tag.
+  if (texts.some((text) => text === undefined)) malformed('it has an escape that means no character');
+  const frame = keyFrame(texts, malformed);
+  frames.set(texts, frame);
+  return frame;
+}
+
+function valueError(error: unknown, position: number, texts: TemplateStringsArray): LockKeyError {
+  const start = `lockKey: no key can be made of '${shown(texts)}', because \${${position}}`;
+  if (error instanceof UnfitForKey) return new LockKeyError(`${start} ${error.message}.`);
+  return new LockKeyError(`${start} could not be read.`, { cause: error });
+}
+
+/** With the position of each value in its place. */
+function shown(texts: TemplateStringsArray): string {
+  return texts.raw.reduce((before, text, position) => `${before}\${${position - 1}}${text}`);
+}

@@ -1,0 +1,34 @@
+/** The lines of the log about holds, in the words of the one who has to do something about them. */
+import type { LockStoreError } from './errors.js';
+
+/** What a line says of a hold. */
+export interface ReportedHold {
+  readonly keys: readonly string[];
+  readonly heldMs: number;
+  readonly options: { readonly label?: string | undefined };
+}
+
+/** So many holds are named at the end of a shutdown. */
+const MOST_NAMED = 10;
+
+export function lostText(reason: string, { heldMs, options: { label } }: ReportedHold): string {
+  return `${reason} It was held${label === undefined ? '' : ` by ${label}`} for ${Math.round(heldMs)} ms.`;
+}
+
+export function renewFailedText(key: string, { nodes, message }: LockStoreError, trustedForMs: number): string {
+  const reason = nodes.length === 0 ? message.replace(/\.$/, '') : nodes.map((each) => `${each.node}: ${each.reason}`).join('; ');
+  const left = Math.max(0, Math.round(trustedForMs));
+  return `Lock '${key}' could not be renewed: ${reason}. It is held for ${left} ms more and lost then, unless a further try succeeds.`;
+}
+
+export function keptText(holds: readonly ReportedHold[], graceMs: number): string {
+  const named = holds.slice(0, MOST_NAMED).map(({ keys, heldMs, options: { label } }) => {
+    const whose = label === undefined ? '' : ` by ${label}`;
+    return `${keys.map((key) => `'${key}'`).join(', ')}${whose} for ${Math.round(heldMs)} ms`;
+  });
+  const more = holds.length > MOST_NAMED ? `; and ${holds.length - MOST_NAMED} more` : '';
+  return (
+    `The shutdown waited ${graceMs} ms (shutdownGraceMs), and work still goes on under ${holds.length === 1 ? 'a lock' : `${holds.length} holds`}: ` +
+    `${named.join('; ')}${more}. Their signals have aborted; the locks stay taken until their leases end.`
+  );
+}

@@ -1,0 +1,31 @@
+/** The leases that this process has of one lock: mostly one, and read leases beside which a newer one was taken. */
+import type { GuardedLease } from '../lease/guarded-lease.js';
+import type { StoreLease } from '../lease/store-lease.js';
+
+const NONE: readonly StoreLease[] = [];
+
+export class KeyLeases {
+  /** The lease that callers are put on. */
+  current: StoreLease | undefined;
+  /** Their readers go on, and nobody else is put on them. */
+  private earlier: readonly StoreLease[] = NONE;
+
+  get areNone(): boolean {
+    return this.current === undefined && this.earlier.length === 0;
+  }
+
+  /** The lease that is held under this id. */
+  find(id: string): StoreLease | undefined {
+    return this.current?.id === id ? this.current : this.earlier.find((lease) => lease.id === id);
+  }
+
+  add(lease: StoreLease): void {
+    if (this.current) this.earlier = [...this.earlier, this.current];
+    this.current = lease;
+  }
+
+  remove(lease: GuardedLease): void {
+    if (this.current === lease) this.current = undefined;
+    else this.earlier = this.earlier.filter((one) => one !== lease);
+  }
+}

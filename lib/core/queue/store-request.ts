@@ -1,0 +1,276 @@
+/**
+ * One request of this process to the store and what follows from it: ask, wait for a wake or a bound, ask again; until the
+ * lock is granted, refused or nobody wants it any more.
+ *
+ *     asking ──▶ granted | refused | failed
+ *       │ ▲
+ *       ▼ │ wake, end of the holder's lease, store came back
+ *     waiting ──(cancel)──▶ the id is released in the background
+ *       └─────(the store lost the place)──▶ gone: the queue of the key makes a new request
+ */
+import { Waiter, type Heartbeats } from '../lease/heartbeats.js';
+import { Alarm } from '../lease/schedule.js';
+import { LockStoreError } from '../port/errors.js';
+import { asStoreError, isSilence, outageError, silenceError, slownessError } from '../port/hold-errors.js';
+import type { LockMode } from '../port/lock-mode.js';
+import type { ResolvedOptions } from '../port/lock-options.js';
+import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome } from '../port/lock-store.js';
+import { verdictOn } from './grant-verdict.js';
+import type { Answer, Replaced, RequestListener, RequestParts } from './request-parts.js';
+import type { Sender } from './traffic.js';
+
+const FIRST_RETRY_MS = 20;
+/** What is waited for is often a connection, which is tried anew as often: a caller is served soon after it is there. */
+const LONGEST_RETRY_MS = 200;
+/** A grant that was pushed is counted from an answer that may be so old. */
+const PUSH_COUNTS_FROM_MS = 10_000;
+
+export class StoreRequest extends Waiter implements AcquireRequest, Sender {
+  readonly mode: LockMode;
+  readonly leaseMs: number;
+  readonly queue: boolean;
+  readonly minHoldMs: number;
+  readonly owner: string | undefined;
+  readonly label: string | undefined;
+  readonly minReplicas: number;
+  /** Set anew whenever it is sent. */
+  notAfter = 0;
+  /** The store has put us into its queue, or told us to come again. */
+  wasRefused = false;
+  private state: 'open' | 'answered' | 'cancelled' = 'open';
+  /** Why the store could not be asked, if the last try failed. */
+  private lastError: LockStoreError | undefined;
+  /** Also while it stands in line to be sent. */
+  private asking = false;
+  private askedAt = 0;
+  /** The last `notAfter` of the tries that were not answered. */
+  private unansweredUntil = -Infinity;
+  /** The store may know of it. */
+  private sent = false;
+  /** The store has told of a place in its queue: wakes count from then on. */
+  private hasPlace = false;
+  /** A wake came while the store was being asked: ask once more. */
+  private askAgain = false;
+  private retryMs = FIRST_RETRY_MS;
+  private bound: Alarm | undefined;
+
+  constructor(
+    private readonly parts: RequestParts,
+    readonly key: string,
+    readonly id: string,
+    private readonly options: ResolvedOptions,
+    readonly fences: number,
+    private readonly listener: RequestListener,
+    private replaced: Replaced | undefined,
+  ) {
+    super();
+    this.mode = options.mode;
+    this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
+    this.queue = options.waitMs > 0;
+    this.minHoldMs = options.minHoldMs;
+    this.owner = options.owner;
+    this.label = options.label;
+    this.minReplicas = options.minReplicas;
+  }
+
+  get replaces(): string | undefined {
+    return this.replaced?.lease.id;
+  }
+
+  /**
+   * Local instant until which a try that was not answered may still act: it may lie somewhere on its way, and the store does
+   * nothing for it after its `notAfter`. -Infinity when all were answered.
+   */
+  get lateUntil(): number {
+    return this.asking ? Math.max(this.unansweredUntil, this.notAfter) : this.unansweredUntil;
+  }
+
+  get urgent(): boolean {
+    return this.replaced !== undefined;
+  }
+
+  /** Asks, or asks once more when the answer that is awaited now is here. */
+  ask(): void {
+    if (this.state !== 'open') return;
+    this.askAgain = this.asking;
+    if (this.asking) return;
+    this.asking = true;
+    this.askedAt = this.parts.clock.now();
+    this.parts.traffic.enter(this);
+  }
+
+  /** Nobody wants the lock any more: leave the queue, or give back what may just be granted. */
+  cancel(): void {
+    if (this.state !== 'open') return;
+    this.end('cancelled');
+    this.giveBack();
+  }
+
+  /** The error for a caller whose time ran out while the store could not be asked. */
+  storeFailure(waitMs: number): LockStoreError | undefined {
+    return this.lastFailure(waitMs) ?? (this.isSilent(waitMs) ? silenceError(this.key, waitMs) : undefined);
+  }
+
+  /** The same, if the store has failed already. */
+  lastFailure(waitMs: number): LockStoreError | undefined {
+    return this.lastError && outageError(this.key, waitMs, this.lastError);
+  }
+
+  /** The store says that it was granted, or that it should ask. A hint: what the request has no place for is nothing. */
+  wake(grant: Grant | undefined): void {
+    if (this.state !== 'open' || !this.hasPlace) return;
+    if (grant) this.judge(grant, this.parts.clock.now() - PUSH_COUNTS_FROM_MS);
+    else this.ask();
+  }
+
+  heartbeatAnswered(outcome: HeartbeatOutcome): void {
+    if (this.state !== 'open') return;
+    // A request that is on its way, or has failed, may give the grant back just now: then the store has to be asked what is left.
+    if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError ? undefined : outcome.grant);
+    if (outcome.kind === 'unknown') {
+      this.lastError = outcome.cause;
+      return;
+    }
+    this.lastError = undefined;
+    if (outcome.kind === 'waiting') return this.askIn(outcome.askAgainInMs);
+    // The place is gone. Whatever still happens to this id must not be taken for the next request.
+    this.end('cancelled');
+    this.releaseLate();
+    this.listener.requestAnswered({ kind: 'gone' });
+  }
+
+  send(): boolean {
+    const { store, clock, commandTimeoutMs } = this.parts;
+    if (this.state !== 'open') return false;
+    this.sent = true;
+    this.notAfter = clock.now() + commandTimeoutMs;
+    store.acquire(this).then(
+      (outcome) => this.storeAnswered(outcome),
+      (error: unknown) => this.storeAnswered(asStoreError(error, this.key)),
+    );
+    return true;
+  }
+
+  protected get heartbeats(): Heartbeats {
+    return this.parts.heartbeats;
+  }
+
+  private isSilent(waitMs: number): boolean {
+    return this.asking && !this.wasRefused && isSilence(this.parts.clock.now() - this.askedAt, waitMs);
+  }
+
+  private storeAnswered(outcome: AcquireOutcome | LockStoreError): void {
+    this.parts.traffic.left();
+    this.asking = false;
+    if (outcome instanceof LockStoreError) this.unansweredUntil = this.notAfter;
+    this.tellReplaced(outcome);
+    if (this.state === 'answered') return;
+    if (this.state === 'open') this.heard(outcome);
+    // Nobody wants it any more. The release may have overtaken this request: it is sent once more.
+    else if (outcome instanceof LockStoreError || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();
+    if (this.askAgain) this.ask();
+  }
+
+  private tellReplaced(outcome: AcquireOutcome | LockStoreError): void {
+    const { replaced } = this;
+    if (replaced?.done === undefined) return;
+    const unknown = outcome instanceof LockStoreError;
+    // Its release is asked for again with the request, but whoever gave it back is told only once.
+    this.replaced = { lease: replaced.lease };
+    replaced.done(unknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
+  }
+
+  private heard(outcome: AcquireOutcome | LockStoreError): void {
+    if (outcome instanceof LockStoreError) return this.failed(outcome);
+    this.lastError = undefined;
+    this.retryMs = FIRST_RETRY_MS;
+    if (this.replaced) this.parts.background.releaseLate(this.replaced.lease);
+    this.replaced = undefined;
+    switch (outcome.kind) {
+      case 'granted':
+        return this.judge(outcome.grant, this.askedAt);
+      case 'upgrade':
+      case 'full':
+        return this.answer({ kind: outcome.kind });
+      case 'waiting':
+        this.hasPlace = true;
+        this.heartbeats.watch(this);
+        this.askIn(outcome.askAgainInMs);
+        return this.delay();
+      case 'busy':
+        if (!this.queue) return this.answer({ kind: 'busy' });
+        this.askIn(outcome.retryInMs);
+        return this.delay();
+    }
+  }
+
+  private failed(error: LockStoreError): void {
+    this.lastError = error;
+    if (!error.retryable || !this.queue) {
+      this.giveBack();
+      return this.answer({ kind: 'failed', error });
+    }
+    this.askIn(this.retryMs * (0.5 + Math.random() / 2));
+    this.retryMs = Math.min(LONGEST_RETRY_MS, 2 * this.retryMs);
+    this.delay();
+  }
+
+  /** Whether a grant is good enough to begin with. Its trust was counted from an instant not before `countedFrom`. */
+  private judge(grant: Grant, countedFrom: number): void {
+    const now = this.parts.clock.now();
+    if (this.parts.watchdog.sleep.happenedSince(countedFrom, now)) return this.ask();
+    switch (verdictOn(grant, now, this.leaseMs, !this.options.renew && this.wasRefused)) {
+      case 'over':
+        return this.failed(slownessError(this.key, this.leaseMs));
+      case 'short':
+        return void this.lengthen(grant);
+      case 'good':
+        return this.answer({ kind: 'granted', grant });
+    }
+  }
+
+  private async lengthen(grant: Grant): Promise<void> {
+    const { store, clock, watchdog } = this.parts;
+    const { key, id, leaseMs, minReplicas } = this;
+    const sentAt = clock.now();
+    const [renewed] = await store.renew([{ key, id, leaseMs, minReplicas }]);
+    if (this.state !== 'open') return;
+    if (renewed?.kind !== 'renewed' || watchdog.sleep.happenedSince(sentAt, clock.now())) return this.ask();
+    this.answer({ kind: 'granted', grant: { ...grant, trustedUntil: renewed.trustedUntil } });
+  }
+
+  private answer(answer: Answer): void {
+    this.end('answered');
+    if (answer.kind !== 'granted') this.releaseLate();
+    this.listener.requestAnswered(answer);
+  }
+
+  private delay(): void {
+    this.wasRefused = true;
+    this.listener.requestDelayed();
+  }
+
+  private askIn(delayMs: number | undefined): void {
+    const { watchdog, clock } = this.parts;
+    if (delayMs !== undefined) watchdog.schedule.set((this.bound ??= new Alarm(() => this.ask())), clock.now() + delayMs);
+    else if (this.bound) watchdog.schedule.cancel(this.bound);
+  }
+
+  private end(state: 'answered' | 'cancelled'): void {
+    this.state = state;
+    this.heartbeats.forget(this);
+    if (this.bound) this.askIn(undefined);
+  }
+
+  private giveBack(): void {
+    const { key, id, leaseMs, minHoldMs, unansweredUntil: lateUntil, replaced } = this;
+    const { background, commandTimeoutMs } = this.parts;
+    if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + commandTimeoutMs);
+    if (replaced) background.release(replaced.lease, leaseMs + commandTimeoutMs);
+  }
+
+  private releaseLate(): void {
+    const { key, id, unansweredUntil: lateUntil } = this;
+    if (lateUntil > -Infinity) this.parts.background.releaseLate({ key, id, abandoned: true, lateUntil });
+  }
+}

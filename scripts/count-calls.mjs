@@ -1,0 +1,139 @@
+// Counts what one uncontended lock costs in the package that was built into dist/: calls of our own functions and the files
+// that they are in, reads of a clock, timers, promises, and bytes allocated, each per cycle of acquire and release.
+//
+//   node scripts/count-calls.mjs <port of a Redis> <withLock | locked | floor> <callers>
+//
+// It prints one line of JSON. Counts do not depend on the machine; benchmarks and a test read them.
+import { spawnSync } from 'node:child_process';
+import { Session } from 'node:inspector/promises';
+import os from 'node:os';
+import { fileURLToPath } from 'node:url';
+import v8 from 'node:v8';
+
+const DIST = new URL('../dist/esm/', import.meta.url);
+const WARM_UP_CYCLES = 3_000;
+const CYCLES = 1_000;
+
+const [port, way, callers = '1', inside] = process.argv.slice(2);
+if (inside === undefined) {
+  // A young generation that nothing is collected from while it is counted.
+  const flags = ['--expose-gc', '--max-semi-space-size=512', '--min-semi-space-size=512', '--disable-warning=ExperimentalWarning'];
+  const { status } = spawnSync(process.execPath, [...flags, fileURLToPath(import.meta.url), port, way, callers, 'inside'], { stdio: 'inherit' });
+  process.exit(status ?? 1);
+}
+
+/** Opens what is counted; returns one cycle, and how to close it. */
+const ways = {
+  async withLock() {
+    const { LockModule, LockService } = await import(new URL('index.js', DIST));
+    const { app } = await nest(LockModule, []);
+    const locks = app.get(LockService);
+    return { cycle: (key) => locks.withLock(key, nothing), close: () => app.close() };
+  },
+  async locked() {
+    const { LockModule, Locked } = await import(new URL('index.js', DIST));
+    class Orders {
+      async pay(id) {}
+    }
+    Locked('order:<0>')(Orders.prototype, 'pay', descriptorOf(Orders, 'pay'));
+    const { app } = await nest(LockModule, [Orders]);
+    const orders = app.get(Orders);
+    return { cycle: (key) => orders.pay(key), close: () => app.close() };
+  },
+  async floor() {
+    const { Redis } = await import('ioredis');
+    const redis = new Redis({ port: Number(port), host: '127.0.0.1' });
+    const take = await redis.script('LOAD', `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`);
+    const giveBack = await redis.script('LOAD', `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`);
+    let sequence = 0;
+    const cycle = async (key) => {
+      const id = `process.${++sequence}`;
+      await redis.evalsha(take, 1, `floor:${key}`, id, 30_000);
+      await nothing();
+      await redis.evalsha(giveBack, 1, `floor:${key}`, id);
+    };
+    return { cycle, close: async () => redis.disconnect() };
+  },
+};
+
+function descriptorOf({ prototype }, name) {
+  const descriptor = Object.getOwnPropertyDescriptor(prototype, name);
+  // The decorator changes the descriptor in place, as a compiler's helper would put it back.
+  queueMicrotask(() => {});
+  return new Proxy(descriptor, {
+    set(target, property, value) {
+      target[property] = value;
+      Object.defineProperty(prototype, name, target);
+      return true;
+    },
+  });
+}
+
+async function nest(LockModule, providers) {
+  await import('reflect-metadata');
+  const { NestFactory } = await import('@nestjs/core');
+  class Application {}
+  const module = { module: Application, imports: [LockModule.forRoot({ redis: `redis://127.0.0.1:${port}` })], providers };
+  return { app: await NestFactory.createApplicationContext(module, { logger: ['error'] }) };
+}
+
+async function nothing() {}
+
+async function run(cycle, cycles) {
+  const each = cycles / Number(callers);
+  const calling = Array.from({ length: Number(callers) }, async (_, caller) => {
+    for (let turn = 0; turn < each; turn++) await cycle(`order:${caller}`);
+  });
+  await Promise.all(calling);
+}
+
+async function countCalls(cycle) {
+  const session = new Session();
+  session.connect();
+  await session.post('Profiler.enable');
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  await session.post('Profiler.takePreciseCoverage'); // counts begin anew
+  await run(cycle, CYCLES);
+  const { result } = await session.post('Profiler.takePreciseCoverage');
+  session.disconnect();
+  const ours = result.filter(({ url }) => url.startsWith(DIST.href));
+  const called = ours.map(({ url, functions }) => [url, functions.filter(({ ranges }) => ranges[0].count >= CYCLES / 100)]);
+  const counts = called.flatMap(([url, functions]) => functions.map(({ functionName, ranges }) => [`${url.slice(DIST.href.length)} ${functionName}`, ranges[0].count / CYCLES]));
+  if (process.env.SHOW) for (const [name, count] of counts.sort((a, b) => b[1] - a[1])) console.error(count.toFixed(2).padStart(8), name);
+  return {
+    calls: counts.reduce((sum, [, count]) => sum + count, 0),
+    functions: counts.length,
+    files: called.filter(([, functions]) => functions.length > 0).length,
+  };
+}
+
+async function countReads(cycle) {
+  const counts = { clockReads: 0, timersSet: 0, timersCleared: 0, promises: 0 };
+  const replaced = [[performance, 'now', 'clockReads'], [Date, 'now', 'clockReads'], [os, 'uptime', 'clockReads'], [globalThis, 'setTimeout', 'timersSet'], [globalThis, 'clearTimeout', 'timersCleared']];
+  const originals = replaced.map(([owner, name, what]) => {
+    const original = owner[name];
+    owner[name] = function (...args) {
+      counts[what] += 1;
+      return Reflect.apply(original, this, args);
+    };
+    return () => (owner[name] = original);
+  });
+  const stop = v8.promiseHooks.onInit(() => (counts.promises += 1));
+  await run(cycle, CYCLES);
+  stop();
+  for (const restore of originals) restore();
+  return Object.fromEntries(Object.entries(counts).map(([what, count]) => [what, count / CYCLES]));
+}
+
+async function countBytes(cycle) {
+  globalThis.gc();
+  const before = process.memoryUsage().heapUsed;
+  await run(cycle, CYCLES);
+  return { bytes: (process.memoryUsage().heapUsed - before) / CYCLES };
+}
+
+const { cycle, close } = await ways[way]();
+await run(cycle, WARM_UP_CYCLES);
+const counts = { ...(await countBytes(cycle)), ...(await countReads(cycle)), ...(way === 'floor' ? {} : await countCalls(cycle)) };
+console.log(JSON.stringify(Object.fromEntries(Object.entries(counts).map(([what, count]) => [what, Math.round(count * 100) / 100]))));
+await close();

@@ -1,0 +1,76 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { LockModule, LockService } from '../../lib/index.js';
+import type { ReportLevel } from '../../lib/core/port/report.js';
+import { logReports } from '../../lib/nest/lock-log.js';
+import { eventually } from '../support/eventually.js';
+import { FakeClock } from '../support/fake-clock.js';
+import { startRedis } from '../support/redis-server.js';
+import { startAlone } from './application.js';
+
+function log() {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const write = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
+  const report = logReports({ error: write('error'), warn: write('warn'), log: write('log') }, clock);
+  return { clock, lines, tell: (message: string, kind = 'store lost', level: ReportLevel = 'warning') => report({ kind, level, message }) };
+}
+
+describe('The log', () => {
+  it('has one line of a kind in ten seconds, and one with the number of the rest when they are over', async () => {
+    const { clock, lines, tell } = log();
+    for (let n = 1; n <= 5; n += 1) tell(`loss ${n}`);
+    expect(lines).toEqual(['warn loss 1']);
+    await clock.advance(9_999);
+    expect(lines).toHaveLength(1);
+    await clock.advance(1);
+    expect(lines).toEqual(['warn loss 1', 'warn loss 5 (This is the last of 4 such findings in 10 s.)']);
+    tell('loss 6');
+    expect(lines).toHaveLength(2);
+    await clock.advance(10_000);
+    expect(lines[2]).toBe('warn loss 6');
+  });
+
+  it('tells different kinds apart', () => {
+    const { lines, tell } = log();
+    tell('gone');
+    tell('back', 'store back', 'info');
+    expect(lines).toEqual(['warn gone', 'log back']);
+  });
+
+  it('has good news as such, and errors as errors', () => {
+    const { lines, tell } = log();
+    tell('votes again', 'votes', 'info');
+    tell('may evict', 'eviction', 'error');
+    expect(lines).toEqual(['log votes again', 'error may evict']);
+  });
+
+  it('keeps no timer and no entry for a kind that nothing is told of any more', async () => {
+    const { clock, tell } = log();
+    tell('gone');
+    await clock.advance(10_000);
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
+
+describe('An application', () => {
+  it('reads of an outage of its Redis in its log: one warning when it is gone, one line when it is back', async () => {
+    const redis = await startRedis();
+    const lines: string[] = [];
+    const spies = (['error', 'warn', 'log'] as const).map((level) =>
+      jest.spyOn(Logger.prototype, level).mockImplementation((message: unknown) => void lines.push(`${level} ${String(message)}`)),
+    );
+    try {
+      const app = await startAlone({ imports: [LockModule.forRoot({ redis: redis.url })] });
+      const ofLocks = (): string[] => lines.filter((line) => line.includes('Locks: '));
+      await app.get(LockService).withLock('k', () => redis.kill());
+      await eventually(() => expect(ofLocks()).toEqual([expect.stringMatching(/^warn Locks: 127\.0\.0\.1:\d+ does not serve: /)]));
+      await redis.start();
+      await eventually(() => expect(ofLocks().slice(1)).toEqual([expect.stringMatching(/^log Locks: 127\.0\.0\.1:\d+ serves again, after /)]));
+      await app.close();
+    } finally {
+      for (const spy of spies) spy.mockRestore();
+      await redis.stop();
+    }
+  }, 30_000);
+});

@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { hostname } from 'node:os';
+import { Locked, LockModule, LockService, LockTimeoutError } from '../../lib/index.js';
+import type { LockStore } from '../../lib/core/port/lock-store.js';
+import { DEFAULT_INSTANCE, storeToken } from '../../lib/nest/lock-names.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { Gate, startAlone, until } from './application.js';
+
+@Injectable()
+class OrderService {
+  readonly gate = new Gate();
+  working = false;
+
+  constructor(readonly locks: LockService) {}
+
+  @Locked('order:<0>')
+  async pay(_id: string): Promise<void> {
+    this.working = true;
+    await this.gate.opened;
+  }
+
+  @Locked('order:<0>', { waitMs: 100 })
+  async ship(_id: string): Promise<void> {}
+
+  @Locked('order:<0>', { waitMs: 100, onBusy: 'skip' })
+  async remind(_id: string): Promise<string | undefined> {
+    return 'reminded';
+  }
+}
+
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+
+async function start(options = { redis: redis.url }) {
+  const app = await startAlone({ imports: [LockModule.forRoot(options)], providers: [OrderService] });
+  const inspect = jest.spyOn(app.get<LockStore>(storeToken(DEFAULT_INSTANCE)), 'inspect');
+  return { orders: app.get(OrderService), inspect };
+}
+
+describe('A locked method that waited in vain', () => {
+  it('says which method of which process holds the lock, since when, and who called', async () => {
+    const [{ orders }, other] = await Promise.all([start(), start()]);
+    const since = Date.now();
+    const paying = orders.pay('1');
+    await until(() => orders.working);
+    async function shipTheOrder(): Promise<void> {
+      await other.orders.ship('1');
+    }
+    const error: unknown = await shipTheOrder().catch((reason: unknown) => reason);
+    orders.gate.release();
+    await paying;
+    if (!(error instanceof LockTimeoutError)) throw new Error(`expected a LockTimeoutError, got ${String(error)}`);
+    expect(error.holders).toMatchObject([{ label: 'OrderService.pay', pid: process.pid, isHere: false }]);
+    expect(Math.abs(Number(error.holders[0]?.since) - since)).toBeLessThan(5_000);
+    expect(error.message).toContain(`Held by OrderService.pay in ${hostname().replace(/[^A-Za-z0-9-]/g, '-').slice(-16)}, pid ${process.pid} since 20`);
+    expect(error.stack).toMatch(/at (async )?shipTheOrder /);
+  });
+
+  it('asks nobody who holds the lock when it has something else to do', async () => {
+    const { orders, inspect } = await start();
+    const paying = orders.pay('2');
+    await until(() => orders.working);
+    expect(await orders.remind('2')).toBeUndefined();
+    expect(inspect).not.toHaveBeenCalled();
+    await expect(orders.ship('2')).rejects.toBeInstanceOf(LockTimeoutError);
+    expect(inspect).toHaveBeenCalledTimes(1);
+    orders.gate.release();
+    await paying;
+  });
+});
