@@ -3,9 +3,10 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
 import { systemClock } from '../core/port/clock.js';
+import type { LockStore } from '../core/port/lock-store.js';
 import type { LockService } from '../lock.service.js';
 import { findLocks } from '../nest/find-locks.js';
-import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
+import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
 
 export interface LockHealthOptions {
   /**
@@ -20,15 +21,14 @@ export interface LockHealthOptions {
   timeoutMs?: number | undefined;
 }
 
-/** What is asked: a LockService, or that of a module with a route, which has no store of its own. */
-type Asked = Pick<LockService, 'inspect'> & { instances?(): ReadonlyMap<string, Pick<LockService, 'inspect'>> };
+/** The LockService of a module with a route also knows the modules that the route can lead to. */
+type Asked = Partial<LockService> & { instances?(): ReadonlyMap<string, LockService> };
 
-/** Looked at, never locked. The store answers as it would for any key, and keeps nothing of the question. */
-const PROBE_KEY = 'nestjs-holdfast:health';
 const DEFAULT_TIMEOUT_MS = 1_000;
 
 /**
- * Whether locks can be had: asks the store a question that changes nothing.
+ * Whether locks can be had: takes a lock that nobody else can name, and gives it back. A store that answers questions and
+ * refuses writes is down.
  *
  *     @Get('health') @HealthCheck()
  *     check() {
@@ -50,21 +50,25 @@ export class LockHealthIndicator {
     const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator');
     const session = this.health.check(key);
     const askedAt = systemClock.now();
-    const failure = await failureOf(locks, timeoutMs);
+    const failure = locks.instances ? await this.failures([...locks.instances().keys()], timeoutMs) : await this.failure(instance, timeoutMs);
     const latencyMs = Math.round(systemClock.now() - askedAt);
     return failure === undefined ? session.up({ latencyMs }) : session.down({ message: failure, latencyMs });
   }
-}
 
-/** What does not answer. Which keys a route knows is its own affair: asked are the stores that it can lead to. */
-async function failureOf(locks: Asked, timeoutMs: number): Promise<string | undefined> {
-  if (!locks.instances) return within(timeoutMs, locks.inspect(PROBE_KEY));
-  const asked = [...locks.instances()].map(async ([name, each]) => {
-    const failure = await within(timeoutMs, each.inspect(PROBE_KEY));
-    return failure === undefined ? [] : [`Lock module '${name}': ${failure}`];
-  });
-  const failures = (await Promise.all(asked)).flat();
-  return failures.length > 0 ? failures.join(' ') : undefined;
+  /** Which keys a route knows is its own affair: tried are the stores that it can lead to. */
+  private async failures(instances: readonly string[], timeoutMs: number): Promise<string | undefined> {
+    const tried = instances.map(async (instance) => {
+      const failure = await this.failure(instance, timeoutMs);
+      return failure === undefined ? [] : [`Lock module '${instance}': ${failure}`];
+    });
+    const failures = (await Promise.all(tried)).flat();
+    return failures.length > 0 ? failures.join(' ') : undefined;
+  }
+
+  /** Why no lock can be had there, if that is so. */
+  private failure(instance: string, timeoutMs: number): Promise<string | undefined> {
+    return within(timeoutMs, this.moduleRef.get<LockStore>(storeToken(instance), { strict: false }).tryOut());
+  }
 }
 
 /** Why there was no answer, if there was none. */

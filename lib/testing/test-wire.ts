@@ -96,6 +96,10 @@ export class TestWire implements LockStore {
     return this.shared.memory.forceRelease(key, fence);
   }
 
+  async tryOut(): Promise<void> {
+    this.shared.assertUp();
+  }
+
   /** The store itself stays open for the other applications of the test. */
   async close(): Promise<void> {
     this.stopListening();

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { AcquireRequest } from '../../lib/core/port/lock-store.js';
 import { systemClock } from '../../lib/core/port/clock.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
+import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
 import { startCluster } from '../support/redis-cluster.js';
 import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
 import { closeStores, openRedisStore, PATIENT } from '../support/redis-store.js';
@@ -215,6 +216,29 @@ describe('the exit code', () => {
       await guarded.stop();
     }
   }, 30_000);
+});
+
+describe('a server that does not answer', () => {
+  it.each([
+    ['accepts connections and closes them', (proxy: FlakyProxy) => proxy.hangUp()],
+    ['accepts connections and says nothing', (proxy: FlakyProxy) => proxy.freeze()],
+  ])('and %s ends the program with an error and exit code 3, not in silence', async (_, fail) => {
+    const proxy = await startFlakyProxy(redis.port);
+    fail(proxy);
+    const { code, out, err, tookMs } = await holdfast(['list', '--redis', proxy.url]);
+    await proxy.stop();
+    expect({ code, out }).toEqual({ code: 3, out: '' });
+    expect(err).toMatch(new RegExp(`127\\.0\\.0\\.1:${proxy.port} cannot be reached`));
+    expect(tookMs).toBeLessThan(15_000);
+  }, 30_000);
+});
+
+describe('a URL that is refused', () => {
+  it('is printed without its login', async () => {
+    const { code, err } = await holdfast(['list', '--redis', 'http://me:hunter2@redis.example:6379']);
+    expect(code).toBe(2);
+    expect(err).toContain("got 'http://…@redis.example:6379'");
+  });
 });
 
 describe('other topologies', () => {

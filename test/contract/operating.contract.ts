@@ -126,6 +126,13 @@ export function servesOperators(stage: Stage, promised: Promised): void {
     await waiter.release();
   });
 
+  promised(['inspect'], 'a trial shows that locks can be had, any number of them at a time, and leaves nothing', async () => {
+    const [store, other] = stage.stores();
+    const before = await stage.leftovers();
+    await Promise.all([store.tryOut(), store.tryOut(), other.tryOut()]);
+    expect(await stage.leftovers()).toBeLessThanOrEqual(before);
+  });
+
   promised(['P12'], 'a thousand keys that were locked and released leave nothing behind', async () => {
     for (let batch = 0; batch < 10; batch++) {
       const holders = Array.from({ length: 100 }, () => stage.contender(stage.newKey()));

@@ -33,9 +33,9 @@ export class Application {
     return new Application(folder, installed);
   }
 
-  /** Runs a program in its folder; `env` comes on top of a user's. */
-  run(program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
-    return run(program, args, this.folder, env);
+  /** Runs a program in its folder; `env` comes on top of a user's. `told` hears each line that it prints, while it runs. */
+  run(program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}, told: (line: string) => void = () => {}): Promise<Outcome> {
+    return run(program, args, this.folder, env, told);
   }
 
   /** Puts other versions in. */
@@ -67,14 +67,22 @@ export function environmentOfUsers(): NodeJS.ProcessEnv {
 }
 
 /** Ends for certain: a program that does not end by itself is killed, with its children, and has no exit code. */
-async function run(program: string, args: readonly string[], cwd: string, more: Readonly<Record<string, string>>): Promise<Outcome> {
+async function run(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+  more: Readonly<Record<string, string>>,
+  told: (line: string) => void = () => {},
+): Promise<Outcome> {
   const env = { ...environmentOfUsers(), ...more };
   const child = spawn(program, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   let stdout = '';
   let output = '';
   child.stdout.on('data', (chunk) => {
+    const before = stdout.lastIndexOf('\n') + 1;
     stdout += String(chunk);
     output += String(chunk);
+    for (const line of stdout.slice(before).split('\n').slice(0, -1)) told(line);
   });
   child.stderr.on('data', (chunk) => (output += String(chunk)));
   const watch = setTimeout(() => child.pid !== undefined && process.kill(-child.pid, 'SIGKILL'), COMMAND_TAKES_AT_MOST_MS);

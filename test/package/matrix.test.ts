@@ -4,10 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
 import { pack, type Packed } from './packed.js';
+import { IOREDIS_VERSIONS } from './peers.js';
 
 const NODE_VERSIONS = ['22', '24'];
 const NESTS = ['11.0', '11', '12.0', '12'];
-const CLIENTS = ['5.4.0', '5', '6'];
 const platform = process.platform === 'win32' ? 'win' : process.platform;
 /** The binary of a Node version is a package of its own for each platform. */
 const nodePackage = `node-${platform}-${process.arch}`;
@@ -33,10 +33,10 @@ describe('the peers', () => {
   });
 
   it.each(NESTS)('Nest %s with each ioredis on each Node', async (nest) => {
-    const app = await Application.install('smoke', [packed.tarball, `@nestjs/common@${nest}`, `@nestjs/core@${nest}`, `ioredis@${CLIENTS[0]}`]);
+    const app = await Application.install('smoke', [packed.tarball, `@nestjs/common@${nest}`, `@nestjs/core@${nest}`, `ioredis@${IOREDIS_VERSIONS[0]}`]);
     try {
-      for (const client of CLIENTS) {
-        if (client !== CLIENTS[0]) await app.add(`ioredis@${client}`);
+      for (const client of IOREDIS_VERSIONS) {
+        if (client !== IOREDIS_VERSIONS[0]) await app.add(`ioredis@${client}`);
         for (const [node, program] of programs) {
           const seen = {
             node: expect.stringMatching(new RegExp(`^${node}\\.`)),

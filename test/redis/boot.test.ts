@@ -1,5 +1,7 @@
 /** What the Redis store finds out before the first lock is asked for, and how it says so. */
 import { readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { inspect } from 'node:util';
 import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockStoreError } from '../../lib/core/port/errors.js';
@@ -177,13 +179,58 @@ describe('the access rule of the docs', () => {
     const startedAt = performance.now();
     const error = await bootError(makeRedisStore(`redis://locker:wrong@127.0.0.1:${server.port}`, 'p'));
     expect(performance.now() - startedAt).toBeLessThan(2_000);
-    expect(error).toMatchObject({ retryable: false, message: expect.stringContaining('WRONGPASS') });
+    expect(error).toMatchObject({ retryable: false, message: expect.stringMatching(/refused the connection: WRONGPASS .*Check user, password/) });
+    expect(error.message).not.toContain('could not be reached');
+  });
+});
+
+describe('an error that is printed', () => {
+  const printed = (error: LockStoreError): string => inspect(error, { depth: Infinity, showHidden: true });
+
+  it('has no password in it', async () => {
+    await server.command('ACL', 'SETUSER', 'locker', 'reset', 'on', '>secret');
+    const error = await bootError(makeRedisStore(`redis://locker:hunter2@127.0.0.1:${server.port}`, 'p'));
+    expect(printed(error)).toContain('WRONGPASS');
+    expect(printed(error)).not.toContain('hunter2');
+  });
+
+  it('has nothing of what a command carried in it, also when the server repeats it', async () => {
+    const other = await startRedis({ args: ['--rename-command', 'HDEL', ''] });
+    const error = await bootError(makeRedisStore(other.url, 'p'));
+    await other.stop();
+    expect(error.message).toMatch(/ERR unknown command '?`?hdel/i);
+    expect(printed(error)).not.toMatch(/args|\{lock:\d+\}/);
+  });
+});
+
+describe('rediss:// for a server without TLS', () => {
+  it('fails the boot with an error that says so, though Redis says nothing', async () => {
+    const error = await bootError(makeRedisStore(`rediss://127.0.0.1:${server.port}`, 'p'));
+    expect(error).toMatchObject({ retryable: false, nodes: [{ reason: 'it answers without TLS' }] });
+    expect(error.message).toMatch(/127\.0\.0\.1:\d+ answers without TLS.*rediss:\/\/.*Give a redis:\/\/ URL/);
+  });
+
+  it('fails the boot with the same error when it answers in plain text', async () => {
+    const endpoint = createServer((socket) => socket.on('error', () => undefined).on('data', () => socket.write('-ERR what?\r\n')));
+    await new Promise<void>((resolve) => endpoint.listen(0, '127.0.0.1', resolve));
+    const { port } = endpoint.address() as AddressInfo;
+    const error = await bootError(makeRedisStore(`rediss://127.0.0.1:${port}`, 'p')).finally(() => endpoint.close());
+    expect(error).toMatchObject({ retryable: false, message: expect.stringContaining('answers without TLS') });
+  });
+
+  it('is not what a server is told that says nothing to anybody', async () => {
+    const proxy = await startFlakyProxy(server.port);
+    proxy.freeze();
+    const error = await bootError(makeRedisStore(proxy.url.replace('redis:', 'rediss:'), 'p', { bootTimeoutMs: 2_000 }));
+    await proxy.stop();
+    expect(error).toMatchObject({ retryable: true, message: expect.stringContaining('could not be reached within 2000 ms') });
   });
 });
 
 describe("an application's own client", () => {
-  it('is never used, closed or changed, and its keyPrefix and number format do not matter', async () => {
-    const own = new Redis(server.port, { keyPrefix: 'app:', stringNumbers: true, enableAutoPipelining: true, connectionName: 'own' });
+  it('is never used, closed or changed, and its keyPrefix, number format and own commands do not matter', async () => {
+    const scripts = { get: { lua: "return 'mine'", numberOfKeys: 1 }, evalsha: { lua: 'return 1', numberOfKeys: 1 } };
+    const own = new Redis(server.port, { keyPrefix: 'app:', stringNumbers: true, enableAutoPipelining: true, connectionName: 'own', scripts });
     await own.set('x', 1);
     const options = { ...own.options };
     const store = await openRedisStore(own, 'p');
@@ -191,7 +238,7 @@ describe("an application's own client", () => {
     expect(await own.call('KEYS', '*:l:*')).toEqual([expect.stringMatching(/^\{lock:\d+\}:l:k$/)]);
     await closeStores();
     expect(own.options).toEqual(options);
-    expect(await own.get('x')).toBe('1');
+    expect(await own.get('x')).toBe('mine');
     expect(await own.client('GETNAME')).toBe('own');
     expect(String(await own.client('LIST'))).not.toContain('nestjs-holdfast');
     own.disconnect();

@@ -1,5 +1,6 @@
 /** The Redis store on a Cluster whose slots move and whose masters die. */
 import { once } from 'node:events';
+import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake } from '../../lib/core/port/lock-store.js';
 import type { RedisConnections } from '../../lib/stores/wire/redis-connection.js';
@@ -41,6 +42,19 @@ async function slotOf(key: string): Promise<number> {
 async function anotherMaster(than: RedisServer): Promise<RedisServer> {
   return cluster.masters.find((node) => node !== than && node.exitCode === undefined) as RedisServer;
 }
+
+describe("an application's own Cluster client", () => {
+  it('may have a keyPrefix and commands of its own: they are not those of the locks', async () => {
+    const scripts = { get: { lua: "return 'mine'", numberOfKeys: 1 } };
+    const own = cluster.client({ keyPrefix: 'app:', scripts, redisOptions: { keyPrefix: 'node:', scripts } });
+    const store = await openRedisStore(own, 'p');
+    const held = request('own');
+    expect((await store.acquire(held)).kind).toBe('granted');
+    const found = await Promise.all(cluster.masters.map((node) => node.command('KEYS', '*:l:own')));
+    expect(found.flat()).toEqual([expect.stringMatching(/^\{lock:\d+\}:l:own$/)]);
+    await store.release(held);
+  });
+});
 
 describe('a slot that moves', () => {
   it.each([0, 1])('costs no held lease, however long it stays half moved, whichever side a lock is on, with minReplicas: %i', async (minReplicas) => {
@@ -143,4 +157,17 @@ describe('a master that dies', () => {
     expect(performance.now() - promotedAt).toBeLessThan(4_000);
     expect(await store.release(held)).toBe('released');
   }, 60_000);
+});
+
+describe('a password that a Cluster refuses', () => {
+  it('fails the boot at once, and the error says so without it', async () => {
+    const startedAt = performance.now();
+    const error = await openRedisStore({ cluster: cluster.startupNodes, options: { redisOptions: { username: 'nobody', password: 'hunter2' } } }, 'p').catch(
+      (reason: unknown) => reason,
+    );
+    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringContaining('the Cluster refused the connection') });
+    expect(inspect(error, { depth: Infinity })).toContain('WRONGPASS');
+    expect(inspect(error, { depth: Infinity })).not.toContain('hunter2');
+  });
 });

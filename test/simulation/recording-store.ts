@@ -115,6 +115,11 @@ export class RecordingStore implements LockStore {
     return this.store.forceRelease(key, fence);
   }
 
+  tryOut(): Promise<void> {
+    this.recorder.storeCalls++;
+    return this.store.tryOut();
+  }
+
   /** A grant that is heard of when its time is over is none: nobody is put on it. */
   private granted(id: string, { mode, fence, fences, trustedUntil }: Grant): void {
     if (trustedUntil <= this.process.clock.now()) return;

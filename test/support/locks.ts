@@ -41,6 +41,7 @@ export class Wire implements LockStore {
   inspect: LockStore['inspect'] = (key) => this.store.inspect(key);
   list: LockStore['list'] = (options) => this.store.list(options);
   forceRelease: LockStore['forceRelease'] = (key, fence) => this.store.forceRelease(key, fence);
+  tryOut: LockStore['tryOut'] = () => this.store.tryOut();
 
   onWake(listener: (wake: Wake) => void): void {
     this.wakes.add((wake) => {

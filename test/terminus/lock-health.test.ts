@@ -3,10 +3,15 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Controller, Get, type DynamicModule, type INestApplication } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { Test } from '@nestjs/testing';
-import { LockModule, LockService, LockUsageError, type LockState } from 'nestjs-holdfast';
+import { LockModule, LockUsageError } from 'nestjs-holdfast';
 import { LockHealthIndicator, type LockHealthOptions } from 'nestjs-holdfast/terminus';
 import { TestLocks } from 'nestjs-holdfast/testing';
 import request from 'supertest';
+import type { LockStore } from '../../lib/core/port/lock-store.js';
+import { DEFAULT_INSTANCE, storeToken } from '../../lib/nest/lock-names.js';
+import { eventually } from '../support/eventually.js';
+import { startMasters, startRedis } from '../support/redis-server.js';
+import { admitAll } from '../support/redlock-store.js';
 
 let options: LockHealthOptions;
 
@@ -25,9 +30,11 @@ class HealthController {
 }
 
 let app: INestApplication | undefined;
+const stops: (() => Promise<void>)[] = [];
 afterEach(async () => {
   await app?.close();
   app = undefined;
+  for (const stop of stops.splice(0)) await stop();
 });
 
 async function start(...modules: readonly (TestLocks | DynamicModule)[]): Promise<ReturnType<INestApplication['getHttpServer']>> {
@@ -63,7 +70,7 @@ describe('LockHealthIndicator', () => {
 
   it('is down when the store stays silent for longer than timeoutMs', async () => {
     const server = await start(new TestLocks());
-    const silent = jest.spyOn(app!.get(LockService), 'inspect').mockReturnValue(new Promise<LockState>(() => {}));
+    const silent = jest.spyOn(app!.get<LockStore>(storeToken(DEFAULT_INSTANCE)), 'tryOut').mockReturnValue(new Promise(() => {}));
     options = { timeoutMs: 20 };
     const { status, body } = await request(server).get('/health');
     expect(status).toBe(503);
@@ -92,6 +99,38 @@ describe('LockHealthIndicator', () => {
     expect(down.body.error.locks).toMatchObject({ status: 'down', message: expect.stringMatching(/^Lock module 'us': .*down/) });
     us.storeBack();
     expect((await request(server).get('/health')).status).toBe(200);
+  });
+
+  it.each([
+    ['memory is full', ['CONFIG', 'SET', 'maxmemory', 1], ['CONFIG', 'SET', 'maxmemory', 0], 'OOM'],
+    ['Redis has become a replica', ['REPLICAOF', '127.0.0.1', 1], ['REPLICAOF', 'NO', 'ONE'], 'READONLY'],
+  ] as const)('is down while the store answers questions and refuses writes, because %s', async (_, [fail, ...failing], [heal, ...healing], words) => {
+    const redis = await startRedis();
+    stops.push(() => redis.stop());
+    const server = await start(LockModule.forRoot({ redis: redis.url }));
+    expect((await request(server).get('/health')).status).toBe(200);
+    await redis.command(fail, ...failing);
+    const down = await request(server).get('/health');
+    expect(down.status).toBe(503);
+    expect(down.body.error.locks).toMatchObject({ status: 'down', message: expect.stringContaining(words) });
+    await redis.command(heal, ...healing);
+    await eventually(async () => expect((await request(server).get('/health')).status).toBe(200));
+    expect(await redis.command('KEYS', '*:[lq]:*')).toEqual([]);
+  });
+
+  it('is down while a quorum of the nodes of a Redlock refuses writes, and up while one of three does', async () => {
+    const masters = await startMasters(3);
+    stops.push(...masters.map((master) => () => master.stop()));
+    await admitAll(masters);
+    const server = await start(LockModule.forRoot({ redis: masters.map(({ url }) => url) }));
+    await eventually(async () => expect((await request(server).get('/health')).status).toBe(200));
+    await masters[0]!.command('CONFIG', 'SET', 'maxmemory', 1);
+    expect((await request(server).get('/health')).status).toBe(200);
+    await masters[1]!.command('CONFIG', 'SET', 'maxmemory', 1);
+    const down = await request(server).get('/health');
+    expect(down.body.error.locks).toMatchObject({ status: 'down', message: expect.stringMatching(/no quorum of 3 nodes.*OOM/) });
+    for (const master of masters.slice(0, 2)) await master.command('CONFIG', 'SET', 'maxmemory', 0);
+    await eventually(async () => expect((await request(server).get('/health')).status).toBe(200));
   });
 
   it('leaves nothing in the store and is never in the way of a lock', async () => {

@@ -195,6 +195,8 @@ export interface LockStore {
   list(options?: ListOptions): AsyncIterable<LockState>;
   /** Takes the lock from the holder with this fence, or from all holders; they are told. False when there was none. Rejects as a release does. */
   forceRelease(key: string, fence?: number): Promise<boolean>;
+  /** Takes a lock that nobody else can name and gives it back. Rejects with LockStoreError when no lock can be had at present. */
+  tryOut(): Promise<void>;
   /** Closes what {@link open} opened; the clients that were given stay open. */
   close(): Promise<void>;
 }

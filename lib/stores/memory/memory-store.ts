@@ -121,6 +121,10 @@ export class MemoryStore implements LockStore {
     return found;
   }
 
+  async tryOut(): Promise<void> {
+    // What has no server refuses nothing.
+  }
+
   async close(): Promise<void> {
     this.closed = true;
     this.listener = undefined;

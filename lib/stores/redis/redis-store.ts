@@ -34,6 +34,7 @@ import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { storeFailure } from '../wire/store-failure.js';
+import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { Trust } from './trust.js';
 import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
@@ -166,6 +167,11 @@ export class RedisStore implements LockStore {
 
   list(options: ListOptions = {}): AsyncIterable<LockState> {
     return listLocks(this.runner, this.connections, this.keys, options.startsWith ?? '', (key) => this.inspect(key), this.damaged);
+  }
+
+  tryOut(): Promise<void> {
+    const { process, maxLeaseMs } = this.options;
+    return takeTrialLock(trialOf(process, this.keys), this.runner, maxLeaseMs);
   }
 
   async close(): Promise<void> {

@@ -101,7 +101,7 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
 /** A poll whose answers are words: what a quorum says. Rejects with LockStoreError when no word gets one. */
 export async function agree<N extends Asked, A extends string>(
   what: string,
-  key: string,
+  key: string | undefined,
   question: Pick<Poll<N, A, A>, 'nodes' | 'clock' | 'deadlines' | 'timeoutMs' | 'ask'>,
 ): Promise<A> {
   const { nodes } = question;

@@ -9,10 +9,11 @@ import { downgrade, forceRelease, giveBack, inspect, raiseFence, renew, vote } f
 import type { RedisTarget } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { trustOf } from '../wire/server-clock.js';
+import { TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
 import { NodeLink, type LinkOptions } from './node-link.js';
 import { NodeMemory } from './node-memory.js';
 import type { NodeNews } from './node-news.js';
-import { voteOf, type Leaving, type Mark, type NodeView, type NodeVote, type RenewedThere, type RenewPart, type VoteRequest } from './node-vote.js';
+import { reasonOf, voteOf, type Leaving, type Mark, type NodeView, type NodeVote, type RenewedThere, type RenewPart, type VoteRequest } from './node-vote.js';
 
 export interface NodeSurroundings extends LinkOptions {
   readonly news: Pick<NodeNews, 'contended' | 'turn' | 'taken'>;
@@ -140,6 +141,18 @@ export class RedlockNode {
 
   forceRelease(key: string, fence: number | undefined): Promise<'taken' | 'none'> {
     return this.link.run(forceRelease, key, this.allKeys(key), [fence ?? '', 0], (reply) => (reply === 1 ? 'taken' : 'none'));
+  }
+
+  /** Whether it grants: takes a lock that nobody else can name, and gives it back. */
+  async tryOut(): Promise<'grants'> {
+    const { link, keys, around: { process, maxLeaseMs } } = this;
+    const { id, keys: [lockKey, , fenceKey] } = trialOf(process, keys);
+    const marksKey = keys.marksBeside(lockKey);
+    const args = [id, 'w', TRIAL_LEASE_MS, 1, 1, 0, '-', '-', 0, maxLeaseMs, link.runId ?? '-', process, -1, 0];
+    const voted = await link.run(vote, undefined, [lockKey, fenceKey, marksKey, keys.epoch], args, (reply, sentAt) => voteOf(listOf(reply), sentAt));
+    if (voted.kind !== 'granted') throw this.failure(reasonOf(voted), undefined);
+    await link.run(giveBack, undefined, [lockKey, marksKey], [id, 1, '-', process, -2, 'w', 0], releaseOutcome);
+    return 'grants';
   }
 
   /** What this node alone knows, with the ids of ballots, and until when each holder can be trusted here. */

@@ -201,6 +201,10 @@ export class RedlockStore implements LockStore {
     return (await this.agree('a forced release', key, this.options.commandTimeoutMs, (node) => node.forceRelease(key, fence))) === 'taken';
   }
 
+  async tryOut(): Promise<void> {
+    await this.agree('a trial', undefined, this.options.commandTimeoutMs, (node) => node.tryOut());
+  }
+
   async close(): Promise<void> {
     this.closed = true;
     this.lateNodes.close();
@@ -258,7 +262,7 @@ export class RedlockStore implements LockStore {
     return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: ballot.next !== undefined } };
   }
 
-  private agree<A extends string>(what: string, key: string, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
+  private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
     const { nodes, clock, deadlines } = this;
     return agree(what, key, { nodes, clock, deadlines, timeoutMs, ask });
   }

@@ -17,7 +17,7 @@ export function leastRule(prefix: string): string {
 
 /** The Redis keys of this prefix and no others, but for the one that only a Redlock has. */
 function keyPatterns(prefix: string): string {
-  const ofGroups = GROUPS.flatMap((group) => [`~{${prefix}:${group}}:[lq]:*`, `~{${prefix}:${group}}:f`]);
+  const ofGroups = GROUPS.flatMap((group) => [`~{${prefix}:${group}}:[lmq]:*`, `~{${prefix}:${group}}:f`]);
   return [...ofGroups, `~{${prefix}}:format`].join(' ');
 }
 

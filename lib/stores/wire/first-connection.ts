@@ -3,19 +3,23 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { RedisConnections } from './redis-connection.js';
+import { isCluster } from './connection-guards.js';
+import type { RedisClient, RedisConnections } from './redis-connection.js';
+import { speaksPlain } from './speaks-plain.js';
 import { causeOf, reasonOf } from './store-failure.js';
 
 /** The user, the password or the database. */
 const REFUSED = /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out of range|NOPERM)\b/i;
 /** What OpenSSL says of an answer that is no TLS. */
 const NO_TLS = /wrong version number|packet length too long|unknown protocol/i;
+const TOO_LATE = /\bETIMEDOUT\b/;
 
 /** Rejects with LockStoreError. */
 export async function connected(connections: RedisConnections, clock: Clock, withinMs: number): Promise<void> {
-  const { commands } = connections;
+  const { commands, node } = connections;
   if (connections.isOpen(commands)) return;
   await new Promise<void>((resolve, reject) => {
+    let asked = false;
     const settle = (): void => {
       clock.clearTimer(timer);
       stopListening();
@@ -31,12 +35,24 @@ export async function connected(connections: RedisConnections, clock: Clock, wit
       resolve();
     });
     const onError = (error: Error): void => {
-      const hopeless = refusal(error, connections.node);
-      if (hopeless !== undefined) fail(hopeless);
+      const said = reasonOf(error);
+      if (NO_TLS.test(said)) return fail(withoutTls(node, error));
+      if (REFUSED.test(said)) return fail(refused(node, error));
+      if (asked || !TOO_LATE.test(said)) return;
+      asked = true;
+      void answersPlain(commands, clock).then((plain) => plain && fail(withoutTls(node, error)));
     };
     commands.on('error', onError);
     if (commands.status === 'wait') commands.connect().catch((error: Error) => (connections.lastError ??= error));
   });
+}
+
+/** Whether TLS was asked for, of a server whose address is known, and it answers without. */
+async function answersPlain(client: RedisClient, clock: Clock): Promise<boolean> {
+  if (isCluster(client)) return false;
+  const { tls, host, port, path, sentinels } = client.options;
+  if (tls == null || path != null || sentinels != null || host == null || port == null) return false;
+  return speaksPlain(host, port, clock);
 }
 
 function unreachable({ node, lastError }: RedisConnections, withinMs: number): LockStoreError {
@@ -45,15 +61,14 @@ function unreachable({ node, lastError }: RedisConnections, withinMs: number): L
   return new LockStoreError(message, { cause: causeOf(lastError), nodes: [{ node, reason }] });
 }
 
-/** undefined for what may pass. */
-function refusal(error: Error, node: string): LockStoreError | undefined {
-  const said = reasonOf(error);
-  if (NO_TLS.test(said)) {
-    const what = `${node} answered without TLS, which the 'redis' option asks for (rediss:// or tls)`;
-    const message = `Locks: ${what}. Give a redis:// URL, or the port on which the server speaks TLS.`;
-    return new LockStoreError(message, { cause: causeOf(error), nodes: [{ node, reason: 'it answered without TLS' }], retryable: false });
-  }
-  if (!REFUSED.test(said)) return undefined;
-  const message = `Locks: ${node} refused the connection: ${said}. Check user, password and database of the 'redis' option.`;
-  return new LockStoreError(message, { cause: causeOf(error), nodes: [{ node, reason: said }], retryable: false });
+function refused(node: string, error: Error): LockStoreError {
+  const reason = reasonOf(error);
+  const message = `Locks: ${node} refused the connection: ${reason}. Check user, password and database of the 'redis' option.`;
+  return new LockStoreError(message, { cause: causeOf(error), nodes: [{ node, reason }], retryable: false });
+}
+
+function withoutTls(node: string, error: Error): LockStoreError {
+  const what = `${node} answers without TLS, and the 'redis' option asks for TLS (rediss:// or tls)`;
+  const message = `Locks: ${what}. Give a redis:// URL, or the port on which the server speaks TLS.`;
+  return new LockStoreError(message, { cause: causeOf(error), nodes: [{ node, reason: 'it answers without TLS' }], retryable: false });
 }

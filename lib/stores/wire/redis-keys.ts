@@ -88,6 +88,11 @@ export class RedisKeys {
     return `${this.heads[group]}m:${encodeKey(key)}`;
   }
 
+  /** The marks of the lock that stands at this Redis key. */
+  marksBeside(lockKey: string): string {
+    return lockKey.replace('}:l:', '}:m:');
+  }
+
   /** What a script that may let a waiter in needs, in the order of its KEYS. */
   all(group: number, key: string): [lock: string, queue: string, fence: string] {
     return [this.lock(group, key), this.queue(group, key), this.fence(group)];

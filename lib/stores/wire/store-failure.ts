@@ -56,13 +56,11 @@ function damageOf(reason: string, { key, redisKeys }: Attempt): string | undefin
 }
 
 export function reasonOf(error: unknown): string {
-  const message = withoutArguments(String((error as { message?: unknown } | undefined)?.message ?? error))
-    .replace(/\.$/, '')
-    .replace(IN_A_SCRIPT, '');
+  const { message, lastNodeError } = (error ?? {}) as Complaint;
+  const said = withoutArguments(String(message ?? error)).replace(/\.$/, '').replace(IN_A_SCRIPT, '');
   // What ioredis says when it has no connection names its own options, which nobody here has set.
-  return /writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request/.test(message)
-    ? NOT_CONNECTED
-    : message;
+  if (/writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request/.test(said)) return NOT_CONNECTED;
+  return lastNodeError == null ? said : `${said}: ${reasonOf(lastNodeError)}`;
 }
 
 /**
@@ -70,9 +68,10 @@ export function reasonOf(error: unknown): string {
  * copy has only the name of the command.
  */
 export function causeOf(error: unknown): Error | undefined {
-  if (error === undefined || error instanceof LockStoreError) return error;
+  if (error == null) return undefined;
+  if (error instanceof LockStoreError) return error;
   const { name, message, stack, code, command, lastNodeError } = error as Complaint;
-  const copy = new Error(withoutArguments(String(message ?? error)), lastNodeError === undefined ? undefined : { cause: causeOf(lastNodeError) });
+  const copy = new Error(withoutArguments(String(message ?? error)), lastNodeError == null ? undefined : { cause: causeOf(lastNodeError) });
   if (name !== undefined) Object.defineProperty(copy, 'name', { value: name, configurable: true, writable: true });
   if (stack !== undefined) copy.stack = withoutArguments(stack);
   return Object.assign(copy, code === undefined ? {} : { code }, command?.name === undefined ? {} : { command: command.name });
