@@ -42,6 +42,8 @@ export interface LockServiceOptions extends LockDefaults {
 
 /** A call, checked and complete. */
 interface Request {
+  /** Its number in this process. */
+  readonly call: number;
   readonly keys: readonly string[];
   readonly options: ResolvedOptions;
   readonly since: number;
@@ -61,6 +63,8 @@ export class LockService {
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
   private readonly waitWatch: WaitWatch;
+  /** How many calls there have been. */
+  private calls = 0;
 
   constructor(options: LockServiceOptions) {
     this.store = options.store;
@@ -77,7 +81,7 @@ export class LockService {
     const waiting = new WaitingCalls(clock);
     this.waitWatch = {
       waitBegan: (wish) => {
-        announcer.waiting(wish.key, wish.options);
+        announcer.waiting(wish);
         return waiting.begin(wish);
       },
     };
@@ -219,12 +223,12 @@ export class LockService {
     const resolved = resolveOptions(given, this.defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     options.signal?.throwIfAborted();
-    return { keys, options, since: this.clock.now() };
+    return { call: (this.calls += 1), keys, options, since: this.clock.now() };
   }
 
   /** Rejects with why a lock could not be had. */
-  private entered({ keys, options, since }: Request): Promise<Entered | Entered[]> {
-    const wish = new Wish(keys[0]!, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
+  private entered({ keys, call, options, since }: Request): Promise<Entered | Entered[]> {
+    const wish = new Wish(keys[0]!, call, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
     if (keys.length === 1) return this.enter(wish, since);
     return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
   }
@@ -241,10 +245,10 @@ export class LockService {
     return part ?? this.enter(wish.inside(this.context.surroundings()));
   }
 
-  private begin({ options, since }: Request, entered: Entered | Entered[]): Hold {
+  private begin({ call, options, since }: Request, entered: Entered | Entered[]): Hold {
     // Before it is made: a lease that was lost meanwhile ends it at once.
     this.shutdown.holdBegan();
-    const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options);
+    const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options, call);
     this.announcer.granted(hold, hold.startedAt - since);
     return hold;
   }

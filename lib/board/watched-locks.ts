@@ -35,7 +35,7 @@ export class WatchedLocks {
     clock: Clock,
   ) {
     this.history = new LockHistory(clock);
-    this.calls = new CallsThatWait(clock);
+    this.calls = new CallsThatWait();
     this.subscription = locks.events.subscribe((event) => {
       this.history.record(event);
       this.calls.record(event);

@@ -9,7 +9,7 @@ import { whereaboutsOf } from '../../lib/core/port/holder-id.js';
 import type { LockState } from '../../lib/core/port/lock-store.js';
 import { FakeClock } from '../support/fake-clock.js';
 
-const of = { key: 'order:1', mode: 'write', label: 'OrderService.pay', template: 'order:<0>' } as const;
+const of = { call: 1, key: 'order:1', mode: 'write', label: 'OrderService.pay', template: 'order:<0>' } as const;
 const waiting: LockEvent = { ...of, type: 'waiting' };
 const granted = (waitedMs: number, given: Partial<typeof of> = {}): LockEvent => ({ ...of, ...given, type: 'granted', fence: 1, nested: false, waitedMs });
 const lost: LockEvent = { ...of, type: 'lost', fence: 1, nested: false, heldMs: 5, cause: new LockLostError('it is gone', { key: of.key }) };
@@ -44,24 +44,21 @@ describe('the history of the board', () => {
 });
 
 describe('the calls that wait', () => {
-  it('are not taken off by a request that never waited', async () => {
-    const clock = new FakeClock();
-    const calls = new CallsThatWait(clock);
+  it('are not taken off by a request that never waited', () => {
+    const calls = new CallsThatWait();
     calls.record(waiting);
-    await clock.advance(100);
-    calls.record(granted(0.2));
+    calls.record({ ...granted(0.2), call: 2 });
     expect(calls.of('order:1')).toEqual([{ mode: 'write', label: 'OrderService.pay', count: 1 }]);
     calls.record(granted(100));
     expect(calls.of('order:1')).toEqual([]);
   });
 
-  it('are taken off when the request for several locks ends, which names the first of them', async () => {
-    const clock = new FakeClock();
-    const calls = new CallsThatWait(clock);
-    const several = { key: 'wallet:b', template: 'wallet:<0> wallet:<1>' } as unknown as Partial<typeof of>;
-    calls.record({ ...waiting, ...several });
-    await clock.advance(50);
-    calls.record(granted(50, { ...several, key: 'wallet:a' } as unknown as Partial<typeof of>));
+  it('for several locks are told at the one that they wait for, and taken off when the request ends, which names the first of them', () => {
+    const calls = new CallsThatWait();
+    calls.record({ ...waiting, key: 'wallet:a' } as LockEvent);
+    calls.record({ ...waiting, key: 'wallet:b' } as LockEvent);
+    expect([calls.of('wallet:a').length, calls.of('wallet:b').length]).toEqual([0, 1]);
+    calls.record({ ...granted(50), key: 'wallet:a' } as LockEvent);
     expect(calls.of('wallet:b')).toEqual([]);
   });
 });

@@ -8,6 +8,7 @@ import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Report } from '../port/report.js';
 import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { Hold } from './hold.js';
+import type { Wish } from './wish.js';
 
 /** Where events go; nothing is made for nobody. */
 export interface EventSink {
@@ -17,6 +18,8 @@ export interface EventSink {
 
 /** A call that asks for locks. */
 export interface Asked {
+  /** Its number in this process. */
+  readonly call: number;
   readonly keys: readonly string[];
   readonly options: ResolvedOptions;
 }
@@ -27,8 +30,8 @@ export class Announcer {
     private readonly report: Report | undefined,
   ) {}
 
-  waiting(key: string, options: ResolvedOptions): void {
-    if (this.events.observed) this.events.next({ type: 'waiting', key, ...siteOf(options) });
+  waiting({ key, call, options }: Wish): void {
+    if (this.events.observed) this.events.next({ type: 'waiting', key, call, ...siteOf(options) });
   }
 
   granted(hold: Hold, waitedMs: number): void {
@@ -48,7 +51,7 @@ export class Announcer {
 
   renewFailed(lease: GuardedLease, cause: LockStoreError, trustedForMs: number): void {
     const { key, mode } = lease;
-    if (this.events.observed) this.events.next({ type: 'renewFailed', key, mode, label: undefined, template: undefined, cause });
+    if (this.events.observed) this.events.next({ type: 'renewFailed', key, mode, call: undefined, label: undefined, template: undefined, cause });
     this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs) });
   }
 
@@ -58,9 +61,9 @@ export class Announcer {
   }
 
   /** Why a request got nothing. */
-  refused({ keys, options }: Asked, cause: unknown, waitedMs: number): void {
+  refused({ keys, call, options }: Asked, cause: unknown, waitedMs: number): void {
     if (!this.events.observed) return;
-    const common = { key: keys[0]!, ...siteOf(options), waitedMs };
+    const common = { key: keys[0]!, call, ...siteOf(options), waitedMs };
     if (!isLockError(cause)) this.events.next({ ...common, type: 'cancelled' });
     else if (cause.code === 'LOCK_TIMEOUT') this.events.next({ ...common, type: 'busy' });
     else this.events.next({ ...common, type: 'failed', cause });
@@ -71,7 +74,7 @@ function siteOf({ mode, label, template }: ResolvedOptions): Pick<ResolvedOption
   return { mode, label, template };
 }
 
-function factsOf(hold: Hold): ReturnType<typeof siteOf> & { key: string; fence: number; nested: boolean } {
-  const { key, isNested: nested } = hold;
-  return { ...siteOf(hold.options), key, nested, fence: hold.fences.get(key)! };
+function factsOf(hold: Hold): ReturnType<typeof siteOf> & { key: string; call: number; fence: number; nested: boolean } {
+  const { key, call, isNested: nested } = hold;
+  return { ...siteOf(hold.options), key, call, nested, fence: hold.fences.get(key)! };
 }

@@ -47,6 +47,8 @@ export class Hold implements Lease, LossListener {
     readonly host: HoldHost,
     entered: readonly Entered[],
     readonly options: ResolvedOptions,
+    /** The number of the call that it is for. */
+    readonly call: number,
   ) {
     const [first] = entered as readonly [Entered];
     this.startedAt = first instanceof HoldPart ? host.clock.now() : first.admittedAt;

@@ -14,6 +14,8 @@ export interface WaitWatch {
 export class Wish implements CallerWish {
   constructor(
     readonly key: string,
+    /** The number of the call. */
+    readonly call: number,
     readonly options: ResolvedOptions,
     readonly until: number,
     /** The holds that surround the call. */
@@ -33,11 +35,11 @@ export class Wish implements CallerWish {
 
   /** The wish for one of several locks, by a call that has these already. */
   forKey(key: string, options: ResolvedOptions, taken: readonly Entered[]): Wish {
-    return new Wish(key, options, this.until, this.around, this.watch, taken);
+    return new Wish(key, this.call, options, this.until, this.around, this.watch, taken);
   }
 
   /** The same wish where other holds surround the call, because one has ended. */
   inside(around: Frame | undefined): Wish {
-    return new Wish(this.key, this.options, this.until, around, this.watch, this.taken);
+    return new Wish(this.key, this.call, this.options, this.until, around, this.watch, this.taken);
   }
 }

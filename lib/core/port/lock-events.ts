@@ -4,6 +4,8 @@ import type { ReleaseOutcome } from './lease.js';
 import type { LockMode } from './lock-mode.js';
 
 interface LockEventBase {
+  /** The number of the call that it is about, the same in all events of one call; undefined where it is about a lease. */
+  readonly call: number | undefined;
   readonly key: string;
   readonly mode: LockMode;
   /** `Class.method` of the request, when a decorator made it. */

@@ -2,58 +2,46 @@
 import type { Caller } from './caller.js';
 
 export class CallerLine<T> {
-  private count = 0;
-  private came = 0;
-  private head: Caller<T> | undefined;
-  private tail: Caller<T> | undefined;
-
-  get size(): number {
-    return this.count;
-  }
-
-  get first(): Caller<T> | undefined {
-    return this.head;
-  }
-
-  /** How many have ever come. */
-  get arrivals(): number {
-    return this.came;
-  }
+  /** How many stand in it, how many have ever come, and who is first. Only the line itself writes these. */
+  size = 0;
+  arrivals = 0;
+  first: Caller<T> | undefined;
+  private last: Caller<T> | undefined;
 
   add(caller: Caller<T>): void {
-    caller.arrival = this.came += 1;
+    caller.arrival = this.arrivals += 1;
     this.append(caller);
   }
 
   private append(caller: Caller<T>): void {
-    this.count += 1;
-    caller.before = this.tail;
-    if (this.tail) this.tail.after = caller;
-    else this.head = caller;
-    this.tail = caller;
+    this.size += 1;
+    caller.before = this.last;
+    if (this.last) this.last.after = caller;
+    else this.first = caller;
+    this.last = caller;
   }
 
   has(caller: Caller<T>): boolean {
-    return caller.before !== undefined || this.head === caller;
+    return caller.before !== undefined || this.first === caller;
   }
 
   /** Whether it stood in the line. */
   remove(caller: Caller<T>): boolean {
     const { before, after } = caller;
-    if (!before && this.head !== caller) return false;
+    if (!before && this.first !== caller) return false;
     if (before) before.after = after;
-    else this.head = after;
+    else this.first = after;
     if (after) after.before = before;
-    else this.tail = before;
+    else this.last = before;
     caller.before = caller.after = undefined;
-    this.count -= 1;
+    this.size -= 1;
     return true;
   }
 
   /** A copy, so that callers may come and go while it is walked over. */
   all(): Caller<T>[] {
     const callers: Caller<T>[] = [];
-    for (let caller = this.head; caller; caller = caller.after) callers.push(caller);
+    for (let caller = this.first; caller; caller = caller.after) callers.push(caller);
     return callers;
   }
 
@@ -69,13 +57,13 @@ export class CallerLine<T> {
   }
 
   find(test: (caller: Caller<T>) => boolean): Caller<T> | undefined {
-    let caller = this.head;
+    let caller = this.first;
     while (caller && !test(caller)) caller = caller.after;
     return caller;
   }
 
   every(test: (caller: Caller<T>) => boolean): boolean {
-    for (let caller = this.head; caller; caller = caller.after) if (!test(caller)) return false;
+    for (let caller = this.first; caller; caller = caller.after) if (!test(caller)) return false;
     return true;
   }
 }

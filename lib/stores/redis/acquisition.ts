@@ -30,6 +30,8 @@ export class Acquisition implements BundledRequest {
   early: PushedGrant | undefined;
   /** Whoever waited for it was told that it failed: a later answer is only good to know. */
   private hasFailed = false;
+  readonly key: string;
+  readonly lockKey: string;
   readonly askedAt: number;
   private readonly limit: number;
 
@@ -45,16 +47,10 @@ export class Acquisition implements BundledRequest {
     private readonly reject: (error: LockStoreError) => void,
   ) {
     const { clock, trust } = acquiring.parts;
+    this.key = spot.key;
+    this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt ?? clock.now();
     this.limit = trust.limit(spot.group, request.notAfter, this.askedAt);
-  }
-
-  get key(): string {
-    return this.spot.key;
-  }
-
-  get lockKey(): string {
-    return this.spot.lockKey;
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {

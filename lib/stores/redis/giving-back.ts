@@ -7,24 +7,20 @@ import type { LockSpot } from '../wire/redis-keys.js';
 import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
 
 export class GivingBack implements BundledRequest {
+  readonly key: string;
+  readonly lockKey: string;
+  readonly askedAt: number | undefined;
+
   constructor(
     private readonly request: ReleaseRequest,
     private readonly spot: LockSpot,
     private readonly floor: number,
     private readonly resolve: (outcome: 'released' | 'lost') => void,
     readonly failed: (error: LockStoreError) => void,
-  ) {}
-
-  get askedAt(): number | undefined {
-    return this.request.askedAt;
-  }
-
-  get key(): string {
-    return this.spot.key;
-  }
-
-  get lockKey(): string {
-    return this.spot.lockKey;
+  ) {
+    this.key = spot.key;
+    this.lockKey = spot.lockKey;
+    this.askedAt = request.askedAt;
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
