@@ -11,9 +11,10 @@ import { manyLeases } from './questions/many-leases.js';
 import { manyWaiters } from './questions/many-waiters.js';
 import { memory } from './questions/memory.js';
 import { readWrite } from './questions/read-write.js';
+import { redlock } from './questions/redlock.js';
 import { uncontended } from './questions/uncontended.js';
 
-const questions: readonly Question[] = [uncontended, hotKeyOneProcess, hotKeyFleet, manyWaiters, manyLeases, memory, readWrite, idle];
+const questions: readonly Question[] = [uncontended, hotKeyOneProcess, hotKeyFleet, manyWaiters, manyLeases, memory, readWrite, redlock, idle];
 const names = questions.map(({ name }) => name);
 
 const wanted = process.argv.slice(2);

@@ -16,8 +16,10 @@ import type { LockMode } from './core/port/lock-mode.js';
 import { resolveDefaults, resolveOptions, type CallSite, type LockDefaults, type LockOptions } from './core/port/lock-options.js';
 import type { Report } from './core/port/report.js';
 import type { ResolvedDefaults, ResolvedOptions, WithLockOptions } from './core/port/lock-options.js';
+import type { OptionList } from './core/port/option-names.js';
+import { ACQUIRE_OPTIONS, checkForceRelease, checkList, checkMode, type ForceReleaseOptions } from './core/port/request-options.js';
 import type { ListOptions, LockState, LockStore } from './core/port/lock-store.js';
-import { runInHold, type Work } from './core/hold/run-in-hold.js';
+import { optionsAndWork, runInHold, type Work } from './core/hold/run-in-hold.js';
 import { ShutdownGate } from './core/hold/shutdown-gate.js';
 import type { Entered } from './core/hold/hold-part.js';
 import { enterAll } from './core/hold/several-keys.js';
@@ -107,9 +109,8 @@ export class LockService {
   withLock<T>(key: LockKey, fn: Work<T>): Promise<T>;
   withLock<T>(key: LockKey, options: WithLockOptions, fn: Work<T>): Promise<T>;
   withLock<T>(key: LockKey, second: Work<T> | (WithLockOptions & CallSite), third?: Work<T>): Promise<T> {
-    const [options, fn] = typeof second === 'function' ? [undefined, second] : [second, third];
     return new Promise<T>((resolve, reject) => {
-      if (typeof fn !== 'function') throw new LockUsageError('withLock(key, options?, fn): fn must be a function.');
+      const [options, fn] = optionsAndWork(second, third);
       const request = this.request(key, options);
       this.entered(request).then(
         (entered) => runInHold(this.begin(request, entered), fn, resolve, reject),
@@ -128,13 +129,13 @@ export class LockService {
    * several keys was lost while the others were waited for
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
-    return this.hold(key, options);
+    return this.hold(this.request(key, options, ACQUIRE_OPTIONS));
   }
 
   /** Like {@link acquire} without waiting; null when the lock is busy. */
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     try {
-      return await this.hold(key, { ...options, waitMs: 0 });
+      return await this.hold(this.request(key, options, ACQUIRE_OPTIONS, 0));
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
       throw error;
@@ -148,6 +149,7 @@ export class LockService {
 
   /** The lease of `key` that the running code is inside of. @throws LockUsageError when there is none, LockLostError when it was lost */
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
+    checkMode(mode, key);
     const hold = this.context.find(checkKey(key), mode);
     if (!hold) {
       const found = this.context.find(checkKey(key)) ? 'it holds it for reading only' : 'it does not hold it';
@@ -160,6 +162,7 @@ export class LockService {
 
   /** Whether anybody holds the lock (in this mode) now, as the store sees it. @throws LockStoreError */
   async isLocked(key: string, mode?: LockMode): Promise<boolean> {
+    checkMode(mode, key);
     const state = await this.inspect(key);
     return state.mode !== null && (mode === undefined || state.mode === mode);
   }
@@ -169,8 +172,9 @@ export class LockService {
     return this.store.inspect(checkKey(key));
   }
 
-  /** Every lock of this prefix that is held or waited for, without order. @throws LockStoreError, also in the midst of the walk */
+  /** Every lock of this prefix that is held or waited for, without order. @throws LockUsageError; LockStoreError, also in the midst of the walk */
   list(options?: ListOptions): AsyncIterable<LockState> {
+    checkList(options);
     return this.store.list(options);
   }
 
@@ -179,13 +183,9 @@ export class LockService {
    * they lost it, but their work may go on for a moment. False when there was nobody.
    * @throws LockStoreError, when it may have been done; LockUsageError for a fence that is none, which must not mean all holders
    */
-  async forceRelease(key: string, options: { fence?: number } = {}): Promise<boolean> {
-    const { fence } = options;
-    if (fence !== undefined && !(Number.isSafeInteger(fence) && fence > 0)) {
-      const message = `Lock '${key}': expected fence to be the number of a hold, got ${String(fence)}.`;
-      throw new LockUsageError(`${message} Leave it out to take the lock from all holders.`, { key });
-    }
-    return this.store.forceRelease(checkKey(key), fence);
+  async forceRelease(key: string, options?: ForceReleaseOptions): Promise<boolean> {
+    checkForceRelease(options, key);
+    return this.store.forceRelease(checkKey(key), options?.fence);
   }
 
   /** Runs `fn` outside of every hold that surrounds this call: for work that outlives it. */
@@ -205,8 +205,7 @@ export class LockService {
     this.eventSubject.complete();
   }
 
-  private async hold(key: LockKey, given: LockOptions | undefined): Promise<Hold> {
-    const request = this.request(key, given);
+  private async hold(request: Request): Promise<Hold> {
     try {
       return this.begin(request, await this.entered(request));
     } catch (error) {
@@ -215,9 +214,10 @@ export class LockService {
     }
   }
 
-  private request(key: LockKey, given: (WithLockOptions & CallSite) | undefined): Request {
+  private request(key: LockKey, given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Request {
     const keys = typeof key === 'string' ? [checkKey(key)] : keysInOrder(key);
-    const options = resolveOptions(given, this.defaults, keys[0]);
+    const resolved = resolveOptions(given, this.defaults, keys[0], list);
+    const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     options.signal?.throwIfAborted();
     return { keys, options, since: this.clock.now() };
   }
@@ -225,15 +225,15 @@ export class LockService {
   /** Rejects with why a lock could not be had. */
   private entered({ keys, options, since }: Request): Promise<Entered | Entered[]> {
     const wish = new Wish(keys[0]!, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
-    if (keys.length === 1) return this.enter(wish);
+    if (keys.length === 1) return this.enter(wish, since);
     return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
   }
 
   /** Inside the hold that surrounds the call, where there is one of this key; else from the queue. */
-  private enter(wish: Wish): Promise<Entered> {
+  private enter(wish: Wish, now?: number): Promise<Entered> {
     if (wish.around && this.context.find(wish.key)) return this.enterInside(wish);
     const refusal = this.shutdown.refusal(wish.key, wish.insideHold);
-    return refusal ? Promise.reject(refusal) : this.queue.acquire(wish);
+    return refusal ? Promise.reject(refusal) : this.queue.acquire(wish, now);
   }
 
   private async enterInside(wish: Wish): Promise<Entered> {

@@ -7,6 +7,7 @@ import type { Contender } from './contender.js';
 import { floor } from './floor.js';
 import { holdfast, holdfastOnCluster } from './holdfast.js';
 import { murlock, nodeRedisson, redisKit, redisSemaphore, redlock4, redlock5, redlockUniversal } from './peers.js';
+import { holdfastOnRedlock, redisSemaphoreOnNodes, redlock4OnNodes, redlock5OnNodes, redlockUniversalOnNodes } from './redlocks.js';
 import { pollingReadWrite } from './polling-read-write.js';
 import { blockingPopLock, publishLock } from './push-lock.js';
 
@@ -28,6 +29,11 @@ const contenders: Readonly<Record<string, (setting?: number) => Contender>> = {
   murlock,
   nodeRedisson,
   redisKit,
+  holdfastOnRedlock: () => holdfastOnRedlock,
+  redlock4OnNodes: () => redlock4OnNodes,
+  redlock5OnNodes: () => redlock5OnNodes,
+  redisSemaphoreOnNodes: () => redisSemaphoreOnNodes,
+  redlockUniversalOnNodes: () => redlockUniversalOnNodes,
 };
 
 /** `'redlock5'`, or with a setting `'redlock5@5'`. */

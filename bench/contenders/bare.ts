@@ -2,8 +2,10 @@
  * Bare: our own scripts, sent by ioredis without the library. The library's share is what lies between this and Holdfast.
  */
 import { Redis } from 'ioredis';
+import { addAcquire } from '../../lib/stores/wire/acquire-request.js';
 import { acquire, release } from '../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
+import type { ScriptArgument } from '../../lib/stores/wire/script-runner.js';
 import type { Contender } from './contender.js';
 
 const LEASE_MS = 30_000;
@@ -26,9 +28,11 @@ export const bare: Contender = {
       async withLock(key, work) {
         const id = `bare-process.${++sequence}`;
         const [lockKey, queueKey, fenceKey] = keys.all(keys.groupOf(key), key);
-        const granted = await redis.evalsha(acquire.sha1, 3, lockKey, queueKey, fenceKey, id, 'w', LEASE_MS, FENCES, 0, LONG_FROM_NOW, 1, '-', '-', 0, '-', LONGEST_LEASE_MS);
+        const args: ScriptArgument[] = [];
+        addAcquire(args, { id, mode: 'write', leaseMs: LEASE_MS, queue: true, notAfter: LONG_FROM_NOW, floor: 0, fences: FENCES, minHoldMs: 0, longestMs: LONGEST_LEASE_MS });
+        const granted = await redis.evalsha(acquire.sha1, 3, lockKey, queueKey, fenceKey, ...args);
         await work();
-        const released = await redis.evalsha(release.sha1, 3, lockKey, queueKey, fenceKey, id, 0, 0);
+        const released = await redis.evalsha(release.sha1, 3, lockKey, queueKey, fenceKey, id, '0 0');
         // A script whose arguments have changed may do nothing at all, and fast: then there is nothing to compare with.
         if (released !== 1) throw new Error(`the bare scripts did not hold ${key}: ${String(granted)}, then ${String(released)}`);
       },

@@ -20,7 +20,8 @@ export interface Contender {
   readonly sends: readonly string[];
   /** Sent once a cycle besides, under a name that its scripts use too. */
   readonly sendsBesides: number;
-  open(port: number): Promise<LockUnderTest>;
+  /** `ports` are those of all servers; `port` is the first of them, for who wants no more. */
+  open(port: number, ports: readonly number[]): Promise<LockUnderTest>;
 }
 
 /** Peers are installed in bench/node_modules and carry no types that agree with each other. */

@@ -16,8 +16,8 @@ const WORKER = new URL('worker.js', import.meta.url);
 const CLOSING_MS = 5_000;
 
 /** Starts a process for the contender and waits until it is connected. */
-export async function join(entry: string, port: number, watched: readonly 'timers'[] = []): Promise<Member> {
-  const child = fork(WORKER, [entry, String(port), ...watched], { execArgv: ['--no-warnings'] });
+export async function join(entry: string, ports: readonly number[], watched: readonly 'timers'[] = []): Promise<Member> {
+  const child = fork(WORKER, [entry, ports.join(), ...watched], { execArgv: ['--no-warnings'] });
   const member: Member = {
     contender: contenderNamed(entry),
     order: (order) => ask(child, entry, order),
@@ -32,8 +32,8 @@ export async function join(entry: string, port: number, watched: readonly 'timer
   return member;
 }
 
-export async function withCrew<T>(entries: readonly string[], port: number, work: (crew: readonly Member[]) => Promise<T>, watched: readonly 'timers'[] = []): Promise<T> {
-  const crew = await Promise.all(entries.map((entry) => join(entry, port, watched)));
+export async function withCrew<T>(entries: readonly string[], ports: readonly number[], work: (crew: readonly Member[]) => Promise<T>, watched: readonly 'timers'[] = []): Promise<T> {
+  const crew = await Promise.all(entries.map((entry) => join(entry, ports, watched)));
   try {
     return await work(crew);
   } finally {

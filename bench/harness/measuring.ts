@@ -3,7 +3,7 @@
  */
 import { withCrew, type Member } from './crew.js';
 import type { Loop, LoopResult } from './loop.js';
-import { sent, type BenchServer } from './redis.js';
+import { sent, type Measured } from './redis.js';
 
 /** One contender on one piece of work; per cycle where it says so. */
 export interface Sample {
@@ -43,8 +43,8 @@ export class Rounds {
 const WARM_UP_MS = 2_500;
 
 /** Starts a process for each, warms them up, and measures one after another, each round in another order. */
-export function sideBySide(server: BenchServer, entries: readonly string[], rounds: number, loop: Loop): Promise<Rounds> {
-  return withCrew(entries, server.port, async (crew) => {
+export function sideBySide(server: Measured, entries: readonly string[], rounds: number, loop: Loop): Promise<Rounds> {
+  return withCrew(entries, server.ports, async (crew) => {
     const samples = new Map(crew.map(({ contender }) => [contender.name, [] as Sample[]]));
     for (const member of crew) await measure(server, member, { ...loop, durationMs: Math.max(WARM_UP_MS, loop.durationMs) });
     for (let round = 0; round < rounds; round++) {
@@ -54,7 +54,7 @@ export function sideBySide(server: BenchServer, entries: readonly string[], roun
   });
 }
 
-export async function measure(server: BenchServer, { contender, order }: Member, loop: Loop): Promise<Sample> {
+export async function measure(server: Measured, { contender, order }: Member, loop: Loop): Promise<Sample> {
   const { result, cost } = await server.costOf(() => order<LoopResult>({ kind: 'loop', loop }));
   const { cycles, seconds, cpuUs, unfairness } = result;
   return {

@@ -3,7 +3,8 @@
  */
 import { Redis } from 'ioredis';
 import { startCluster } from '../../test/support/redis-cluster.js';
-import { startRedis, type RedisServer } from '../../test/support/redis-server.js';
+import { startMasters as startServers, startRedis, type RedisServer } from '../../test/support/redis-server.js';
+import { admitAll } from '../../test/support/redlock-store.js';
 
 /** What one piece of work cost the server. */
 export interface ServerCost {
@@ -13,13 +14,18 @@ export interface ServerCost {
   readonly cpuMs: number;
 }
 
+/** Servers whose work is counted. */
+export interface Measured {
+  readonly ports: readonly number[];
+  /** Runs `work` and tells what the servers did meanwhile, without the questions asked for it. */
+  costOf<T>(work: () => Promise<T>): Promise<{ result: T; cost: ServerCost }>;
+}
+
 /** A running server, watched over a connection of its own. */
-export interface BenchServer {
+export interface BenchServer extends Measured {
   readonly port: number;
   readonly version: string;
   readonly probe: Redis;
-  /** Runs `work` and tells what the server did meanwhile, without the questions asked for it. */
-  costOf<T>(work: () => Promise<T>): Promise<{ result: T; cost: ServerCost }>;
   reading(): Promise<ServerCost>;
   usedMemory(): Promise<number>;
   stop(): Promise<void>;
@@ -35,12 +41,47 @@ export async function startMasters(): Promise<readonly BenchServer[]> {
   return Promise.all(masters.map(watched));
 }
 
+/** Masters that know nothing of each other, and may vote at once. */
+export interface ServerGroup extends Measured {
+  /** From now on its work is not counted, for it answers nobody. */
+  freeze(server: number): Promise<void>;
+  kill(server: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startGroup(count: number): Promise<ServerGroup> {
+  const servers = await startServers(count);
+  await admitAll(servers);
+  const counted = new Set(await Promise.all(servers.map(watched)));
+  const all = [...counted];
+  return {
+    ports: all.map(({ port }) => port),
+    async costOf(work) {
+      const before = await Promise.all([...counted].map(async (server) => ({ server, reading: await server.reading() })));
+      const result = await work();
+      const costs = await Promise.all(before.map(async ({ server, reading }) => difference(reading, await server.reading())));
+      return { result, cost: costs.reduce(sum) };
+    },
+    async freeze(at) {
+      counted.delete(all[at]!);
+      await servers[at]!.pause();
+    },
+    async kill(at) {
+      counted.delete(all[at]!);
+      all[at]!.probe.disconnect();
+      await servers[at]!.kill();
+    },
+    stop: async () => void (await Promise.all(all.map((server) => server.stop()))),
+  };
+}
+
 async function watched(server: RedisServer): Promise<BenchServer> {
   const probe = new Redis({ port: server.port, host: '127.0.0.1', maxRetriesPerRequest: 1 });
   const info = async (section: string): Promise<Map<string, string>> => fields(await probe.info(section));
   const reading = async (): Promise<ServerCost> => ({ calls: calls(await probe.info('commandstats')), cpuMs: cpuMs(await info('cpu')) });
   return {
     port: server.port,
+    ports: [server.port],
     version: (await info('server')).get('redis_version') ?? 'unknown',
     probe,
     reading,
@@ -65,6 +106,12 @@ export function sent(cost: ServerCost, names: readonly string[]): number {
 export function difference(before: ServerCost, after: ServerCost): ServerCost {
   const grown = [...after.calls].map(([name, count]) => [name, count - (before.calls.get(name) ?? 0)] as const);
   return { calls: new Map(grown), cpuMs: after.cpuMs - before.cpuMs };
+}
+
+function sum(one: ServerCost, other: ServerCost): ServerCost {
+  const calls = new Map(one.calls);
+  for (const [name, count] of other.calls) calls.set(name, count + (calls.get(name) ?? 0));
+  return { calls, cpuMs: one.cpuMs + other.cpuMs };
 }
 
 function fields(text: string): Map<string, string> {

@@ -17,7 +17,8 @@ export type Order =
   | { readonly kind: 'timers' }
   | { readonly kind: 'close' };
 
-const [entry = '', port = '', watched] = process.argv.slice(2);
+const [entry = '', portList = '', watched] = process.argv.slice(2);
+const ports = portList.split(',').map(Number);
 
 /** Every timer that exists, also those that do not keep the process alive. Only on demand: a hook slows everything down. */
 const timers = new Set<number>();
@@ -28,7 +29,7 @@ if (watched === 'timers') {
   }).enable();
 }
 
-const lock = await contenderNamed(entry).open(Number(port));
+const lock = await contenderNamed(entry).open(ports[0]!, ports);
 
 async function obey(order: Order): Promise<unknown> {
   switch (order.kind) {

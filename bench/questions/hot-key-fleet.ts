@@ -39,7 +39,7 @@ async function ask(): Promise<Answer> {
   try {
     const runs = new Map<string, Run[]>();
     const entries = [...PUSHING, ...POLLING];
-    await withCrew(PUSHING.flatMap(fourOf), server.port, async (everybody) => {
+    await withCrew(PUSHING.flatMap(fourOf), server.ports, async (everybody) => {
       for (let round = -WARM_UPS; round < ROUNDS; round++) {
         for (const [at, entry] of PUSHING.entries()) {
           const run = await compete(server, everybody.slice(at * PROCESSES, (at + 1) * PROCESSES), ROUND_MS);
@@ -47,7 +47,7 @@ async function ask(): Promise<Answer> {
         }
       }
     });
-    for (const entry of POLLING) runs.set(entry, [await withCrew(fourOf(entry), server.port, (crew) => compete(server, crew, 3_000))]);
+    for (const entry of POLLING) runs.set(entry, [await withCrew(fourOf(entry), server.ports, (crew) => compete(server, crew, 3_000))]);
     return describe(entries, (entry, figure) => quantile(runs.get(entry)!.map((run) => run[figure]), 0.5));
   } finally {
     await server.stop();

@@ -68,7 +68,7 @@ function unfairness(ratio: number): string {
 }
 
 async function turnsOfEachCaller(server: BenchServer, contender: Contender): Promise<{ least: number; most: number }> {
-  const lock = await contender.open(server.port);
+  const lock = await contender.open(server.port, server.ports);
   const turns = new Array<number>(CALLERS).fill(0);
   let served = 0;
   const calling = turns.map(async (_, caller) => {

@@ -12,7 +12,7 @@ export const idle: Question = { name: 'idle', answer: async () => [await ask()] 
 async function ask(): Promise<Answer> {
   const server = await startServer();
   try {
-    return await withCrew(['holdfast'], server.port, async ([member]) => {
+    return await withCrew(['holdfast'], server.ports, async ([member]) => {
       await member!.order({ kind: 'loop', loop: { callers: 64, durationMs: 500, keys: 'shared', work: 'turn' } });
       await member!.order({ kind: 'loop', loop: { callers: 64, durationMs: 500, keys: 'own', work: 'nothing' } });
       const { cost } = await server.costOf(() => new Promise((resolve) => setTimeout(resolve, IDLE_MS)));

@@ -37,7 +37,7 @@ export const manyLeases: Question = {
 async function held(entry: string, work: Work, start: () => Promise<readonly BenchServer[]> = async () => [await startServer()]): Promise<Held> {
   const servers = await start();
   try {
-    return await withCrew([entry], servers[0]!.port, async ([member]) => {
+    return await withCrew([entry], servers[0]!.ports, async ([member]) => {
       await member!.order({ kind: 'hold', holding: { ...work, holdMs: 0 } });
       await sleep(SETTLE_MS);
       const { result, costs } = await costsOf(servers, () => member!.order<HoldingResult>({ kind: 'hold', holding: { ...work, leases: 0 } }));

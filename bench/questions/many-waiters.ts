@@ -25,7 +25,7 @@ async function ask(): Promise<Answer> {
       const samples: Sample[] = [];
       for (const callers of WAITERS) {
         const loop = { callers, durationMs: 2_000, keys: 'shared', work: 'nothing' } as const;
-        samples.push(await withCrew([entry], server.port, ([member]) => measure(server, member!, loop)));
+        samples.push(await withCrew([entry], server.ports, ([member]) => measure(server, member!, loop)));
       }
       peers.set(contenderNamed(entry).name, samples);
     }

@@ -25,7 +25,7 @@ async function ask(): Promise<Answer> {
   const all: Footprint[] = [];
   for (const entry of CONTENDERS) {
     const server = await startServer();
-    all.push(await withCrew([entry], server.port, ([member]) => footprint(server, member!, contenderNamed(entry).name)));
+    all.push(await withCrew([entry], server.ports, ([member]) => footprint(server, member!, contenderNamed(entry).name)));
     await server.stop();
   }
   const ours = all[0]!;

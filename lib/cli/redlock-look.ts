@@ -4,7 +4,9 @@
  */
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-store.js';
-import type { PollingStation } from '../stores/redlock/ballot.js';
+import type { PollingStation } from '../stores/redlock/polling-station.js';
+import { Deadlines } from '../stores/redlock/deadlines.js';
+import { KnownServers } from '../stores/redlock/known-servers.js';
 import { NodeOutages } from '../stores/redlock/node-outages.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
@@ -18,13 +20,6 @@ import { RedisKeys } from '../stores/wire/redis-keys.js';
 /** Once a quorum is there, the others get this long. */
 const STRAGGLERS_MS = 300;
 
-/** A node that is asked without having been checked. */
-class UncheckedNode extends RedlockNode {
-  override get connected(): boolean {
-    return this.reachable;
-  }
-}
-
 export class RedlockLook {
   private readonly station: PollingStation;
   private readonly damaged: DamagedLocks;
@@ -33,10 +28,18 @@ export class RedlockLook {
 
   constructor(urls: readonly string[], options: Omit<RedlockStoreOptions, 'nodes'>) {
     const { clock, commandTimeoutMs, prefix } = options;
-    const around: NodeSurroundings = { ...options, keys: new RedisKeys(prefix), outages: new NodeOutages(urls.length, clock, options.report), lost: () => {}, connected: () => {} };
-    const nodes = urls.map((url) => new UncheckedNode(url, around));
+    const around: NodeSurroundings = {
+      ...options,
+      keys: new RedisKeys(prefix),
+      outages: new NodeOutages(urls.length, clock, options.report),
+      servers: new KnownServers(),
+      news: { contended() {}, turn() {}, taken() {} },
+      connected: () => {},
+      unchecked: true,
+    };
+    const nodes = urls.map((url) => new RedlockNode(url, around));
     // Nobody asks for a grant here: floors and withdrawals stay empty.
-    this.station = { nodes, clock, commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), forgetful: () => {} };
+    this.station = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
     this.damaged = new DamagedLocks(options.report, clock);
     this.quorum = quorumOf(urls.length);
     this.startedAt = clock.now();
@@ -69,9 +72,9 @@ export class RedlockLook {
   /** Whoever is asked connects, though the question that made it connect is refused. */
   private async connect(): Promise<void> {
     const { nodes, clock } = this.station;
-    const away = nodes.filter(({ reachable }) => !reachable);
+    const away = nodes.filter(({ link }) => !link.reachable);
     const failures = await Promise.all(away.map((node) => node.scan('', '0').then(() => undefined, (error: unknown) => error)));
-    const up = nodes.filter(({ reachable }) => reachable).length;
+    const up = nodes.filter(({ link }) => link.reachable).length;
     if (up === nodes.length || (up >= this.quorum && clock.now() - this.startedAt > STRAGGLERS_MS)) return;
     const known = failures.filter((error) => error instanceof LockStoreError);
     const reasons = known.flatMap((error) => error.nodes.map(({ node, reason }) => `${node}: ${reason}`)).join('; ');

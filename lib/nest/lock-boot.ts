@@ -3,6 +3,7 @@
  * that came from a factory their interceptor, and tells of methods that are not locked though they look it.
  */
 import type { ModulesContainer } from '@nestjs/core';
+import { foreignPlaceholder } from '../core/key/foreign-placeholder.js';
 import { LockUsageError } from '../core/port/errors.js';
 import { resolveOptions, type ResolvedDefaults } from '../core/port/lock-options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
@@ -30,13 +31,21 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
   );
 }
 
+/** What an operator should read, a sentence for each. */
+export interface BootFindings {
+  /** Overridden methods that lost their lock. */
+  readonly overrides: Set<string>;
+  /** Keys that hold a placeholder of another notation. */
+  readonly misread: Set<string>;
+}
+
 /**
- * Visits every provider and controller. Answers one sentence for each overridden method that lost its lock.
+ * Visits every provider and controller.
  * @throws LockUsageError for a decorator whose options cannot work with those of the module
  */
-export function visitProviders(modules: ModulesContainer, boot: BootOfInstance): string[] {
+export function visitProviders(modules: ModulesContainer, boot: BootOfInstance): BootFindings {
   const seen = new Set<object>();
-  const overrides: string[] = [];
+  const findings: BootFindings = { overrides: new Set(), misread: new Set() };
   for (const { providers, controllers, injectables } of modules.values()) {
     const wrappers = [providers, controllers, injectables].flatMap((group) => [...group.values()]);
     for (const { metatype, inject, instance } of wrappers) {
@@ -45,11 +54,11 @@ export function visitProviders(modules: ModulesContainer, boot: BootOfInstance):
       for (const prototype of [prototypeOf(made), inject ? undefined : classPrototype(metatype)]) {
         if (prototype === undefined || seen.has(prototype)) continue;
         seen.add(prototype);
-        overrides.push(...visitPrototype(prototype, boot));
+        visitPrototype(prototype, boot, findings);
       }
     }
   }
-  return overrides;
+  return findings;
 }
 
 function prototypeOf(made: unknown): object | undefined {
@@ -79,22 +88,34 @@ function handOver(made: object, { instance, interceptor }: BootOfInstance): void
   if (vacant) Reflect.set(made, slot, interceptor);
 }
 
-function visitPrototype(prototype: object, boot: BootOfInstance): string[] {
-  const overrides: string[] = [];
+function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, misread }: BootFindings): void {
   const chain = ancestors(prototype);
   chain.forEach((ancestor, depth) => {
     for (const [method, calls] of lockedMethodsOf(ancestor)) {
       const ours = calls.filter(({ instance }) => instance === boot.instance);
-      for (const call of ours) checkOptions(call, boot);
+      for (const call of ours) {
+        checkOptions(call, boot);
+        for (const problem of misreadKeys(call, parametersOf(ancestor, method))) misread.add(problem);
+      }
       const nearer = chain.slice(0, depth).reverse();
       const override = nearer.find((descendant) => Object.hasOwn(descendant, method));
       if (ours[0] && override && !lockedMethodsOf(override).has(method)) {
         const name = `${override.constructor.name}.${String(method)}`;
-        overrides.push(`${name} overrides ${ours[0].place} and is not locked, although that is. Decorate it as well.`);
+        overrides.add(`${name} overrides ${ours[0].place} and is not locked, although that is. Decorate it as well.`);
       }
     }
   });
-  return overrides;
+}
+
+function misreadKeys({ key, place, subject }: LockedCall, parameters: number): string[] {
+  const keys: readonly unknown[] = Array.isArray(key) ? key : [key];
+  const problems = keys.map((one) => (typeof one === 'string' ? foreignPlaceholder(one, parameters, subject) : undefined));
+  return problems.flatMap((problem) => (problem === undefined ? [] : `${place}: ${problem}`));
+}
+
+function parametersOf(prototype: object, method: string | symbol): number {
+  const found: unknown = Object.getOwnPropertyDescriptor(prototype, method)?.value;
+  return typeof found === 'function' ? found.length : 0;
 }
 
 function ancestors(prototype: object): object[] {

@@ -38,7 +38,8 @@ interface HttpResponse {
 
 /**
  * Busy → 423 with Retry-After, store or shutdown → 503 with Retry-After, key → 400, lost and misused → 500; errors
- * with the same codes for the other transports.
+ * with the same codes for the other transports. Logs as errors what somebody has to look at, a key that could not be made
+ * of a call's arguments included; a shutdown is one warning, and a busy lock is not logged.
  *
  *     app.useGlobalFilters(new LockExceptionFilter())   // or { provide: APP_FILTER, useClass: LockExceptionFilter }
  */
@@ -46,9 +47,11 @@ interface HttpResponse {
 export class LockExceptionFilter implements ExceptionFilter<LockError> {
   private readonly logger = new Logger(LockExceptionFilter.name);
 
+  private closingTold = false;
+
   catch(error: LockError, host: ArgumentsHost): unknown {
+    this.log(error);
     const reply = ANSWERS[error.code];
-    if (reply.statusCode >= 500) this.logger.error(error.message, error.stack);
     switch (host.getType<string>()) {
       case 'http':
         return sendHttp(host.switchToHttp().getResponse<HttpResponse>(), reply);
@@ -64,6 +67,15 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
       default:
         throw error;
     }
+  }
+
+  /** A busy lock is the client's to hear. All else somebody has to look at, and a stack shows where. */
+  private log({ code, message, stack }: LockError): void {
+    if (code === 'LOCK_TIMEOUT') return;
+    if (code !== 'LOCK_CLOSED') return this.logger.error(message, stack);
+    // Every deployment stops processes in which somebody waits: that is one line, however many they are.
+    if (!this.closingTold) this.logger.warn(`${message} Further requests of this shutdown are answered alike, without a line.`);
+    this.closingTold = true;
   }
 }
 

@@ -12,25 +12,35 @@ import { Inject } from '@nestjs/common';
 import { throwError } from 'rxjs';
 import type { CallKey } from '../core/key/call-key.js';
 import { LockUsageError } from '../core/port/errors.js';
+import type { LockMode } from '../core/port/lock-mode.js';
+import { LOCKED_OPTIONS, SIDED_OPTIONS } from './decorator-options.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { lockedCall, type LockedCall } from './locked-call.js';
-import type { LockedDecorator, LockedOptions, OnBusy, Returns } from './locked-method.js';
+import { checkNames, lockedCall, type LockedCall } from './locked-call.js';
+import type { LockedDecorator, LockedOptions, OnBusy, Returns, StopsWait } from './locked-method.js';
 
 /** On a prototype: its locked methods. */
 const LOCKED_METHODS = Symbol.for('nestjs-holdfast:locked-methods');
 
-/** Makes the decorator that `name` stands for in messages. */
-export function lockMethod<K, R extends Returns, B extends OnBusy>(
+/** What a test module without locks comes to, when it puts mocks in the place of whatever it does not have. */
+export const MOCKED =
+  'but what was injected as its LockInterceptor is none: probably a mock (useMocker). Import locks into the test module: ' +
+  'new TestLocks().asModule() of nestjs-holdfast/testing.';
+
+/** Makes the decorator that `name` stands for in messages; `mode` is what that name says. */
+export function lockMethod<K, R extends Returns, B extends OnBusy, S extends StopsWait>(
   name: string,
   key: K,
-  options: LockedOptions<R, B>,
-): LockedDecorator<K, R, B>;
+  options: LockedOptions<R, B, S> | undefined,
+  mode?: LockMode,
+): LockedDecorator<K, R, B, S>;
 // What the compiler asks of the method is said by the result type above and is nothing that happens at run time.
-export function lockMethod(name: string, key: CallKey, options: LockedOptions): MethodDecorator {
+export function lockMethod(name: string, key: CallKey, options: LockedOptions | undefined, mode?: LockMode): MethodDecorator {
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
     const method = methodOf(name, target, property, descriptor);
-    const call = lockedCall(key, options, `${target.constructor.name || 'an anonymous class'}.${String(property)}`);
+    const place = `${target.constructor.name || 'an anonymous class'}.${String(property)}`;
+    checkNames(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, place);
+    const call = lockedCall(key, mode === undefined ? { ...options } : { ...options, mode }, place);
     register(target, property, call);
     // Changed in place: a composed decorator (applyDecorators) does not pass on what we would return.
     if (descriptor) descriptor.value = locked(method, call);
@@ -70,10 +80,15 @@ function methodOf(
   throw new LockUsageError(`${place} is no method: @${name} locks calls of methods only.`);
 }
 
-function register(prototype: object, property: string | symbol, call: LockedCall): void {
+/** Makes {@link lockedMethodsOf} know that this method goes through `call`. */
+export function recordLock(prototype: object, property: string | symbol, call: LockedCall): void {
   const known = lockedMethodsOf(prototype);
   const calls = [...(known.get(property) ?? []), call];
   Reflect.defineMetadata(LOCKED_METHODS, new Map([...known, [property, calls]]), prototype);
+}
+
+function register(prototype: object, property: string | symbol, call: LockedCall): void {
+  recordLock(prototype, property, call);
   const slot = interceptorSlot(call.instance);
   if (slot in prototype) return;
   Object.defineProperty(prototype, slot, {
@@ -92,7 +107,7 @@ function locked(method: CallableFunction, call: LockedCall): CallableFunction {
   const proxy = new Proxy(method, {
     apply: (_method, self: unknown, args: unknown[]) => {
       const interceptor = interceptorOf(self, slot);
-      if (interceptor === undefined) return withoutInterceptor(call, self);
+      if (typeof interceptor?.around !== 'function') return withoutInterceptor(call, self, interceptor);
       return interceptor.around(call, args, () => Reflect.apply(method, self, args));
     },
     getPrototypeOf: () => method,
@@ -107,12 +122,18 @@ function interceptorOf(self: unknown, slot: symbol): LockInterceptor | undefined
   return typeof self === 'object' && self !== null ? Reflect.get(self, slot) : undefined;
 }
 
-function withoutInterceptor({ place, returns }: LockedCall, self: unknown): unknown {
-  const error = new LockUsageError(
-    typeof self === 'object' && self !== null
-      ? `${place} is locked, but its object was not made by Nest (but with new, or by a factory that is not a singleton), ` +
-        `so it has no lock module. Make it a provider and inject it.`
-      : `${place} is locked and was called without its object (this is ${typeof self}). Call it as a method, or bind it.`,
-  );
+function withoutInterceptor({ place, returns }: LockedCall, self: unknown, found: unknown): unknown {
+  const error = new LockUsageError(`${place} is locked${reasonFor(self, found)}`);
   return returns === 'observable' ? throwError(() => error) : Promise.reject(error);
+}
+
+function reasonFor(self: unknown, found: unknown): string {
+  if (found !== undefined) return `, ${MOCKED}`;
+  if (typeof self === 'object' && self !== null) {
+    return (
+      ', but its object was not made by Nest (but with new, or by a factory that is not a singleton), so it has no lock module. ' +
+      'Make it a provider and inject it.'
+    );
+  }
+  return ` and was called without its object (this is ${typeof self}). Call it as a method, or bind it.`;
 }

@@ -4,8 +4,10 @@
  */
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
-import { isClient, type RedisTarget } from '../stores/wire/redis-connection.js';
+import { optionsProblem, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import type { RedisTarget } from '../stores/wire/redis-connection.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
+import { targetProblem } from './redis-target.js';
 
 /** Public with the option that they are the type of; the package's index knows no store. */
 export type { ClusterTarget, RedisTarget } from '../stores/wire/redis-connection.js';
@@ -59,7 +61,7 @@ export interface LockModuleOptions extends LockDefaults {
 }
 
 /** Every option, so that one that is not known can be told: a typing error must not mean a default. */
-const KNOWN: Readonly<Record<keyof LockModuleOptions, true>> = {
+const names: NamesOf<LockModuleOptions> = {
   redis: true,
   embedded: true,
   prefix: true,
@@ -80,6 +82,7 @@ const KNOWN: Readonly<Record<keyof LockModuleOptions, true>> = {
   commandTimeoutMs: true,
   shutdownGraceMs: true,
 };
+const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }' };
 /** What a module uses that keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides'];
 const FLAGS = ['embedded', 'describeHolders', 'strictServer', 'strictOverrides'] as const;
@@ -109,12 +112,18 @@ export function whereabouts(options: LockModuleOptions, environment: string | un
   return { kind: 'embedded', implied: true };
 }
 
+/** Before Nest takes them apart: a bare URL would come to options named 0, 1, 2. @throws LockUsageError */
+export function checkShape(options: unknown): void {
+  const problem = shapeProblem(options, OPTIONS);
+  if (problem !== undefined) throw refused(problem);
+}
+
 function checkEach(options: LockModuleOptions): void {
-  if (typeof options !== 'object' || options === null) throw refused(`expected an object, got ${String(options)}`);
-  for (const name of Object.keys(options)) {
-    if (name === 'name' || name === 'isGlobal') throw refused(`'${name}' belongs beside useFactory, not into its result`);
-    if (!Object.hasOwn(KNOWN, name)) throw refused(`unknown option '${name}'`);
+  for (const name of ['name', 'isGlobal']) {
+    if (Object.hasOwn(Object(options), name)) throw refused(`'${name}' belongs beside useFactory, not into its result`);
   }
+  const problem = optionsProblem(options, OPTIONS);
+  if (problem !== undefined) throw refused(problem);
   for (const flag of FLAGS) {
     const value = options[flag];
     if (value === undefined || typeof value === 'boolean') continue;
@@ -134,7 +143,10 @@ function redisOf({ redis, embedded }: LockModuleOptions): Whereabouts {
   if (embedded === true) throw refused('redis and embedded: true contradict each other');
   const given = Array.isArray(redis) ? redis.map((each, n) => [`redis[${n}]`, each] as const) : [['redis', redis] as const];
   if (given.length === 0) throw refused('redis was given, but it is an empty list; look whether an environment variable is missing');
-  for (const [name, target] of given) checkTarget(name, target);
+  for (const [name, target] of given) {
+    const problem = targetProblem(name, target);
+    if (problem !== undefined) throw refused(problem);
+  }
   if (Array.isArray(redis)) return { kind: 'redlock', targets: redis };
   return { kind: 'redis', target: redis as RedisTarget };
 }
@@ -144,36 +156,6 @@ function elsewhere(options: LockModuleOptions): Whereabouts {
   const idle = Object.entries(options).find(([name, value]) => value !== undefined && !OF_A_ROUTE.includes(name));
   if (!idle) return { kind: 'elsewhere' };
   throw refused(`${idle[0]} would be ignored, because this module has only a route and keeps no locks. Give it to the lock modules that the route leads to`);
-}
-
-/** A forgotten environment variable must not mean locks that protect nobody, or those in some Redis next door. */
-function checkTarget(name: string, target: unknown): void {
-  const lookWhere = 'look whether an environment variable is missing';
-  if (typeof target === 'string' && target.trim() !== '') return;
-  if (typeof target !== 'object' || target === null) throw refused(`${name} was given, but it is undefined or empty; ${lookWhere}`);
-  if (isClient(target)) return;
-  if ('url' in target) throw refused(`${name} has no option url; give the URL itself as ${name}`);
-  const servers = serversOf(target);
-  if (Array.isArray(servers) && servers.length > 0 && !servers.some(isNowhere)) return;
-  const what = 'its host (or path, cluster, sentinels) is undefined or empty, which would mean the Redis on this machine';
-  throw refused(`${name} was given, but ${what}; ${lookWhere}`);
-}
-
-function serversOf(target: object): unknown {
-  if ('cluster' in target) return target.cluster;
-  return ('sentinels' in target ? target.sentinels : undefined) ?? [target];
-}
-
-/** Where no address is given ioredis takes localhost. Who gives a port alone means that. */
-function isNowhere(server: unknown): boolean {
-  if (typeof server !== 'object' || server === null) return isVoid(server);
-  if ('path' in server && !isVoid(server.path)) return false;
-  if ('host' in server) return isVoid(server.host);
-  return !('port' in server) || isVoid(server.port);
-}
-
-function isVoid(value: unknown): boolean {
-  return typeof value === 'string' ? value.trim() === '' : !Number.isInteger(value);
 }
 
 function refused(problem: string): LockUsageError {

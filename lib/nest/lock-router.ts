@@ -11,7 +11,8 @@ import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { LockOptions, WithLockOptions } from '../core/port/lock-options.js';
 import type { ListOptions, LockState } from '../core/port/lock-store.js';
-import type { Work } from '../core/hold/run-in-hold.js';
+import { checkList, type ForceReleaseOptions } from '../core/port/request-options.js';
+import { optionsAndWork, type Work } from '../core/hold/run-in-hold.js';
 import { LockService, type LockKey } from '../lock.service.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 
@@ -48,10 +49,9 @@ export class LockRouter implements Locks {
   withLock<T>(key: LockKey, fn: Work<T>): Promise<T>;
   withLock<T>(key: LockKey, options: WithLockOptions, fn: Work<T>): Promise<T>;
   async withLock<T>(key: LockKey, second: Work<T> | WithLockOptions, third?: Work<T>): Promise<T> {
+    const [options, fn] = optionsAndWork(second, third);
     const locks = this.of(key);
-    if (typeof second === 'function') return locks.withLock(key, second);
-    if (third === undefined) throw new LockUsageError('withLock(key, options?, fn): fn must be a function.');
-    return locks.withLock(key, second, third);
+    return options === undefined ? locks.withLock(key, fn) : locks.withLock(key, options, fn);
   }
 
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
@@ -81,11 +81,12 @@ export class LockRouter implements Locks {
     return this.of(key).inspect(key);
   }
 
-  async *list(options?: ListOptions): AsyncIterable<LockState> {
-    for (const locks of this.all()) yield* locks.list(options);
+  list(options?: ListOptions): AsyncIterable<LockState> {
+    checkList(options);
+    return this.listAll(options);
   }
 
-  async forceRelease(key: string, options?: { fence?: number }): Promise<boolean> {
+  async forceRelease(key: string, options?: ForceReleaseOptions): Promise<boolean> {
     return this.of(key).forceRelease(key, options);
   }
 
@@ -119,6 +120,10 @@ export class LockRouter implements Locks {
     throw new LockUsageError(
       `Lock '${keys[0]}': its route leads to a lock module '${name}' that does not exist. There are: ${known}.${early}`,
     );
+  }
+
+  private async *listAll(options?: ListOptions): AsyncIterable<LockState> {
+    for (const locks of this.all()) yield* locks.list(options);
   }
 
   private all(): readonly LockService[] {

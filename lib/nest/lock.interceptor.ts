@@ -26,8 +26,9 @@ export class LockInterceptor {
    *
    *     @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
    *
-   * Placeholders are paths into the request; a function gets the ExecutionContext. A decorator on a service method is
-   * the better place wherever the method is also called from elsewhere.
+   * Placeholders are paths into the request; a function gets the ExecutionContext. A request whose client goes away stops
+   * waiting; a handler that runs is not disturbed. A decorator on a service method is the better place wherever the method
+   * is also called from elsewhere.
    */
   static of(key: RouteKey, options: RouteLockOptions = {}): Type<NestInterceptor> {
     return routeLock(key, options);
@@ -41,7 +42,7 @@ export class LockInterceptor {
   }
 
   private async promised(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> {
-    return this.locks.withLock(call.keyOf(args), this.optionsOf(call), () => settled(call, work));
+    return this.locks.withLock(call.keyOf(args), this.optionsOf(call, args), () => settled(call, work));
   }
 
   private async promisedOr(
@@ -57,19 +58,20 @@ export class LockInterceptor {
       return settled(call, work);
     };
     try {
-      return await this.locks.withLock(call.keyOf(args), this.optionsOf(call), enter);
+      return await this.locks.withLock(call.keyOf(args), this.optionsOf(call, args), enter);
     } catch (error) {
       if (entered || !isBusy(error)) throw error;
       return instead === 'skip' ? undefined : Reflect.apply(instead, undefined, args);
     }
   }
 
-  /** Runs at each subscription what {@link around} runs at each call. */
-  observed(call: LockedCall, args: readonly unknown[], work: () => unknown): Observable<unknown> {
+  /** Runs at each subscription what {@link around} runs at each call. A wait ends with the signal `gone` as well. */
+  observed(call: LockedCall, args: readonly unknown[], work: () => unknown, gone?: AbortSignal): Observable<unknown> {
     const { place, onBusy } = call;
     return lockedObservable({
       locks: this.locks,
-      options: this.optionsOf(call),
+      options: () => this.optionsOf(call, args),
+      gone,
       keyOf: () => call.keyOf(args),
       source: () => observableOf(place, work()),
       instead: (error) => {
@@ -79,8 +81,9 @@ export class LockInterceptor {
     });
   }
 
-  private optionsOf({ options }: LockedCall): WithLockOptions & CallSite {
-    return this.describe ? options : { ...options, label: undefined };
+  private optionsOf({ options, signalOf }: LockedCall, args: readonly unknown[]): WithLockOptions & CallSite {
+    const described = this.describe ? options : { ...options, label: undefined };
+    return signalOf === undefined ? described : { ...described, signal: signalOf(args) };
   }
 }
 

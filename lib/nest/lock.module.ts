@@ -16,7 +16,7 @@ import { resolveDefaults } from '../core/port/lock-options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
 import { refuseTwins, retire, visitProviders } from './lock-boot.js';
-import type { LockModuleOptions } from './lock-module-options.js';
+import { checkShape, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
@@ -50,6 +50,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
+    checkShape(options);
     return super.forRoot(options);
   }
 
@@ -68,9 +69,9 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     // Where a route decides, only the call knows whose limits it has to keep to.
     const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_LEASE_MS } : options);
     const capabilities = options.route ? undefined : store?.capabilities;
-    const overrides = visitProviders(this.modules, { instance: this.instance, interceptor, limits, capabilities });
-    if (options.strictOverrides && overrides.length > 0) throw new LockUsageError(overrides.join(' '));
-    for (const override of overrides) this.logger.warn(override);
+    const { overrides, misread } = visitProviders(this.modules, { instance: this.instance, interceptor, limits, capabilities });
+    if (options.strictOverrides && overrides.size > 0) throw new LockUsageError([...overrides].join(' '));
+    for (const warning of [...overrides, ...misread]) this.logger.warn(warning);
   }
 
   /** Requests still arrive while the application drains, so the store stays open until the last hook. */

@@ -6,11 +6,15 @@ import { Observable, takeUntil, type Subscriber } from 'rxjs';
 import { Hold } from '../core/hold/hold.js';
 import type { Lease } from '../core/port/lease.js';
 import type { WithLockOptions } from '../core/port/lock-options.js';
+import { abortWith } from '../core/queue/abort-signals.js';
 import type { Locker } from './lock.interceptor.js';
 
 interface ObservableUnderLock {
   readonly locks: Locker;
-  readonly options: WithLockOptions;
+  /** Asked for at each subscription. @throws LockUsageError */
+  readonly options: () => WithLockOptions;
+  /** Ends the wait, as the signal of the options does. */
+  readonly gone: AbortSignal | undefined;
   readonly keyOf: () => string | readonly string[];
   /** Called inside the hold. */
   readonly source: () => Observable<unknown>;
@@ -23,19 +27,19 @@ export function lockedObservable(work: ObservableUnderLock): Observable<unknown>
     const stopped = new AbortController();
     // Registered before anything can run: an unsubscription in the same turn must stop the wait as well.
     subscriber.add(() => stopped.abort());
-    void run(work, subscriber, stopped.signal);
+    void run(work, subscriber, stopped);
   });
 }
 
 /** Never rejects: whatever goes wrong is the subscriber's to hear. */
-async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, stopped: AbortSignal): Promise<void> {
-  const { signal } = work.options;
-  const options = { ...work.options, signal: signal ? AbortSignal.any([signal, stopped]) : stopped };
+async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, stopped: AbortController): Promise<void> {
   let entered = false;
   try {
-    await work.locks.withLock(work.keyOf(), options, (lease) => {
+    const options = work.options();
+    for (const signal of [options.signal, work.gone]) if (signal) subscriber.add(abortWith(signal, stopped));
+    await work.locks.withLock(work.keyOf(), { ...options, signal: stopped.signal }, (lease) => {
       entered = true;
-      return relayed(work, lease, subscriber);
+      return relayed(work.source, stopsOnLoss(options, lease), lease, subscriber);
     });
     // After the release, so that who sees the end finds the lock free.
     subscriber.complete();
@@ -46,20 +50,19 @@ async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, s
 }
 
 /** Passes the source on; resolves when it ended or nobody reads it any more, rejects with its error or the loss. */
-function relayed(work: ObservableUnderLock, lease: Lease, subscriber: Subscriber<unknown>): Promise<void> {
+function relayed(source: () => Observable<unknown>, untilLoss: boolean, lease: Lease, subscriber: Subscriber<unknown>): Promise<void> {
   if (subscriber.closed) return Promise.resolve();
   return new Promise<void>((resolve, reject) => {
     // An Observable, and not a subscription kept for later: a source may emit, and its reader leave, while it is being
     // subscribed to.
     const over = new Observable<void>((notice) => {
       subscriber.add(() => notice.next());
-      if (!stopsOnLoss(work, lease)) return undefined;
+      if (!untilLoss) return undefined;
       const lost = (): void => notice.error(lease.signal.reason);
       lease.signal.addEventListener('abort', lost, { once: true });
       return () => lease.signal.removeEventListener('abort', lost);
     });
-    work
-      .source()
+    source()
       .pipe(takeUntil(over))
       .subscribe({ next: (value) => subscriber.next(value), error: reject, complete: resolve });
   });
@@ -69,7 +72,7 @@ function relayed(work: ObservableUnderLock, lease: Lease, subscriber: Subscriber
  * Whether to end with the loss as soon as it is known. The hold knows what the call and the module that keeps the lock say;
  * a double of LockService, in a test, may give leases that are none of ours.
  */
-function stopsOnLoss({ options }: ObservableUnderLock, lease: Lease): boolean {
+function stopsOnLoss(options: WithLockOptions, lease: Lease): boolean {
   const { onLost } = lease instanceof Hold ? lease.options : options;
   return onLost !== 'ignore';
 }

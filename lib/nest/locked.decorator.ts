@@ -3,7 +3,7 @@
  */
 import type { CallKey } from '../core/key/call-key.js';
 import { lockMethod } from './lock-method.js';
-import type { LockedDecorator, LockedOptions, OnBusy, Returns } from './locked-method.js';
+import type { LockedDecorator, LockedOptions, OnBusy, Returns, StopsWait } from './locked-method.js';
 
 /**
  * Runs one call of the method at a time in the whole fleet, per key.
@@ -15,28 +15,28 @@ import type { LockedDecorator, LockedOptions, OnBusy, Returns } from './locked-m
  * wait up to `waitMs`, then reject with LockTimeoutError. Inside, `LockService.currentLease()` gives fence and signal.
  * The mode is `write` unless the option says otherwise.
  */
-export function Locked<const K extends CallKey, R extends Returns = 'promise', B extends OnBusy = 'throw'>(
+export function Locked<const K extends CallKey, R extends Returns = 'promise', B extends OnBusy = 'throw', S extends StopsWait = AbortSignal>(
   key: K,
-  options?: LockedOptions<R, B>,
-): LockedDecorator<K, R, B> {
-  return lockMethod('Locked', key, { ...options });
+  options?: LockedOptions<R, B, S>,
+): LockedDecorator<K, R, B, S> {
+  return lockMethod('Locked', key, options);
 }
 
 /** The exclusive side of a read-write lock: the same lock as {@link Locked} on the same key. */
-export function WriteLock<const K extends CallKey, R extends Returns = 'promise', B extends OnBusy = 'throw'>(
+export function WriteLock<const K extends CallKey, R extends Returns = 'promise', B extends OnBusy = 'throw', S extends StopsWait = AbortSignal>(
   key: K,
-  options?: SidedOptions<R, B>,
-): LockedDecorator<K, R, B> {
-  return lockMethod('WriteLock', key, { ...options, mode: 'write' });
+  options?: SidedOptions<R, B, S>,
+): LockedDecorator<K, R, B, S> {
+  return lockMethod('WriteLock', key, options, 'write');
 }
 
 /** The shared side of a read-write lock: many calls at a time, none beside a {@link WriteLock} or {@link Locked}. */
-export function ReadLock<const K extends CallKey, R extends Returns = 'promise', B extends OnBusy = 'throw'>(
+export function ReadLock<const K extends CallKey, R extends Returns = 'promise', B extends OnBusy = 'throw', S extends StopsWait = AbortSignal>(
   key: K,
-  options?: SidedOptions<R, B>,
-): LockedDecorator<K, R, B> {
-  return lockMethod('ReadLock', key, { ...options, mode: 'read' });
+  options?: SidedOptions<R, B, S>,
+): LockedDecorator<K, R, B, S> {
+  return lockMethod('ReadLock', key, options, 'read');
 }
 
 /** The name of the decorator says the mode. */
-type SidedOptions<R extends Returns, B extends OnBusy> = Omit<LockedOptions<R, B>, 'mode'>;
+type SidedOptions<R extends Returns, B extends OnBusy, S extends StopsWait> = Omit<LockedOptions<R, B, S>, 'mode'>;

@@ -10,28 +10,41 @@ import {
   type Type,
 } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
+import { clientGone } from './client-gone.js';
+import { ROUTE_OPTIONS } from './decorator-options.js';
+import { MOCKED, recordLock } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { lockedCall, shortLabel, templateText } from './locked-call.js';
+import { checkNames, lockedCall, shortLabel, templateText } from './locked-call.js';
 import type { LockedOptions } from './locked-method.js';
 
 /** A template whose placeholders are paths into the request, or a function of the execution context. */
 export type RouteKey = string | ((context: ExecutionContext) => string | readonly string[]);
 
 /** A route always answers with its handler's result, so there is nothing to say about results and busy locks here. */
-export type RouteLockOptions = Omit<LockedOptions, 'returns' | 'onBusy'>;
+export interface RouteLockOptions extends Omit<LockedOptions, 'returns' | 'onBusy' | 'signal'> {
+  /**
+   * Stops the wait when it aborts, as the end of the client's connection does anyhow. A function gets the ExecutionContext.
+   * @default none
+   */
+  signal?: AbortSignal | ((context: ExecutionContext) => AbortSignal | undefined) | undefined;
+}
 
 /** What {@link LockInterceptor.of} answers. */
 export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestInterceptor> {
   const place = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
   const keyOf = compileRouteKey(key, place);
+  checkNames(options, ROUTE_OPTIONS, place);
   const call = lockedCall(() => '', { ...options, returns: 'observable' }, place);
 
   @Injectable()
   class RouteLock implements NestInterceptor {
-    constructor(@Inject(interceptorToken(call.instance)) readonly interceptor: LockInterceptor) {}
+    constructor(@Inject(interceptorToken(call.instance)) readonly interceptor: LockInterceptor) {
+      if (typeof interceptor.observed !== 'function') throw new LockUsageError(`${place} locks a route, ${MOCKED}`);
+    }
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
@@ -41,9 +54,10 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
         options: { ...call.options, label: shortLabel(route), template: templateText(key) },
         keyOf: () => keyOf(context),
       };
-      return this.interceptor.observed(named, [], () => next.handle());
+      return this.interceptor.observed(named, [context], () => next.handle(), clientGone(context));
     }
   }
+  recordLock(RouteLock.prototype, 'intercept', { ...call, key, subject: 'request' });
   return RouteLock;
 }
 

@@ -4,6 +4,7 @@
  */
 import { AsyncResource } from 'node:async_hooks';
 import { setImmediate } from 'node:timers';
+import { LockUsageError } from '../core/port/errors.js';
 import { systemClock, type Clock, type Timer } from '../core/port/clock.js';
 
 interface TestTimer {
@@ -15,6 +16,12 @@ interface TestTimer {
 const realTurn = setImmediate;
 /** So many turns without time passing are a loop that never ends. */
 const MOST_TURNS = 10_000;
+
+/** Time passes in whole milliseconds here. @throws LockUsageError for what is no length of time, which would never pass */
+export function checkMs(name: string, ms: unknown): void {
+  if (Number.isSafeInteger(ms) && Number(ms) >= 0) return;
+  throw new LockUsageError(`TestLocks: expected ${name} to be a whole number of milliseconds, got ${String(ms)}.`);
+}
 
 export class TestClock implements Clock {
   private readonly startedAt = systemClock.wallNow();
@@ -35,9 +42,9 @@ export class TestClock implements Clock {
     return this.elapsed;
   }
 
-  /** The callback keeps the async context of who set the timer, as Node's timers do. */
+  /** The callback keeps the async context of who set the timer, as Node's timers do. Rounded up, as the system's clock does. */
   setTimer(callback: () => void, delayMs: number): Timer {
-    const timer: TestTimer = { due: this.elapsed + Math.max(0, delayMs), callback: AsyncResource.bind(callback) };
+    const timer: TestTimer = { due: this.elapsed + Math.max(0, Math.ceil(delayMs)), callback: AsyncResource.bind(callback) };
     const later = this.timers.findIndex(({ due }) => due > timer.due);
     this.timers.splice(later < 0 ? this.timers.length : later, 0, timer);
     return timer;
@@ -71,6 +78,7 @@ export class TestClock implements Clock {
 
   /** Lets `ms` pass, timer by timer. */
   async advance(ms: number): Promise<void> {
+    checkMs('the time to advance', ms);
     const until = this.elapsed + ms;
     await this.settle();
     while (await this.fireNext(until));

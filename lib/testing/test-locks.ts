@@ -101,7 +101,10 @@ export class TestLocks {
     this.store.stir();
   }
 
-  /** Lets time pass for the locks, and only for them: leases end or are renewed, waits end, minHoldMs passes. */
+  /**
+   * Lets so many whole milliseconds pass for the locks, and only for them: leases end or are renewed, waits end, minHoldMs
+   * passes. What lasts `ms` is over then. @throws LockUsageError for what is no such number
+   */
   advance(ms: number): Promise<void> {
     return this.store.clock.advance(ms);
   }

@@ -9,9 +9,12 @@
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
 import { checkKey } from '../core/key/check-key.js';
 import type { LockMode } from '../core/port/lock-mode.js';
+import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { checkMode } from '../core/port/request-options.js';
 import type { AcquireOutcome, AcquireRequest, HolderState, Wake } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
-import { TestClock } from './test-clock.js';
+import { checkMs, TestClock } from './test-clock.js';
+import { endingWith, wholeGrant } from './whole-milliseconds.js';
 
 /** How {@link TestLocks.busy} keeps a key. */
 export interface BusyOptions {
@@ -24,6 +27,8 @@ export interface BusyOptions {
   forMs?: number | undefined;
 }
 
+const busyNames: NamesOf<BusyOptions> = { mode: true, forMs: true };
+const BUSY_OPTIONS: OptionList = { names: busyNames, example: '{ forMs: 5000 }' };
 /** Longer leases are not what a test of an application is about. */
 const LONGEST_LEASE_MS = 2 ** 40;
 /** For how long time passes by itself for somebody who has no end to his wait. */
@@ -84,11 +89,16 @@ export class TestStore {
   }
 
   /** @throws LockUsageError when somebody holds the lock */
-  async makeBusy(key: string, { mode = 'write', forMs = LONGEST_LEASE_MS }: BusyOptions): Promise<void> {
+  async makeBusy(key: string, options: BusyOptions): Promise<void> {
     checkKey(key);
+    const problem = optionsProblem(options, BUSY_OPTIONS);
+    if (problem !== undefined) throw new LockUsageError(`TestLocks.busy('${key}'): ${problem}.`, { key });
+    const { mode = 'write', forMs = LONGEST_LEASE_MS } = options;
+    checkMode(mode, key);
+    checkMs('forMs', forMs);
     const id = `${ELSEWHERE}${(this.staged += 1)}`;
     const terms = { leaseMs: forMs, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity };
-    const outcome = await this.memory.acquire({ key, id, mode, ...terms, label: 'staged by the test' });
+    const outcome = await this.memory.acquire(endingWith({ key, id, mode, ...terms, label: 'staged by the test' }));
     if (outcome.kind === 'granted') return;
     throw new LockUsageError(`Lock '${key}' cannot be made busy: it is held already.`, { key });
   }
@@ -156,7 +166,8 @@ export class TestStore {
   private deliver(wake: Wake): void {
     if (this.outage) return;
     if (wake.kind === 'granted') this.granted(wake.id);
-    for (const listener of this.listeners) listener(wake);
+    const told = wake.kind === 'granted' ? { ...wake, grant: wholeGrant(wake.grant) } : wake;
+    for (const listener of this.listeners) listener(told);
     this.stir();
   }
 }

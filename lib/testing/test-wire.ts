@@ -17,6 +17,7 @@ import type {
   Wake,
 } from '../core/port/lock-store.js';
 import type { TestStore } from './test-store.js';
+import { endingWith, renewalEndingWith, wholeAnswer, wholeRenewal, wholeState } from './whole-milliseconds.js';
 
 export class TestWire implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -43,7 +44,7 @@ export class TestWire implements LockStore {
     let outcome: AcquireOutcome | undefined;
     try {
       this.shared.assertUp();
-      outcome = await this.shared.memory.acquire(request);
+      outcome = wholeAnswer(await this.shared.memory.acquire(endingWith(request)));
       return outcome;
     } finally {
       this.shared.asked(request, outcome);
@@ -53,9 +54,9 @@ export class TestWire implements LockStore {
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { outage } = this.shared;
     if (outage) return requests.map(() => ({ kind: 'unknown', cause: outage }));
-    const outcomes = await this.shared.memory.renew(requests);
+    const outcomes = await this.shared.memory.renew(requests.map(renewalEndingWith));
     requests.forEach(({ id }, index) => outcomes[index]?.kind === 'lost' && this.shared.forget(id));
-    return outcomes;
+    return outcomes.map(wholeRenewal);
   }
 
   async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
@@ -66,7 +67,7 @@ export class TestWire implements LockStore {
       if (outcomes[index]?.kind === 'granted') this.shared.granted(id);
       if (outcomes[index]?.kind === 'gone') this.shared.forget(id);
     });
-    return outcomes;
+    return outcomes.map(wholeAnswer);
   }
 
   async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
@@ -82,12 +83,12 @@ export class TestWire implements LockStore {
 
   async inspect(key: string): Promise<LockState> {
     this.shared.assertUp();
-    return this.shared.memory.inspect(key);
+    return wholeState(await this.shared.memory.inspect(key));
   }
 
   async *list(options?: ListOptions): AsyncIterable<LockState> {
     this.shared.assertUp();
-    yield* this.shared.memory.list(options);
+    for await (const state of this.shared.memory.list(options)) yield wholeState(state);
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {

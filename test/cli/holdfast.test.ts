@@ -114,7 +114,7 @@ describe('holdfast list', () => {
 
   it('is content with a user who may run no command that writes', async () => {
     const fence = await hold('order:1');
-    const rule = ['~{lock:*}:*', '+eval', '+evalsha', '+get', '+hgetall', '+time', '+scan', '+client|setname'];
+    const rule = ['~{lock:[0-9]}:[lq]:*', '~{lock:[0-9][0-9]}:[lq]:*', '~{lock:[0-9][0-9][0-9]}:[lq]:*', '+eval', '+evalsha', '+get', '+hgetall', '+time', '+scan', '+client|setname'];
     await redis.command('ACL', 'SETUSER', 'looker', 'reset', 'on', '>word', ...rule);
     const url = redis.url.replace('redis://', 'redis://looker:word@');
     expect(await holdfast(['list', '--redis', url])).toMatchObject({ code: 0, out: expect.stringContaining('order:1') });

@@ -1,17 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AcquireOutcome, AcquireRequest, Wake } from '../../lib/core/port/lock-store.js';
-import { Fleet, gate } from '../support/locks.js';
+import type { AcquireOutcome, AcquireRequest } from '../../lib/core/port/lock-store.js';
+import { Fleet, gate, twoReadLeases } from '../support/locks.js';
 
 describe('A grant that the store takes for a stray', () => {
-  function wakes(fleet: Fleet): (wake: Wake) => void {
-    const { wakes: listeners } = fleet as unknown as { wakes: Set<(wake: Wake) => void> };
-    return (wake) => listeners.forEach((listener) => listener(wake));
-  }
-
   it('is given back when nobody here wants it', async () => {
     const fleet = new Fleet();
     const { wire } = fleet.process();
-    wakes(fleet)({ kind: 'stray', key: 'k', id: 'p1.gone' });
+    fleet.wake({ kind: 'stray', key: 'k', id: 'p1.gone' });
     await fleet.clock.settle();
     expect(wire.sent.release).toBe(1);
   });
@@ -21,7 +16,7 @@ describe('A grant that the store takes for a stray', () => {
     const { locks, wire } = fleet.process();
     const given = { key: 'k', mode: 'write', queue: true, fences: 1, minReplicas: 0, leaseMs: 5_000, minHoldMs: 60_000 } as const;
     expect(await wire.acquire({ ...given, id: 'p1.gone', notAfter: fleet.clock.now() + 1_000 })).toMatchObject({ kind: 'granted' });
-    wakes(fleet)({ kind: 'stray', key: 'k', id: 'p1.gone' });
+    fleet.wake({ kind: 'stray', key: 'k', id: 'p1.gone' });
     await fleet.clock.settle();
     const lease = await locks.tryAcquire('k');
     expect(lease).not.toBeNull();
@@ -40,15 +35,23 @@ describe('A grant that the store takes for a stray', () => {
     };
     const waiting = locks.acquire('k');
     await fleet.clock.settle();
-    wakes(fleet)({ kind: 'stray', key: 'k', id: asked!.id });
+    fleet.wake({ kind: 'stray', key: 'k', id: asked!.id });
     await fleet.clock.settle();
     answer.open(await acquire(asked!));
     const lease = await fleet.clock.runUntil(waiting);
     expect(wire.sent.release).toBe(0);
-    wakes(fleet)({ kind: 'stray', key: 'k', id: asked!.id });
+    fleet.wake({ kind: 'stray', key: 'k', id: asked!.id });
     await fleet.clock.settle();
     expect(wire.sent.release).toBe(0);
     expect(await lease.verify()).toBe(true);
     await lease.release();
+  });
+
+  it('is left alone while readers hold it, also beside a newer read lease of their process', async () => {
+    const { fleet, wire, earlier, newer } = await twoReadLeases('k');
+    for (const { id } of (await fleet.store.inspect('k')).holders) fleet.wake({ kind: 'stray', key: 'k', id });
+    await fleet.clock.settle();
+    expect(wire.sent.release).toBe(0);
+    for (const reader of [earlier, newer]) expect(await reader.verify()).toBe(true);
   });
 });

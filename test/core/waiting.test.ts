@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../lib/core/port/errors.js';
+import type { AcquireRequest } from '../../lib/core/port/lock-store.js';
 import { Fleet, gate } from '../support/locks.js';
 
 describe('A process that waits', () => {
@@ -91,6 +92,26 @@ describe('A process that waits', () => {
     await fleet.clock.runUntil(lease.release());
   });
 
+  it('asks as soon as the store calls it, also when the store refused it without a place in a queue', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const acquire = wire.acquire.bind(wire);
+    const refused: AcquireRequest[] = [];
+    wire.acquire = async (request) => {
+      refused.push(request);
+      return { kind: 'busy', retryInMs: 60_000 };
+    };
+    const waiting = locks.acquire('k');
+    await fleet.clock.advance(1_000);
+    expect(refused).toHaveLength(1);
+    wire.acquire = acquire;
+    const calledAt = fleet.clock.now();
+    fleet.wake({ kind: 'ask', key: 'k', id: refused[0]!.id });
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(fleet.clock.now() - calledAt).toBeLessThan(100);
+    await lease.release();
+  });
+
   it('is served in the order of arrival', async () => {
     const fleet = new Fleet();
     const held = gate();
@@ -179,6 +200,27 @@ describe('A process that waits', () => {
     const lease = await fleet.clock.runUntil(waiting);
     expect(lease.remainingMs).toBeGreaterThan(19_000);
     await lease.release();
+  });
+
+  it('leaves nothing behind when the release of a request that was given up overtakes it', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { acquire } = wire;
+    const onItsWay = gate();
+    wire.acquire = async (request) => {
+      await onItsWay.promise;
+      return acquire.call(wire, request);
+    };
+    const abort = new AbortController();
+    const refused = expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('never mind');
+    await fleet.clock.settle();
+    abort.abort('never mind');
+    await refused;
+    await fleet.clock.settle();
+    expect(wire.sent.release).toBe(1);
+    onItsWay.open();
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(false);
   });
 
   it('leaves nothing behind in 10,000 cancels that race the grant', async () => {

@@ -178,6 +178,8 @@ describe('Instead of', () => {
     const masters = await startMasters(3);
     servers.push(...masters);
     const locks = await locksOf({ redis: masters.map(({ url }) => url), maxLeaseMs: 2_000, leaseMs: 1_500 });
+    // New nodes come in one after another; the one that is to stand in for a dead one has to be among them.
+    for (const master of masters) await eventually(async () => expect(await master.command('GET', '{lock}:e')).toMatch(/ 1$/), 10_000);
     const lease = await locks.acquire('k');
     await masters[0]!.kill();
     await lease.renew();

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { delay, systemClock } from '../../lib/core/port/clock.js';
 import type { AcquireOutcome, LockStore } from '../../lib/core/port/lock-store.js';
 import type { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
+import { leastRule } from '../../lib/stores/wire/access-rule.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
 import { startMasters, type RedisServer } from '../support/redis-server.js';
@@ -232,6 +233,20 @@ describe('At boot', () => {
     expect(tookMs).toBeLessThan(2_000);
   }, 30_000);
 
+  it('nodes learn the scripts of votes, so that nothing overtakes the first vote', async () => {
+    const store = await openRedlock(masters, 'p');
+    const sources = async (): Promise<number> => {
+      const stats = await Promise.all(masters.map((master) => master.command('INFO', 'commandstats')));
+      return stats.reduce<number>((sum, text) => sum + Number(/cmdstat_eval:calls=(\d+)/.exec(String(text))?.[1]), 0);
+    };
+    const before = await sources();
+    const id = newId();
+    expect((await ask(store, 'order:1', id)).kind).toBe('granted');
+    expect(await store.release({ key: 'order:1', id })).toBe('released');
+    await eventually(async () => expect(await standing()).toBe(0));
+    expect(await sources()).toBe(before);
+  });
+
   it('processes with different maxLeaseMs are refused: a node would vote before what it forgot has ended', async () => {
     await openRedlock(masters, 'p', { maxLeaseMs: 60_000 });
     await expect(openRedlock(masters, 'q', { maxLeaseMs: 1_000 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringMatching(/maxLeaseMs=60000/) });
@@ -241,6 +256,19 @@ describe('At boot', () => {
     await masters[4].command('ACL', 'SETUSER', 'default', '-info');
     const opening = makeRedlock(masters.map(({ url }) => url), 'p').open();
     await expect(opening).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringMatching(/\+info/) });
+  });
+
+  it('the least access rule with what the docs add is enough, and a node without one of its parts says which', async () => {
+    const rule = [...leastRule('lock').split(' '), '~{lock}:e', '+info'];
+    const urls = masters.map(({ port }) => `redis://locker:secret@127.0.0.1:${port}`);
+    const allow = (master: RedisServer, rights: readonly string[]) => master.command('ACL', 'SETUSER', 'locker', 'reset', 'resetchannels', 'on', '>secret', ...rights);
+    for (const master of masters) await allow(master, rule);
+    await makeRedlock(urls, 'p').open();
+    for (const part of ['~{lock}:e', '+info']) {
+      await allow(masters[4], rule.filter((each) => each !== part));
+      const refused = { code: 'LOCK_STORE', retryable: false, message: expect.stringContaining(`missing: ${part}.`) };
+      await expect(makeRedlock(urls, 'q').open()).rejects.toMatchObject(refused);
+    }
   });
 });
 

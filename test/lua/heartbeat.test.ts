@@ -84,7 +84,7 @@ describe('heartbeat.lua', () => {
       // As it is shipped, without the line that would allow it.
       const shipped = (id: string) => lua.client.eval(heartbeat.source, 3, ...lock.all, id, 0, 60_000);
       expect(await shipped('p.2')).toEqual([expect.any(Number), 2, -1, 0, 0, 0, 0]);
-      expect(await lua.client.eval(release.source, 3, ...lock.all, 'p.0', 0, 0)).toBe(1);
+      expect(await lua.client.eval(release.source, 3, ...lock.all, 'p.0', '0 0')).toBe(1);
       expect(((await shipped('p.1')) as number[])[1]).toBe(1);
     } finally {
       await lua.client.config('SET', 'maxmemory', 0);

@@ -1,7 +1,7 @@
 /** The scripts of a Redlock node on a real server: every code they return, and what makes a node stay out. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
-import { NodeScripts } from '../support/node-scripts.js';
+import { NodeScripts, type VoteArguments } from '../support/node-scripts.js';
 
 const MAX_LEASE_MS = 300;
 let node: NodeScripts;
@@ -25,6 +25,13 @@ describe('vote.lua', () => {
     await node.release('a', 'p.1/1');
     const [, , fence] = await node.vote('a', 'p.2/1', { proposal: 1 });
     expect(fence).toBe(1_795_237_393_715_001);
+  });
+
+  it('returns 1 with a fence that leaves half of all fences to count on, however high the proposal', async () => {
+    node.runId = String((await node.greet())[2]); // as every caller does that has met the server
+    const [code, , fence] = await node.vote('a', 'p.1/1', { proposal: Number.MAX_SAFE_INTEGER });
+    node.runId = '-';
+    expect([code, fence]).toEqual([1, 2 ** 52 + 1]);
   });
 
   it('returns 1 with the first of the fences it reserved', async () => {
@@ -95,6 +102,162 @@ describe('vote.lua', () => {
     await node.client.del(node.epochKey);
     await quarantinePasses();
     expect(await node.vote('a', 'p.1/1')).toEqual([5, expect.any(Number)]);
+  });
+});
+
+describe('The line of those who wait', () => {
+  const marks = (): Promise<string | null> => node.client.get(node.keys.marks(node.keys.groupOf('a'), 'a'));
+  /** A vote of another process; it waits unless a test says otherwise. */
+  const asks = async (process: string, how: VoteArguments = {}): Promise<number | string> => (await node.vote('a', `${process}.1/${++attempt}`, { process, waitedMs: 0, ...how }))[0]!;
+  let attempt = 0;
+
+  it('has a mark of each process that was refused and waits, first who has waited longest', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('q', { waitedMs: 10 });
+    await asks('r', { waitedMs: 5_000 });
+    await asks('s', { waitedMs: -1 });
+    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['r', 'q']);
+  });
+
+  it('keeps a process where it stands when it asks again', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('q', { waitedMs: 3_000 });
+    await asks('r', { waitedMs: 10 });
+    await asks('q', { waitedMs: 0 });
+    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['q', 'r']);
+  });
+
+  it('is told to the holder in its vote: who has waited longest', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('q');
+    await asks('r');
+    await node.release('a', 'p.1/1');
+    expect(await node.vote('a', 'q.1/9', { process: 'q', waitedMs: 0 })).toEqual([1, expect.any(Number), expect.any(Number), 5_000, 1, 0, 'r']);
+  });
+
+  it('keeps a lock that is given back for who has waited longest, whoever else asks', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('q');
+    await asks('r');
+    await node.release('a', 'p.1/1');
+    expect(await node.vote('a', 'p.2/1', { waitedMs: 0 })).toEqual([0, expect.any(Number), -1]);
+    expect(await asks('r')).toBe(0);
+    expect(await asks('q')).toBe(1);
+  });
+
+  it('gives the turn to the process that the holder names, when that waits here, so that all nodes agree', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('q');
+    await asks('r');
+    await node.release('a', 'p.1/1', { next: 'r' });
+    expect(await asks('q')).toBe(0);
+    expect(await asks('r')).toBe(1);
+  });
+
+  it('passes over a process that does not come within its patience, once and for all', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('dead', { patienceMs: 30 });
+    await asks('r');
+    await node.release('a', 'p.1/1');
+    await eventually(async () => expect(await asks('r')).toBe(1), 800); // before the mark would have ended by itself
+    expect(await marks()).toBeNull();
+  });
+
+  it('loses the mark of a process that does not ask any more', async () => {
+    await node.vote('a', 'p.1/1', { leaseMs: 60_000 });
+    await asks('dead', { waitedMs: 5_000 });
+    await eventually(async () => {
+      expect(await asks('r')).toBe(0);
+      expect(await marks()).not.toContain('dead');
+    });
+  }, 15_000);
+
+  it('loses the mark of a process that wants the lock no more, and calls the next one', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('q');
+    await asks('r');
+    await node.release('a', 'p.1/1');
+    await node.release('a', '-', { process: 'q', waitedMs: -1 });
+    expect(await asks('r')).toBe(1);
+  });
+
+  it('has a process back in its place whose vote came to nothing', async () => {
+    await node.vote('a', 'q.1/1', { process: 'q', waitedMs: 500 });
+    await asks('r');
+    await node.release('a', 'q.1/1', { abandoned: 1, process: 'q', waitedMs: 500 });
+    expect(await asks('r')).toBe(0);
+    expect(await asks('q')).toBe(1);
+  });
+
+  it('lets readers in beside readers that wait, and not beside a writer that has waited longer', async () => {
+    await node.vote('a', 'p.1/1', { mode: 'r' });
+    expect(await asks('q', { mode: 'r' })).toBe(1);
+    expect(await asks('w')).toBe(0);
+    expect(await asks('r', { mode: 'r' })).toBe(0);
+  });
+
+  it('is of no concern to the owner of the present hold', async () => {
+    await node.vote('a', 'p.1/1', { owner: 'saga' });
+    await asks('q');
+    expect(await asks('p', { owner: 'saga' })).toBe(1);
+  });
+
+  it('does not grow with the number of processes', async () => {
+    await node.vote('a', 'p.1/1');
+    for (let n = 0; n < 40; n++) await asks(`q${n}`, { waitedMs: n });
+    expect((await marks())!.split('\n')).toHaveLength(32);
+  });
+});
+
+describe('Where another program has written under a key of a lock', () => {
+  const refusal = ['refused', expect.stringContaining('WRONGTYPE')];
+  beforeEach(async () => {
+    node.runId = String((await node.greet())[2]);
+    const { client, keys } = node;
+    await client.sadd(keys.lock(keys.groupOf('list'), 'list'), 'x');
+    await client.sadd(keys.fence(keys.groupOf('fence')), 'x');
+  });
+  afterEach(() => void (node.runId = '-'));
+
+  it('only the votes for that lock are refused, with the words of the server', async () => {
+    const granted = [1, expect.any(Number), expect.any(Number), 5_000, 1, 0];
+    expect(await node.voteTogether(['a', 'list', 'fence', 'b'], 'p.1/1')).toEqual([granted, refusal, refusal, granted]);
+    expect(await node.vote('list', 'p.1/1')).toEqual(refusal);
+  });
+
+  it('only what is given back of that lock is refused, with the words of the server', async () => {
+    await node.vote('a', 'p.1/1');
+    expect(await node.releaseTogether(['a', 'list', 'b'], 'p.1/1')).toEqual([1, refusal, 0]);
+    expect(await node.release('list', 'p.1/1')).toEqual(refusal);
+  });
+});
+
+describe('A message of a node', () => {
+  it('ends with the encoded key of the lock, after whom it is for and who began to wait', async () => {
+    const { client, keys } = node;
+    const listener = client.duplicate();
+    const heard: string[] = [];
+    listener.on('message', (_channel, message) => heard.push(message));
+    await listener.subscribe(keys.channel('p'), keys.channel('q'));
+    await node.vote('{a} b', 'p.1/1');
+    await node.vote('{a} b', 'q.1/1', { process: 'q', waitedMs: 0 });
+    await node.release('{a} b', 'p.1/1');
+    await eventually(() => expect(heard).toEqual(['w p.1/1 q %7Ba%7D b', 't q %7Ba%7D b']));
+    listener.disconnect();
+  });
+});
+
+describe('A vote on the incarnation of a server that the caller knows', () => {
+  it('does not ask the server who it is, and any other does', async () => {
+    const infos = async (): Promise<number> => Number(/cmdstat_info:calls=(\d+)/.exec(await node.client.info('commandstats'))?.[1] ?? 0);
+    node.runId = String((await node.greet())[2]);
+    const before = await infos();
+    await node.vote('a', 'p.1/1');
+    expect(await infos()).toBe(before + 1); // the question before this one
+    node.runId = '0'.repeat(40);
+    await node.vote('a', 'p.1/1');
+    expect(await infos()).toBe(before + 3);
+    node.runId = '-';
   });
 });
 

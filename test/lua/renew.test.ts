@@ -1,7 +1,7 @@
 /** renew.lua on a real server: every code it returns, for one lock and for many. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { acquire, renew } from '../../lib/stores/wire/lua.generated.js';
-import { LuaServer } from '../support/lua-server.js';
+import { acquireArguments, LuaServer } from '../support/lua-server.js';
 
 let lua: LuaServer;
 beforeAll(async () => {
@@ -79,7 +79,7 @@ describe('renew.lua', () => {
   it('works on a server whose memory is full, also for a batch', async () => {
     const keys = [0, 1].map((i) => `{lock:8}:l:full${i}`);
     for (const i of [0, 1]) {
-      await lua.run(acquire, [keys[i]!, `{lock:8}:q:full${i}`, '{lock:8}:f'], [`p.${i}`, 'w', 1_000, 1, 0, 0, 1, '-', '-', 0, '-', 60_000]);
+      await lua.run(acquire, [keys[i]!, `{lock:8}:q:full${i}`, '{lock:8}:f'], acquireArguments(`p.${i}`, { leaseMs: 1_000 }));
     }
     await lua.client.config('SET', 'maxmemory', 1);
     try {
@@ -105,7 +105,7 @@ describe('renew.lua', () => {
     // Locks of one slot group, as a batch in a Cluster has them.
     const keys = [0, 1, 2].map((i) => `{lock:7}:l:n${i}`);
     for (const i of [0, 2]) {
-      await lua.run(acquire, [keys[i]!, `{lock:7}:q:n${i}`, '{lock:7}:f'], [`p.${i}`, 'w', 1_000, 1, 0, 0, 1, '-', '-', 0, '-', 60_000]);
+      await lua.run(acquire, [keys[i]!, `{lock:7}:q:n${i}`, '{lock:7}:f'], acquireArguments(`p.${i}`, { leaseMs: 1_000 }));
     }
     expect(await lua.run(renew, keys, [60_000, 5_000, 'p.0 p.1', 7_000, 'p.2'])).toEqual([expect.any(Number), 2, -1, 0]);
     expect(await lua.client.pttl(keys[0]!)).toBeLessThanOrEqual(6_000);

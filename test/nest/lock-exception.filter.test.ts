@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Logger, Param, Res, UseFilters } from '@nestjs/common';
+import { Controller, Get, Logger, Param, Query, Res, UseFilters } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import type { ServerResponse } from 'node:http';
@@ -29,8 +29,11 @@ const errors: Record<string, LockError> = {
 };
 
 let logged: unknown[][];
+let warned: unknown[][];
 
 beforeEach(() => {
+  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+  warned = warn.mock.calls;
   const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
   logged = error.mock.calls;
 });
@@ -42,6 +45,12 @@ describe('over HTTP', () => {
     @Get('errors/:name')
     async fail(@Param('name') name: string): Promise<never> {
       throw errors[name]!;
+    }
+
+    @Get('unnamed')
+    @Locked('order:<0.id>')
+    async unnamed(@Query() order: { id?: string }): Promise<string> {
+      return String(order.id);
     }
 
     @Get('orders/:id')
@@ -56,8 +65,8 @@ describe('over HTTP', () => {
   it.each([
     ['timeout', 423, '1', 0],
     ['store', 503, '1', 1],
-    ['closed', 503, '1', 1],
-    ['key', 400, undefined, 0],
+    ['closed', 503, '1', 0],
+    ['key', 400, undefined, 1],
     ['lost', 500, undefined, 1],
     ['usage', 500, undefined, 1],
   ])('%s is %i, Retry-After %s, and tells nothing that clients should not know', async (name, status, retryAfter, lines) => {
@@ -67,6 +76,19 @@ describe('over HTTP', () => {
     expect(answer.body).toEqual({ statusCode: status, code: errors[name]!.code, message: expect.any(String) });
     expect(answer.text).not.toMatch(/secret/i);
     expect(logged).toHaveLength(lines);
+  });
+
+  it('a key that a template could not make of the arguments is an error in the log, which names the method', async () => {
+    const app = await start();
+    await request(app.getHttpServer()).get('/unnamed').expect(400);
+    expect(logged).toEqual([[expect.stringMatching(/Orders\.unnamed: .*<0\.id> \(argument 0\) is undefined/), expect.stringContaining('LockKeyError')]]);
+  });
+
+  it('a shutdown writes one warning without a stack, however many requests it turns away', async () => {
+    const app = await start();
+    for (let count = 0; count < 3; count++) await request(app.getHttpServer()).get('/errors/closed').expect(503);
+    expect(warned).toEqual([[expect.stringContaining(`Lock 'secret-key' was not taken`)]]);
+    expect(logged).toEqual([]);
   });
 
   it('a busy order is 423, a free one 200', async () => {

@@ -150,7 +150,7 @@ describe('forRootAsync', () => {
 
   it('says so when its factory gives nothing', async () => {
     const useFactory = () => undefined as unknown as LockModuleOptions;
-    await expect(startAlone({ imports: [LockModule.forRootAsync({ useFactory })] })).rejects.toThrow('LockModule options: expected an object, got undefined');
+    await expect(startAlone({ imports: [LockModule.forRootAsync({ useFactory })] })).rejects.toThrow('LockModule options: expected options to be an object such as { redis: process.env.REDIS_URL }, got undefined');
   });
 
   it('is refused at boot when it would make locked singletons request-scoped', async () => {

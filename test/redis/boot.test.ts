@@ -6,6 +6,7 @@ import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/glob
 import { Redis } from 'ioredis';
 import type { LockStoreError } from '../../lib/core/port/errors.js';
 import { leastRule } from '../../lib/stores/wire/access-rule.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import { freePort } from '../support/free-port.js';
 import { startFlakyProxy } from '../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -140,6 +141,24 @@ describe('the access rule of the docs', () => {
   it.each(rule.filter((part) => !part.startsWith('+')))('without %s fails the boot with an error that names it', async (part) => {
     const error = await bootError(makeRedisStore(await login(rule.filter((each) => each !== part)), 'p'));
     expect(/missing: (.*)\. The least/.exec(error.message)?.[1]).toContain(part);
+  });
+
+  it.each(['lock:eu', 'lock:7', 'lockbox'])('keeps the keys and channels of prefix lock from a user of prefix %s, and the other way round', async (other) => {
+    const [ours, theirs] = [new RedisKeys('lock'), new RedisKeys(other)];
+    const everyKey = (keys: RedisKeys) => [...Array(256).keys()].flatMap((group) => keys.all(group, 'k')).concat(keys.format);
+    const run = async (url: string, command: string, ...args: string[]) => {
+      const client = new Redis(url, { enableReadyCheck: false });
+      return client.call(command, ...args).then(() => 'done', (error: Error) => error.message).finally(() => client.disconnect());
+    };
+    for (const [mine, foreign] of [[ours, theirs], [theirs, ours]] as const) {
+      const url = await login([...leastRule(mine.prefix).split(' '), '+touch']);
+      expect(await run(url, 'TOUCH', ...everyKey(mine))).toBe('done');
+      const client = new Redis(url, { enableReadyCheck: false });
+      const answers = await Promise.all([...everyKey(foreign), foreign.epoch].map((key) => client.touch(key).then(() => key, (error: Error) => error.message)));
+      client.disconnect();
+      expect(answers.filter((answer) => !answer.startsWith('NOPERM'))).toEqual([]);
+      expect(await run(url, 'PUBLISH', foreign.channel('p'), '')).toMatch(/NOPERM/);
+    }
   });
 
   it('needs +select for a database other than 0: without it the boot fails, and not in database 0', async () => {

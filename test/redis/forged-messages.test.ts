@@ -6,6 +6,7 @@ import { acquire, release } from '../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { eventually } from '../support/eventually.js';
+import { acquireArguments } from '../support/lua-server.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { closeStores, openRedisStore } from '../support/redis-store.js';
 
@@ -150,9 +151,9 @@ describe('a floor', () => {
     const client = server.client();
     const fences: unknown[] = [];
     for (const id of ['x.1', 'x.2', 'x.3']) {
-      const reply = (await client.eval(acquire.source, 3, ...all, id, 'w', 5_000, 1, HIGHEST, 0, 1, '-', '-', 0, '-', 60_000)) as number[];
+      const reply = (await client.eval(acquire.source, 3, ...all, ...acquireArguments(id, { leaseMs: 5_000, floor: HIGHEST }))) as number[];
       fences.push(reply[2]);
-      await client.eval(release.source, 3, ...all, id, HIGHEST, 0);
+      await client.eval(release.source, 3, ...all, id, `${HIGHEST} 0`);
     }
     expect(fences).toEqual([2 ** 52 + 1, 2 ** 52 + 2, 2 ** 52 + 3]);
   });

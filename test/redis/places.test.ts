@@ -11,24 +11,29 @@ const message: PushedGrant = { key: 'k', id: 'p.1', fence: 7, fences: 1, mode: '
 describe('A place that is asked for again', () => {
   it('keeps the floor of the first time: whatever was granted since must be above it', () => {
     const places = new Places();
-    places.expect(request, 0, 5);
-    expect(places.expect(request, 0, 9).floor).toBe(5);
+    places.add(request, 0, 5);
+    expect(places.askAgain(request)?.floor).toBe(5);
   });
 
   it('forgets the message that came before: it was for the place of then, and would be believed again at every answer', () => {
     const places = new Places();
-    places.expect(request, 0, 5).early = message;
-    expect(places.expect(request, 0, 5).early).toBeUndefined();
+    places.add(request, 0, 5);
+    places.askAgain(request)!.early = message;
+    expect(places.askAgain(request)!.early).toBeUndefined();
   });
 
   it('leaves what is known of its id to the later request', () => {
     const places = new Places();
-    const first = places.expect(request, 0, 5);
-    const second = places.expect(request, 0, 5);
+    const first = places.add(request, 0, 5);
+    const second = places.askAgain(request)!;
     expect([places.has(first), places.has(second)]).toEqual([false, true]);
     places.forget(first);
     expect(places.has(second)).toBe(true);
     places.forget(second);
     expect(places.all()).toEqual([]);
+  });
+
+  it('is none where the store has given none', () => {
+    expect(new Places().askAgain(request)).toBeUndefined();
   });
 });

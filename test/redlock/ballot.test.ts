@@ -5,8 +5,9 @@ import { LockStoreError } from '../../lib/core/port/errors.js';
 import type { AcquireOutcome } from '../../lib/core/port/lock-store.js';
 import { FenceFloors } from '../../lib/stores/wire/fence-floors.js';
 import { marginOf } from '../../lib/stores/wire/server-clock.js';
+import { Deadlines } from '../../lib/stores/redlock/deadlines.js';
 import { Ballot } from '../../lib/stores/redlock/ballot.js';
-import type { NodeVote, VoteRequest } from '../../lib/stores/redlock/node-vote.js';
+import type { Leaving, Mark, NodeVote, VoteRequest } from '../../lib/stores/redlock/node-vote.js';
 import type { RedlockNode } from '../../lib/stores/redlock/redlock-node.js';
 import { Withdrawals } from '../../lib/stores/redlock/withdrawals.js';
 import { FakeClock } from '../support/fake-clock.js';
@@ -23,6 +24,7 @@ class FakeNode {
   afterMs = 1;
   raises: boolean | 'fails' = true;
   readonly acts: string[] = [];
+  readonly marks: Mark[] = [];
 
   constructor(
     readonly name: string,
@@ -35,7 +37,7 @@ class FakeNode {
     await this.answers(this.says === 'mute' ? 1_000_000 : this.afterMs);
     if (this.says === 'fails') throw this.failure('out of order');
     if (this.says !== 'mute' && this.says.kind !== undefined && this.says.kind !== 'granted') return this.says as NodeVote;
-    const granted = { kind: 'granted', fence: proposal, mode: 'write', end: sentAt + leaseMs - marginOf(leaseMs), shared: false } as const;
+    const granted = { kind: 'granted', fence: proposal, mode: 'write', end: sentAt + leaseMs - marginOf(leaseMs), shared: false, sentAt } as const;
     return { ...granted, ...(this.says as Partial<typeof granted>) };
   }
 
@@ -46,8 +48,9 @@ class FakeNode {
     return this.raises;
   }
 
-  async release({ id }: { readonly id: string }): Promise<'released'> {
+  async release({ id, mark }: Leaving): Promise<'released'> {
     this.acts.push(`release ${id}`);
+    if (mark !== undefined) this.marks.push(mark);
     await this.answers(1);
     return 'released';
   }
@@ -73,7 +76,8 @@ interface Stage {
   asked(act: string): string;
 }
 
-function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
+/** @param waitedMs how long the request has been refused for; -1 when it does not wait */
+function onStage(play: (stage: Stage) => Promise<void>, waitedMs = -1): () => Promise<void> {
   const clock = new FakeClock();
   const nodes = ['a', 'b', 'c', 'd', 'e'].map((name) => new FakeNode(name, clock)) as unknown as Stage['nodes'];
   const floors = new FenceFloors();
@@ -83,10 +87,12 @@ function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
     commandTimeoutMs: 2_000,
     floors,
     withdrawals: new Withdrawals(clock),
+    tookMs: 0,
+    deadlines: new Deadlines(clock),
     forgetful: () => {},
   };
   const request = { key: 'k', id: 'p.1', mode: 'write', leaseMs: LEASE_MS, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity } as const;
-  const ballot = new Ballot(station, request, 7, 'p.1/1');
+  const ballot = new Ballot(station, request, 7, 'p.1/1', waitedMs);
   const asked = (act: string): string => nodes.filter(({ acts }) => acts.includes(act)).map(({ name }) => name).join('');
   return () => clock.runUntil(play({ clock, nodes, ballot, floors, cast: () => ballot.cast(Infinity), asked }));
 }
@@ -193,20 +199,51 @@ describe('A ballot that is over', () => {
     const [a, b, c, d] = nodes;
     for (const node of [a, b, c]) node.says = { kind: 'busy', leftMs: 500 };
     d.afterMs = 50;
+    d.says = { sentAt: clock.now() + 20 }; // by a script that the server did not know, and was sent a second time
     await cast();
     await delay(clock, 100);
     expect(d.acts).toEqual(['vote p.1/1', 'release p.1/1', 'release p.1/1']);
   }));
 
-  it('grants nothing any more when it was released meanwhile', onStage(async ({ cast, ballot, nodes, clock, asked }) => {
+  it('is not taken back twice from a node whose answer was late: it answers in order', onStage(async ({ cast, nodes, clock }) => {
+    nodes[4].afterMs = 50;
+    for (const node of nodes.slice(0, 3)) node.says = { kind: 'busy', leftMs: 500 };
+    await cast();
+    await delay(clock, 100);
+    expect(nodes[4].acts).toEqual(['vote p.1/1', 'release p.1/1']);
+  }));
+
+  it('grants nothing any more when it was released meanwhile', onStage(async ({ cast, ballot, nodes, clock }) => {
     for (const node of nodes) node.afterMs = 20;
     const casting = cast();
     await delay(clock, 5);
-    ballot.finish();
+    ballot.finish(); // whoever says so releases it on the nodes where it may stand
+    expect(nodes.every((node) => ballot.mayStandOn(node as unknown as RedlockNode))).toBe(true);
     expect((await casting).kind).toBe('busy');
     expect(ballot.state).toBe('over');
-    await delay(clock, 50);
-    expect(asked('release p.1/1')).toBe('abcde');
+  }));
+});
+
+describe('A ballot that was refused while its holder goes on waiting', () => {
+  it('keeps its place in the line of the nodes that had granted it', onStage(async ({ cast, nodes }) => {
+    for (const node of nodes.slice(2)) node.says = { kind: 'busy', leftMs: 500 };
+    expect((await cast()).kind).toBe('busy');
+    expect(nodes.map(({ marks }) => marks.length)).toEqual([1, 1, 0, 0, 0]);
+    expect(nodes[0].marks[0]).toMatchObject({ mode: 'write', waitedMs: expect.closeTo(301, 0) });
+  }, 300));
+
+  it('leaves none when nobody waits', onStage(async ({ cast, nodes }) => {
+    for (const node of nodes.slice(2)) node.says = { kind: 'busy', leftMs: 500 };
+    await cast();
+    expect(nodes.flatMap(({ marks }) => marks)).toEqual([]);
+  }));
+});
+
+describe('A holder', () => {
+  it('hears from any node that others wait, and tells all nodes who comes next', onStage(async ({ cast, ballot, nodes }) => {
+    nodes[1].says = { next: 'q' };
+    expect(granted(await cast()).contended).toBe(true);
+    expect(ballot.leaving.next).toBe('q');
   }));
 });
 

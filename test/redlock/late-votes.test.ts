@@ -46,6 +46,9 @@ it('A vote that was held up does not stand on its node for nobody after the hold
     proxy.loseHeldUp();
     await untilItVotes(locks);
   });
+  // It has answered to the release, and to what was sent when that was answered.
+  await untilItVotes(locks);
+  await untilItVotes(locks);
   await proxy.deliverHeldUp();
   await eventually(async () => expect(await lockKeys('k1')).toEqual([]), 1_000);
   await locks.close();

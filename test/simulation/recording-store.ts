@@ -63,6 +63,7 @@ export class RecordingStore implements LockStore {
     const outcome = await this.store.acquire(request);
     if (outcome.kind === 'granted') this.granted(id, outcome.grant);
     if (outcome.kind === 'waiting') this.tell(id, { kind: 'queued' });
+    if (outcome.kind === 'busy' && !request.queue) this.tell(id, { kind: 'left' });
     return outcome;
   }
 

@@ -19,7 +19,13 @@ interface Counted {
 /** Of a single Redis, or of a Redlock. */
 type InsideStore =
   | { readonly places: { all(): readonly unknown[] }; readonly runner: { readonly awaited: { readonly out: readonly unknown[] } } }
-  | { readonly ballots: Counted; readonly asking: Counted; readonly withdrawals: { readonly unanswered: Counted } };
+  | {
+      readonly ballots: Counted;
+      readonly asking: Counted;
+      readonly waiters: Counted;
+      readonly withdrawals: { readonly unanswered: Counted };
+      readonly deadlines: { readonly open: Counted };
+    };
 
 export class Remains {
   constructor(private readonly world: World) {}
@@ -76,5 +82,11 @@ export class Remains {
 
 function inStore(store: InsideStore): Record<string, number> {
   if ('places' in store) return { places: store.places.all().length, requests: store.runner.awaited.out.length };
-  return { ballots: store.ballots.size, questions: store.asking.size, withdrawals: store.withdrawals.unanswered.size };
+  return {
+    ballots: store.ballots.size,
+    questions: store.asking.size,
+    'waiters of a Redlock': store.waiters.size,
+    withdrawals: store.withdrawals.unanswered.size,
+    deadlines: store.deadlines.open.size,
+  };
 }

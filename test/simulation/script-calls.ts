@@ -1,4 +1,5 @@
 /** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
+import { addAcquire } from '../../lib/stores/wire/acquire-request.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import type { Random } from './random.js';
 import type { RedisData } from './redis-data.js';
@@ -21,7 +22,7 @@ export class ScriptCalls {
     const lock = this.lock();
     const [lockKey, , fenceKey] = lock;
     const id = this.anId();
-    switch (random.whole(0, 18)) {
+    switch (random.whole(0, 20)) {
       case 0:
         return [scripts.renew, [lockKey], [60_000, random.pick([100, 30_000]), id]];
       case 1: {
@@ -41,8 +42,14 @@ export class ScriptCalls {
       case 6:
       case 16:
       case 17:
-        return [scripts.vote, [lockKey, fenceKey, '{sim}:e'], [
+        return [scripts.vote, [lockKey, fenceKey, this.marksOf(lockKey), '{sim}:e'], [
           this.newId(), this.mode(), 3_000, random.pick([1, 16]), this.nowUs, random.pick([0, 0, 0, 1]), 'Class.method', random.pick(['-', 'saga:1', 'saga:1']), random.pick([0, 0, 900]), random.pick([1, 1, 5_000]),
+          random.pick(['-', runId]), random.pick(['p1', 'p2', 'p3']), random.pick([-1, 0, 3, 700]), random.pick([1, 50]),
+        ]];
+      case 19:
+      case 20:
+        return [scripts.giveBack, [lockKey, this.marksOf(lockKey)], [
+          random.pick(['-', this.holderOf(lockKey), id]), random.pick([0, 0, 1]), random.pick(['-', 'p1', 'p2']), random.pick(['p1', 'p2']), random.pick([-2, -1, 0, 700]), this.mode(), random.pick([1, 50]),
         ]];
       case 7:
         return [scripts.raiseFence, [lockKey, fenceKey], [id, this.nowUs + random.pick([-10, 10]), 1]];
@@ -58,7 +65,7 @@ export class ScriptCalls {
       case 11:
       case 12: {
         const locks = this.someLocks(lock);
-        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), random.pick([0, this.nowUs + 1_000]), random.pick([0, 0, 1])])];
+        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), `${random.pick([0, this.nowUs + 1_000])} ${random.pick([0, 0, 1])}`])];
       }
       default: {
         const locks = this.someLocks(lock);
@@ -74,11 +81,15 @@ export class ScriptCalls {
 
   private request(): (string | number)[] {
     const { random, nowUs } = this;
-    return [
-      random.chance(0.15) ? this.anId() : this.newId(), this.mode(), random.pick([150, 2_000, 30_000]), random.pick([1, 1, 16]), random.pick([0, nowUs + 1_000]),
-      random.pick([0, 0, Math.floor(nowUs / 1000), 1]), random.pick([1, 1, 0]), random.pick(['-', 'Orders.pay']), this.owner(), random.pick([0, 0, 1_200]),
-      random.chance(0.2) ? this.anId() : '-', random.pick([1_000, 60_000]),
-    ];
+    const args: (string | number)[] = [];
+    const owner = this.owner();
+    addAcquire(args, {
+      id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode() === 'w' ? 'write' : 'read', leaseMs: random.pick([150, 2_000, 30_000]),
+      fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([0, 0, Math.floor(nowUs / 1000), 1]),
+      queue: random.pick([true, true, false]), label: random.pick([undefined, 'Orders.pay']), owner: owner === '-' ? undefined : owner,
+      minHoldMs: random.pick([0, 0, 1_200]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]),
+    });
+    return args;
   }
 
   private lock(): [string, string, string] {
@@ -101,6 +112,10 @@ export class ScriptCalls {
   /** One of the last ten. */
   private anId(): string {
     return `p${this.random.whole(1, 3)}.${Math.max(1, this.ids - this.random.whole(0, 9))}`;
+  }
+
+  private marksOf(lockKey: string): string {
+    return lockKey.replace('}:l:', '}:m:');
   }
 
   private holderOf(lockKey: string): string {

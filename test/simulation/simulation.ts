@@ -5,6 +5,7 @@
 import { checkHistory } from '../model/history-checker.js';
 import { formatHistory } from '../model/history.js';
 import { Callers } from './callers.js';
+import { checkTurns } from './fair-turns.js';
 import { LifeSigns } from './life-signs.js';
 import { Nemesis } from './nemesis.js';
 import { planOf, type Plan, type Topology } from './plan.js';
@@ -90,6 +91,7 @@ async function runToItsEnd(world: World): Promise<void> {
   signs.end();
   await new Remains(world).check();
   judgeHistory(world);
+  if (world.turnsArePromised) world.violations.push(...checkTurns(world.history));
 }
 
 function judgeHistory(world: World): void {

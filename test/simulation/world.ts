@@ -72,6 +72,11 @@ export class World implements Recorder {
     return this.plan.topology === 'single' && this.plan.faults.length === 0;
   }
 
+  /** Whether nobody may be passed again and again: all nodes and processes are there, and no owner passes those who wait. */
+  get turnsArePromised(): boolean {
+    return this.plan.topology === 'redlock' && this.plan.faults.length === 0 && this.plan.fancy === 0;
+  }
+
   /** How a key stands in Redis. */
   encoded(key: string): string {
     return encodeKey(key);

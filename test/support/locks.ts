@@ -1,6 +1,7 @@
 /** A LockService on the embedded store and on virtual time, and the faults a test wants to see it live through. */
 import { LockService } from '../../lib/lock.service.js';
 import { delay, type Clock } from '../../lib/core/port/clock.js';
+import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
 import { LockStoreError } from '../../lib/core/port/errors.js';
@@ -94,7 +95,12 @@ export class Fleet {
   private processes = 0;
 
   constructor() {
-    this.store.onWake((wake) => this.wakes.forEach((listener) => listener(wake)));
+    this.store.onWake((wake) => this.wake(wake));
+  }
+
+  /** Tells all processes what the store says, or what a test makes it say. */
+  wake(wake: Wake): void {
+    this.wakes.forEach((listener) => listener(wake));
   }
 
   process(defaults: LockDefaults = {}, groupOf?: StoreCapabilities['groupOf'], report?: Report): { locks: LockService; wire: Wire } {
@@ -102,6 +108,15 @@ export class Fleet {
     const locks = new LockService({ ...defaults, store: wire, process: `p${(this.processes += 1)}`, clock: this.clock, report });
     return { locks, wire };
   }
+}
+
+/** Two readers of one process whose terms differ: each has a read lease of its own in the store. */
+export async function twoReadLeases(key: string): Promise<{ fleet: Fleet; wire: Wire; earlier: Lease; newer: Lease }> {
+  const fleet = new Fleet();
+  const { locks, wire } = fleet.process();
+  const earlier = await locks.acquire(key, { mode: 'read' });
+  const newer = await locks.acquire(key, { mode: 'read', leaseMs: 5_000 });
+  return { fleet, wire, earlier, newer };
 }
 
 /** A promise to be settled by hand, and whether it has been. */

@@ -5,6 +5,7 @@
 import { expect } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
+import { addAcquire } from '../../lib/stores/wire/acquire-request.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import { eventually } from './eventually.js';
 import { majorVersion } from './redis-binary.js';
@@ -26,6 +27,20 @@ export interface AcquireArguments {
   readonly owner?: string;
   readonly minHoldMs?: number;
   readonly replaces?: string;
+}
+
+/** What acquire.lua is given for one request. */
+export function acquireArguments(id: string, how: AcquireArguments = {}): (string | number)[] {
+  const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = 0, queue = 1, minHoldMs = 0, label, owner, replaces } = how;
+  const args: (string | number)[] = [];
+  const named = { label: given(label), owner: given(owner), replaces: given(replaces) };
+  addAcquire(args, { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, minHoldMs, longestMs: LONGEST_MS, ...named });
+  return args;
+}
+
+/** In records - stands for none. */
+function given(field: string | undefined): string | undefined {
+  return field === '-' ? undefined : field;
 }
 
 export class LuaServer {
@@ -88,8 +103,7 @@ export class LuaLock {
   }
 
   acquire(id: string, how: AcquireArguments = {}): Promise<Reply> {
-    const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = 0, queue = 1, label = '-', owner = '-', minHoldMs = 0, replaces = '-' } = how;
-    return this.lua.run(scripts.acquire, this.all, [id, mode, leaseMs, fences, floor, notAfter, queue, label, owner, minHoldMs, replaces, LONGEST_MS]);
+    return this.lua.run(scripts.acquire, this.all, acquireArguments(id, how));
   }
 
   /** Is granted the lock at once, whichever way the script says so. */
@@ -102,7 +116,7 @@ export class LuaLock {
   }
 
   release(id: string, floor = 0, abandoned = 0): Promise<Reply> {
-    return this.lua.run(scripts.release, this.all, [id, floor, abandoned]);
+    return this.lua.run(scripts.release, this.all, [id, `${floor} ${abandoned}`]);
   }
 
   renew(id: string, leaseMs = 30_000): Promise<Reply> {

@@ -1,6 +1,6 @@
 /** The scripts of one Redlock node, run one by one on a server of their own. */
 import type { Redis } from 'ioredis';
-import { admit, greet, raiseFence, release, survey, vote, type LuaScript } from '../../lib/stores/wire/lua.generated.js';
+import { admit, giveBack, greet, raiseFence, survey, vote, type LuaScript } from '../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import { startRedis, type RedisServer } from './redis-server.js';
 
@@ -12,6 +12,9 @@ export interface VoteArguments {
   readonly notAfter?: number;
   readonly owner?: string;
   readonly minHoldMs?: number;
+  readonly process?: string;
+  readonly waitedMs?: number;
+  readonly patienceMs?: number;
 }
 
 type Reply = (number | string)[];
@@ -19,6 +22,8 @@ type Reply = (number | string)[];
 export class NodeScripts {
   readonly keys = new RedisKeys('lock');
   readonly epochKey = '{lock}:e';
+  /** What the caller of a vote believes the server to be. */
+  runId = '-';
 
   private constructor(
     readonly server: RedisServer,
@@ -44,10 +49,12 @@ export class NodeScripts {
   }
 
   vote(key: string, id: string, how: VoteArguments = {}): Promise<Reply> {
-    const { mode = 'w', leaseMs = 5_000, fences = 1, proposal = 1, notAfter = 0, owner = '-', minHoldMs = 0 } = how;
-    const group = this.keys.groupOf(key);
-    const args = [id, mode, leaseMs, fences, proposal, notAfter, '-', owner, minHoldMs, this.maxLeaseMs];
-    return this.run(vote, [this.keys.lock(group, key), this.keys.fence(group), this.epochKey], args) as Promise<Reply>;
+    return this.run(vote, this.voteKeys(key), this.voteArgs(id, how)) as Promise<Reply>;
+  }
+
+  /** One ballot for each key, in one command. */
+  voteTogether(keys: readonly string[], id: string): Promise<Reply[]> {
+    return this.run(vote, keys.flatMap((key) => this.voteKeys(key)), keys.flatMap(() => this.voteArgs(id, {}))) as Promise<Reply[]>;
   }
 
   raiseFence(key: string, id: string, fence: number, fences = 1): Promise<unknown> {
@@ -55,8 +62,13 @@ export class NodeScripts {
     return this.run(raiseFence, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences]);
   }
 
-  release(key: string, id: string, abandoned = 0): Promise<unknown> {
-    return this.run(release, this.keys.all(this.keys.groupOf(key), key), [id, 0, abandoned]);
+  release(key: string, id: string, { abandoned = 0, next = '-', process = 'p', waitedMs = -2 } = {}): Promise<unknown> {
+    return this.run(giveBack, this.releaseKeys(key), [id, abandoned, next, process, waitedMs, 'w', 50]);
+  }
+
+  /** Takes the same ballot away from each key, in one command. */
+  releaseTogether(keys: readonly string[], id: string): Promise<unknown[]> {
+    return this.run(giveBack, keys.flatMap((key) => this.releaseKeys(key)), keys.flatMap(() => [id, 0, '-', 'p', -2, 'w', 50])) as Promise<unknown[]>;
   }
 
   greet(floors: ReadonlyMap<number, number> = new Map()): Promise<Reply> {
@@ -70,6 +82,21 @@ export class NodeScripts {
   admit(runId: string, since: number, floors: ReadonlyMap<number, number> = new Map()): Promise<unknown> {
     const keys = [this.epochKey, ...[...floors.keys()].map((group) => this.keys.fence(group))];
     return this.run(admit, keys, [this.maxLeaseMs, runId, since, ...floors.values()]);
+  }
+
+  private voteKeys(key: string): string[] {
+    const group = this.keys.groupOf(key);
+    return [this.keys.lock(group, key), this.keys.fence(group), this.keys.marks(group, key), this.epochKey];
+  }
+
+  private voteArgs(id: string, how: VoteArguments): (string | number)[] {
+    const { mode = 'w', leaseMs = 5_000, fences = 1, proposal = 1, notAfter = 0, owner = '-', minHoldMs = 0, process = 'p', waitedMs = -1, patienceMs = 50 } = how;
+    return [id, mode, leaseMs, fences, proposal, notAfter, '-', owner, minHoldMs, this.maxLeaseMs, this.runId, process, waitedMs, patienceMs];
+  }
+
+  private releaseKeys(key: string): string[] {
+    const group = this.keys.groupOf(key);
+    return [this.keys.lock(group, key), this.keys.marks(group, key)];
   }
 
   private run(script: LuaScript, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {

@@ -1,10 +1,11 @@
 /** What a user's unit test can stage with `nestjs-holdfast/testing`, without Redis and without waiting. */
 import { jest, afterEach, describe, expect, it } from '@jest/globals';
-import { Injectable } from '@nestjs/common';
+import { Controller, Get, Injectable, UseInterceptors } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
   InjectLocks,
   Locked,
+  LockInterceptor,
   LockLostError,
   LockModule,
   LockService,
@@ -217,7 +218,7 @@ describe('TestLocks', () => {
     const { test, orders } = await setUp();
     expect(await orders.draw()).toBe('drawn');
     expect(await orders.draw()).toBeUndefined();
-    await test.advance(30_001);
+    await test.advance(30_000);
     expect(await orders.draw()).toBe('drawn');
 
     const fixed = await test.locks.acquire('fixed', { leaseMs: 5_000, renew: false });
@@ -230,6 +231,43 @@ describe('TestLocks', () => {
     await test.advance(60_000);
     expect([fixed, long, renewed].map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
     await Promise.all([fixed, long, renewed].map((lease) => lease.release()));
+  });
+
+  it('what lasts so many milliseconds is over when so many have been advanced, and not one before', async () => {
+    const { test, orders } = await setUp();
+    const isFree = async (key: string): Promise<boolean> => (await (await test.locks.tryAcquire(key))?.release()) === 'released';
+    await orders.draw();
+    await test.busy('busy', { forMs: 30_000 });
+    const fixed = await test.locks.acquire('fixed', { leaseMs: 30_000, renew: false });
+    const bounded = await test.locks.acquire('bounded', { maxHoldMs: 30_000 });
+    expect([fixed.remainingMs, (await test.locks.inspect('busy')).holders[0]?.remainingMs]).toEqual([30_000, 30_000]);
+    await test.advance(29_999);
+    expect(await Promise.all(['nightly', 'busy', 'fixed', 'bounded'].map(isFree))).toEqual([false, false, false, false]);
+    expect([fixed, bounded].map(({ signal }) => signal.aborted)).toEqual([false, false]);
+    await test.advance(1);
+    expect([fixed, bounded].map(({ signal }) => signal.aborted)).toEqual([true, true]);
+    expect(await Promise.all(['nightly', 'busy', 'fixed', 'bounded'].map(isFree))).toEqual([true, true, true, true]);
+    expect(await orders.draw()).toBe('drawn');
+  });
+
+  it('who waits for what lasts so many milliseconds has the lock when so many have been advanced', async () => {
+    const test = new TestLocks();
+    const holder = await test.locks.acquire('k', { leaseMs: 5_000, renew: false });
+    const waiting = test.locks.acquire('k');
+    await aWhile();
+    const before = holder.heldMs;
+    await test.advance(5_000);
+    const next = await waiting;
+    expect([before, holder.heldMs, next.heldMs]).toEqual([0, 5_000, 0]);
+    expect(await next.release()).toBe('released');
+  });
+
+  it.each([NaN, -1, 0.5, Infinity, '5' as never])('time that is %p milliseconds is refused, for it would never pass', async (ms) => {
+    const test = new TestLocks();
+    await expect(test.advance(ms)).rejects.toThrow(/expected the time to advance to be a whole number of milliseconds, got/);
+    await expect(test.busy('k', { forMs: ms })).rejects.toThrow(/expected forMs to be a whole number of milliseconds, got/);
+    await expect(test.busy('k', 5_000 as never)).rejects.toThrow(/expected options to be an object such as \{ forMs: 5000 \}, got 5000/);
+    expect(await test.locks.isLocked('k')).toBe(false);
   });
 
   it('a call waits through the minHoldMs of another without real time', async () => {
@@ -277,6 +315,27 @@ describe('TestLocks', () => {
     expect(forgotten.signal.aborted).toBe(true);
     await paid;
     await test.locks.close();
+  });
+});
+
+describe('a test module without locks, whose mocks are empty objects', () => {
+  it('is told at the call to import TestLocks', async () => {
+    const module = await Test.createTestingModule({ providers: [OrderService] }).useMocker(() => ({})).compile();
+    closing.push(() => module.close());
+    const paid = module.get(OrderService).pay('1');
+    await expect(paid).rejects.toThrow(LockUsageError);
+    await expect(paid).rejects.toThrow(/^OrderService\.pay is locked, but .*a mock \(useMocker\).*new TestLocks\(\)\.asModule\(\)/);
+  });
+
+  it('is told when a locked route is made', async () => {
+    @Controller()
+    class Carts {
+      @Get()
+      @UseInterceptors(LockInterceptor.of('cart'))
+      show(): void {}
+    }
+    const made = Test.createTestingModule({ controllers: [Carts] }).useMocker(() => ({})).compile();
+    await expect(made).rejects.toThrow(/^LockInterceptor\.of\('cart'\) locks a route, but .*a mock \(useMocker\)/);
   });
 });
 

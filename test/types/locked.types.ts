@@ -152,6 +152,37 @@ export abstract class Methods {
     return 1;
   }
 
+  // signal
+  @Locked('a:<0.id>', { signal: (_order: Order, stop: AbortSignal) => stop })
+  async stops(_order: Order, _stop: AbortSignal): Promise<void> {}
+
+  @Locked('a:<0.id>', { signal: (_order: Order, stop?: AbortSignal) => stop, onBusy: 'skip' })
+  async stopsPerhaps(_order: Order, _stop?: AbortSignal): Promise<void> {}
+
+  @ReadLock('a:<0.id>', { signal: (order: Order) => signals.get(order.id), returns: 'observable' })
+  stopsStream(_order: Order): Observable<number> {
+    return of(1);
+  }
+
+  @WriteLock('a', { signal: AbortSignal.timeout(1) })
+  async stopsAll(): Promise<void> {}
+
+  // @ts-expect-error -- the function wants other arguments
+  @Locked('a', { signal: (stop: AbortSignal) => stop })
+  async signalArguments(_order: Order): Promise<void> {}
+
+  // @ts-expect-error -- there is no second argument
+  @ReadLock('a', { signal: (_order: Order, stop: AbortSignal) => stop })
+  async signalOfNothing(_order: Order): Promise<void> {}
+
+  // @ts-expect-error -- a number of ms stops nothing
+  @Locked('a', { signal: 5_000 })
+  async noSignal(): Promise<void> {}
+
+  // @ts-expect-error -- nor does a promise
+  @Locked('a', { signal: async () => AbortSignal.abort() })
+  async lateSignal(): Promise<void> {}
+
   // Options are exact
   @Locked('a', { leaseMs: 5_000, waitMs: 0, renew: false, maxHoldMs: 60_000, onLost: 'ignore', instance: 'billing' })
   async options(): Promise<void> {}
@@ -212,6 +243,9 @@ export abstract class Records<T extends Order, Id extends string | number, Anyth
     return undefined;
   }
 
+  @Locked('record:<0.id>', { signal: (_record: Order, stop: AbortSignal) => stop })
+  async stops(_record: T, _stop: AbortSignal): Promise<void> {}
+
   @Locked('record:<0>', { returns: 'observable' })
   watch(_id: string): Observable<Anything> {
     return of();
@@ -233,6 +267,7 @@ export abstract class Records<T extends Order, Id extends string | number, Anyth
 }
 
 declare const someOptions: LockedOptions;
+declare const signals: Map<string, AbortSignal>;
 declare const locks: LockService;
 
 // LockService
@@ -262,6 +297,9 @@ expectTypeOf<LockModuleOptions>().toHaveProperty('prefix');
 // Routes
 LockInterceptor.of('cart:<user.id>', { waitMs: 0 });
 LockInterceptor.of((context) => `cart:${context.switchToHttp().getRequest().user.id}`);
+LockInterceptor.of('cart', { signal: (context) => context.switchToHttp().getRequest().signal });
+// @ts-expect-error -- what the function gives is no signal
+LockInterceptor.of('cart', { signal: (context) => context.getType() });
 // @ts-expect-error -- a route answers with what its handler gives
 LockInterceptor.of('cart:<user.id>', { onBusy: 'skip' });
 

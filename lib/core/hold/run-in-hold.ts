@@ -1,9 +1,23 @@
 /** Work inside a hold: runs it, ends the hold, and settles the caller with what the work came to, or with the loss. */
-import { LockLostError, type WorkOutcome } from '../port/errors.js';
+import { LockLostError, LockUsageError, type WorkOutcome } from '../port/errors.js';
 import type { Hold } from './hold.js';
 import type { Lease } from '../port/lease.js';
 
 export type Work<T> = (lease: Lease) => Promise<T> | T;
+
+/** Tells the options of `withLock` from its work, which comes last. @throws LockUsageError */
+export function optionsAndWork<O, T>(second: O | Work<T> | undefined, third: Work<T> | undefined): readonly [O | undefined, Work<T>] {
+  if (isWork(second)) {
+    if (third === undefined) return [undefined, second];
+    throw new LockUsageError('withLock(key, options, fn): options stand before fn; behind it nobody would read them.');
+  }
+  if (typeof third === 'function') return [second, third];
+  throw new LockUsageError('withLock(key, options?, fn): fn must be a function.');
+}
+
+function isWork<O, T>(given: O | Work<T> | undefined): given is Work<T> {
+  return typeof given === 'function';
+}
 
 export function runInHold<T>(
   hold: Hold,

@@ -57,13 +57,15 @@ export class GuardedLease extends Appointment implements HolderRef {
     /** Of the caller that it was asked for. */
     readonly options: ResolvedOptions,
     protected readonly grant: Grant,
+    /** When this process learned of the grant. */
+    protected readonly grantedAt: number,
     protected readonly guard: LeaseGuard,
   ) {
     super();
     this.heldMode = grant.mode;
     this.trustEnds = grant.trustedUntil;
     this.othersWait = grant.contended;
-    this.lastNews = grant.grantedAt;
+    this.lastNews = grantedAt;
   }
 
   get mode(): LockMode {
@@ -152,7 +154,7 @@ export class GuardedLease extends Appointment implements HolderRef {
    * says that the holder lives.
    */
   looksAgain(now: number): number | undefined {
-    if (this.renewing || !this.renews || this.lastNews <= this.grant.grantedAt) return undefined;
+    if (this.renewing || !this.renews || this.lastNews <= this.grantedAt) return undefined;
     if (this.renewUntil - this.trustEnds > TRAVEL_MS) return undefined;
     return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustEnds - now) / 3));
   }

@@ -36,6 +36,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   private isSpent = false;
   private isAbandoned = false;
   private lastAdmission: number;
+  private lastLeft: number | undefined;
   private nextFence: number;
 
   constructor(
@@ -43,6 +44,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     id: string,
     options: ResolvedOptions,
     grant: Grant,
+    grantedAt: number,
     /** The readers that had come by this arrival waited when its phase began. */
     private readonly phase: number,
     /** Local instant until which a request for it that was not answered may still act. */
@@ -50,8 +52,8 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     private readonly keeper: LeaseKeeper,
     guard: LeaseGuard,
   ) {
-    super(key, id, options, grant, guard);
-    this.lastAdmission = grant.grantedAt;
+    super(key, id, options, grant, grantedAt, guard);
+    this.lastAdmission = grantedAt;
     this.nextFence = grant.fence;
   }
 
@@ -73,6 +75,11 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   /** How many turns the process has had on it. */
   get turnCount(): number {
     return this.turns;
+  }
+
+  /** When the last caller left it: its release is asked for then. */
+  get askedAt(): number | undefined {
+    return this.lastLeft;
   }
 
   /** The work of its last caller never began: the release owes no minHoldMs. */
@@ -105,7 +112,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     // Readers join side by side; while a writer waits anywhere, only those that its phase lets in.
     if (this.options.mode === 'read') return !this.contended || arrival <= this.phase;
     if (this.users > 0 || handOn === 1 || !this.hasFences) return false;
-    return !this.contended || (this.turns < handOn && now - this.grant.grantedAt < HAND_ON_WINDOW_MS);
+    return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);
   }
 
   /** Puts a caller on the lease. */
@@ -122,6 +129,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   /** A caller's time on it ends. `abandoned`: its work never began. `wasOverdue`: it had held it for too long. */
   leave(now: number, abandoned: boolean, wasOverdue: boolean, done: (outcome: ReleaseOutcome) => void): void {
     this.users -= 1;
+    this.lastLeft = now;
     this.isAbandoned = abandoned;
     if (wasOverdue) this.overdueUsers -= 1;
     if (now >= this.trustedUntil) this.endTrust();

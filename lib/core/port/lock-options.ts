@@ -1,8 +1,10 @@
 /**
  * What a caller may ask for: the options, their defaults, and the only place where they are validated.
  */
-import { LockUsageError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
+import { optionsProblem, type OptionList } from './option-names.js';
+import { boolean, integer, invalid, oneOf, show } from './option-values.js';
+import { WITH_LOCK_OPTIONS } from './request-options.js';
 
 /** Options of one request for a lock. Module options of the same name set the default. */
 export interface LockOptions {
@@ -178,13 +180,16 @@ export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
   return complete;
 }
 
-/** Completes and checks the options of one request. @throws LockUsageError that names the option and the key */
+/** Completes and checks the options of one request, of those in `list`. @throws LockUsageError that names the option and the key */
 export function resolveOptions(
   given: (WithLockOptions & CallSite) | undefined,
   defaults: ResolvedDefaults,
   key?: string,
+  list: OptionList = WITH_LOCK_OPTIONS,
 ): ResolvedOptions {
   if (given === undefined) return defaults;
+  const problem = optionsProblem(given, list);
+  if (problem !== undefined) throw invalid(problem, key);
   const complete = merge(given, defaults);
   validate(complete, defaults, key);
   return complete;
@@ -233,27 +238,4 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
   if (options.signal !== undefined && typeof options.signal?.addEventListener !== 'function') {
     throw invalid(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
   }
-}
-
-function integer(name: string, value: unknown, least: number, most: number, key?: string, hint?: string): void {
-  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return;
-  throw invalid(`expected ${name} to be a whole number from ${least} to ${most}, got ${show(value)}${hint ? ` (${hint})` : ''}`, key);
-}
-
-function boolean(name: string, value: unknown, key?: string): void {
-  if (typeof value !== 'boolean') throw invalid(`expected ${name} to be true or false, got ${show(value)}`, key);
-}
-
-function oneOf(name: string, value: unknown, allowed: readonly string[], key?: string): void {
-  if (!allowed.includes(value as string)) {
-    throw invalid(`expected ${name} to be ${allowed.map((word) => `'${word}'`).join(' or ')}, got ${show(value)}`, key);
-  }
-}
-
-function invalid(problem: string, key?: string): LockUsageError {
-  return new LockUsageError(key === undefined ? `Lock options: ${problem}.` : `Lock '${key}': ${problem}.`, { key });
-}
-
-function show(value: unknown): string {
-  return typeof value === 'string' ? `'${value}'` : String(value);
 }

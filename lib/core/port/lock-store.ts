@@ -53,6 +53,8 @@ export interface HolderRef {
 }
 
 export interface ReleaseRequest extends HolderRef {
+  /** Local instant (clock.now()) not later than its sending; by default now. */
+  readonly askedAt?: number | undefined;
   /** Nobody worked under this grant, if it was one: it owes no minHoldMs. */
   readonly abandoned?: boolean | undefined;
 }
@@ -75,6 +77,8 @@ export interface AcquireRequest extends HolderRef {
   readonly minReplicas: number;
   /** An id of ours on the same key to release in the same step, before this request is looked at. */
   readonly replaces?: string | undefined;
+  /** Local instant (clock.now()) not later than the sending of this request, from which trust in its grant is counted; by default now. */
+  readonly askedAt?: number | undefined;
   /** Local instant (clock.now()) after which the store must not act on this request any more. */
   readonly notAfter: number;
 }
@@ -87,9 +91,7 @@ export interface Grant {
   readonly fences: number;
   /** The mode that was granted: that of the request, or the hold's mode for an owner (P13). */
   readonly mode: LockMode;
-  /** Local instant (clock.now()) at which we learned of it. */
-  readonly grantedAt: number;
-  /** Local instant after which the grant must not be trusted. */
+  /** Local instant (clock.now()) after which the grant must not be trusted. */
   readonly trustedUntil: number;
   /** Somebody else waits for this lock. */
   readonly contended: boolean;

@@ -38,3 +38,14 @@ export function offAbort(signal: AbortSignal, listener: AbortListener): void {
   watches.delete(signal);
   watch.end();
 }
+
+/**
+ * Aborts `target` with the reason of `source`, now or later, until the function that it gives back is called. Unlike
+ * AbortSignal.any it leaves nothing behind at a source that outlives a million targets.
+ */
+export function abortWith(source: AbortSignal, target: AbortController): () => void {
+  const listener: AbortListener = { aborted: () => target.abort(source.reason) };
+  if (source.aborted) listener.aborted();
+  else onAbort(source, listener);
+  return () => offAbort(source, listener);
+}

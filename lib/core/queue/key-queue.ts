@@ -59,25 +59,26 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   }
 
   /** Queues the caller, or rejects it at once when it does not want to wait. */
-  enter(caller: LeaseCaller): void {
-    if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options)) return caller.reject(this.refusedNow(caller));
+  enter(caller: LeaseCaller, now: number): void {
+    if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options, now)) return caller.reject(this.refusedNow(caller));
     this.line.add(caller);
     caller.startWaiting(this);
-    this.pump();
+    this.pump(now);
     if (this.asker !== caller) caller.tellWaiting();
   }
 
   /**
    * Somebody began to wait elsewhere, or a lease changed: look again. If that gives the lease at hand back together with a
-   * new request, `replaced` is told what became of it.
+   * new request, `replaced` is told what became of it. `at`: the time, where it is known.
    */
-  pump(replaced?: (outcome: ReleaseOutcome) => void): void {
+  pump(at?: number, replaced?: (outcome: ReleaseOutcome) => void): void {
+    let now = at;
     while (!this.isResting) {
       const { first } = this.line;
       if (!first) return this.tidy();
-      const now = this.parts.clock.now();
+      now ??= this.parts.clock.now();
       const { current } = this.leases;
-      if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, replaced);
+      if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, now, replaced);
       this.admit(first, current, now);
     }
   }
@@ -104,7 +105,10 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
       case 'lost': {
         const lease = this.leaseOf(wake.id);
         if (lease) void this.parts.watchdog.renewNow(lease);
+        return;
       }
+      // Whoever tells of all queues of the lock takes care of it.
+      case 'stray':
     }
   }
 
@@ -148,7 +152,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     // A read lease beside which a newer one was taken is nobody's next turn.
     const hasNext = lease === this.leases.current && this.line.size > 0 && !this.request && !lease.owesNothing;
     if (!hasNext) return this.giveBack(lease, done);
-    this.pump(done);
+    this.pump(undefined, done);
     // It was handed on, or is about to be; a yield tells `done` itself.
     if (!lease.isReleased) done('released');
   }
@@ -156,9 +160,9 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   requestAnswered(answer: Answer): void {
     const { request, asker } = this;
     this.request = this.asker = undefined;
-    if (answer.kind === 'granted') this.take(request!, answer.grant, asker!.options);
+    if (answer.kind === 'granted') this.take(request!, answer.grant, answer.at, asker!.options);
     else if (answer.kind !== 'gone' && this.line.remove(asker!)) asker!.reject(refusal(this.key, answer, asker!.options));
-    this.pump();
+    this.pump(answer.kind === 'granted' ? answer.at : undefined);
   }
 
   /** The store did not grant at once. */
@@ -169,10 +173,10 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     }
   }
 
-  private mayServeAtOnce(options: ResolvedOptions): boolean {
+  private mayServeAtOnce(options: ResolvedOptions, now: number): boolean {
     const { request, parts } = this;
     const lease = this.leases.current;
-    if (this.line.size === 0 && !request && (!lease || lease.admits(options, parts.clock.now(), parts.handOn))) return true;
+    if (this.line.size === 0 && !request && (!lease || lease.admits(options, now, parts.handOn))) return true;
     // Readers share: the answer to one that asks serves the others too, and a further lease may be had beside one at hand.
     if (options.mode === 'write' || lease?.mode === 'write' || request?.wasRefused) return false;
     return this.line.every((caller) => caller.options.mode === 'read');
@@ -218,7 +222,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   }
 
   /** @see pump */
-  private ask(first: LeaseCaller, replaced?: (outcome: ReleaseOutcome) => void): void {
+  private ask(first: LeaseCaller, now: number, replaced?: (outcome: ReleaseOutcome) => void): void {
     const lease = this.leases.current;
     // Beside this process's own readers a place in the queue is taken at once, so that nobody who comes later is served
     // first; behind its own writer there is nothing to ask before that one has ended.
@@ -235,7 +239,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
       this.parts, this.key, this.parts.nextId(), options, this.fencesFor(options), this, unused && { lease: unused, done: replaced },
     );
     this.arrivalsThen = this.line.arrivals;
-    this.request.ask();
+    this.request.ask(now);
   }
 
   private fencesFor(options: ResolvedOptions): number {
@@ -244,7 +248,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     return this.demand.of(options, this.line.size);
   }
 
-  private take({ id, wasRefused, lateUntil }: StoreRequest, grant: Grant, options: ResolvedOptions): void {
+  private take({ id, wasRefused, lateUntil }: StoreRequest, grant: Grant, at: number, options: ResolvedOptions): void {
     const { leases, parts } = this;
     const { current } = leases;
     // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
@@ -252,10 +256,10 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     // A phase of reading is decided once, for all who waited when it began: they enter together, past writers that wait among
     // them. Whoever is let in at once begins one with those that were there when it asked.
     const phase = wasRefused ? this.line.arrivals : this.arrivalsThen;
-    const lease = new StoreLease(this.key, id, options, grant, phase, lateUntil, this, parts.watchdog);
+    const lease = new StoreLease(this.key, id, options, grant, at, phase, lateUntil, this, parts.watchdog);
     leases.add(lease);
     lease.onLoss(this);
-    parts.watchdog.watch(lease, grant.grantedAt);
+    parts.watchdog.watch(lease, at);
     if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));
   }
 

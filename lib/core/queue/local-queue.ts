@@ -54,10 +54,10 @@ export class LocalQueue {
   }
 
   /** Waits for a turn on the lock. Rejects with LockTimeoutError, LockStoreError, LockUsageError or the signal's reason. */
-  acquire(wish: CallerWish): Promise<StoreLease> {
+  acquire(wish: CallerWish, now = this.parts.clock.now()): Promise<StoreLease> {
     return new Promise((resolve, reject) => {
       const caller = new Caller<StoreLease>(wish, this.parts.watchdog.schedule, resolve, reject);
-      this.queueFor(wish).enter(caller);
+      this.queueFor(wish).enter(caller, now);
     });
   }
 

@@ -20,7 +20,8 @@ export interface RequestParts {
 }
 
 export type Answer =
-  | { readonly kind: 'granted'; readonly grant: Grant }
+  /** `at`: when this process learned of it. */
+  | { readonly kind: 'granted'; readonly grant: Grant; readonly at: number }
   | { readonly kind: 'busy' | 'upgrade' | 'full' }
   /** The store lost the place of the request. */
   | { readonly kind: 'gone' }

@@ -33,7 +33,8 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   readonly owner: string | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
-  /** Set anew whenever it is sent. */
+  /** Both are set anew whenever it is sent. */
+  askedAt = 0;
   notAfter = 0;
   /** The store has put us into its queue, or told us to come again. */
   wasRefused = false;
@@ -42,13 +43,13 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   private lastError: LockStoreError | undefined;
   /** Also while it stands in line to be sent. */
   private asking = false;
-  private askedAt = 0;
+  private askingSince = 0;
   /** The last `notAfter` of the tries that were not answered. */
   private unansweredUntil = -Infinity;
   /** The store may know of it. */
   private sent = false;
-  /** The store has told of a place in its queue: wakes count from then on. */
-  private hasPlace = false;
+  /** The store has told that it knows of us as a waiter, in its queue or without one: wakes count from then on. */
+  private isKnownToWait = false;
   /** A wake came while the store was being asked: ask once more. */
   private askAgain = false;
   private retryMs = FIRST_RETRY_MS;
@@ -90,13 +91,13 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   }
 
   /** Asks, or asks once more when the answer that is awaited now is here. */
-  ask(): void {
+  ask(now = this.parts.clock.now()): void {
     if (this.state !== 'open') return;
     this.askAgain = this.asking;
     if (this.asking) return;
     this.asking = true;
-    this.askedAt = this.parts.clock.now();
-    this.parts.traffic.enter(this);
+    this.askingSince = now;
+    this.parts.traffic.enter(this, now);
   }
 
   /** Nobody wants the lock any more: leave the queue, or give back what may just be granted. */
@@ -116,9 +117,9 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     return this.lastError && outageError(this.key, waitMs, this.lastError);
   }
 
-  /** The store says that it was granted, or that it should ask. A hint: what the request has no place for is nothing. */
+  /** The store says that it was granted, or that it should ask. A hint: it means nothing to a request that the store does not know to wait. */
   wake(grant: Grant | undefined): void {
-    if (this.state !== 'open' || !this.hasPlace) return;
+    if (this.state !== 'open' || !this.isKnownToWait) return;
     if (grant) this.judge(grant, this.parts.clock.now() - PUSH_COUNTS_FROM_MS);
     else this.ask();
   }
@@ -139,11 +140,12 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.listener.requestAnswered({ kind: 'gone' });
   }
 
-  send(): boolean {
-    const { store, clock, commandTimeoutMs } = this.parts;
+  send(now = this.parts.clock.now()): boolean {
+    const { store, commandTimeoutMs } = this.parts;
     if (this.state !== 'open') return false;
     this.sent = true;
-    this.notAfter = clock.now() + commandTimeoutMs;
+    this.askedAt = now;
+    this.notAfter = now + commandTimeoutMs;
     store.acquire(this).then(
       (outcome) => this.storeAnswered(outcome),
       (error: unknown) => this.storeAnswered(asStoreError(error, this.key)),
@@ -156,7 +158,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   }
 
   private isSilent(waitMs: number): boolean {
-    return this.asking && !this.wasRefused && isSilence(this.parts.clock.now() - this.askedAt, waitMs);
+    return this.asking && !this.wasRefused && isSilence(this.parts.clock.now() - this.askingSince, waitMs);
   }
 
   private storeAnswered(outcome: AcquireOutcome | LockStoreError): void {
@@ -193,15 +195,18 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
       case 'full':
         return this.answer({ kind: outcome.kind });
       case 'waiting':
-        this.hasPlace = true;
         this.heartbeats.watch(this);
-        this.askIn(outcome.askAgainInMs);
-        return this.delay();
+        return this.wait(outcome.askAgainInMs);
       case 'busy':
         if (!this.queue) return this.answer({ kind: 'busy' });
-        this.askIn(outcome.retryInMs);
-        return this.delay();
+        return this.wait(outcome.retryInMs);
     }
+  }
+
+  private wait(askAgainInMs: number | undefined): void {
+    this.isKnownToWait = true;
+    this.askIn(askAgainInMs);
+    this.delay();
   }
 
   private failed(error: LockStoreError): void {
@@ -225,7 +230,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
       case 'short':
         return void this.lengthen(grant);
       case 'good':
-        return this.answer({ kind: 'granted', grant });
+        return this.answer({ kind: 'granted', grant, at: now });
     }
   }
 
@@ -235,8 +240,9 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     const sentAt = clock.now();
     const [renewed] = await store.renew([{ key, id, leaseMs, minReplicas }]);
     if (this.state !== 'open') return;
-    if (renewed?.kind !== 'renewed' || watchdog.sleep.happenedSince(sentAt, clock.now())) return this.ask();
-    this.answer({ kind: 'granted', grant: { ...grant, trustedUntil: renewed.trustedUntil } });
+    const now = clock.now();
+    if (renewed?.kind !== 'renewed' || watchdog.sleep.happenedSince(sentAt, now)) return this.ask();
+    this.answer({ kind: 'granted', grant: { ...grant, trustedUntil: renewed.trustedUntil }, at: now });
   }
 
   private answer(answer: Answer): void {
@@ -252,7 +258,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
 
   private askIn(delayMs: number | undefined): void {
     const { watchdog, clock } = this.parts;
-    if (delayMs !== undefined) watchdog.schedule.set((this.bound ??= new Alarm(() => this.ask())), clock.now() + delayMs);
+    if (delayMs !== undefined) watchdog.schedule.set((this.bound ??= new Alarm((now) => this.ask(now))), clock.now() + delayMs);
     else if (this.bound) watchdog.schedule.cancel(this.bound);
   }
 

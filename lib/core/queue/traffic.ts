@@ -10,7 +10,7 @@ export interface Sender {
   /** Gives a lock back with the same request: others wait for it, so it does not stand in line. */
   readonly urgent: boolean;
   /** Sends the request; {@link Traffic.left} is called with the answer. False when nobody wants it any more. */
-  send(): boolean;
+  send(now?: number): boolean;
 }
 
 export class Traffic {
@@ -19,9 +19,9 @@ export class Traffic {
   /** Where the line begins: taking the first off a long array moves all others. */
   private first = 0;
 
-  enter(sender: Sender): void {
+  enter(sender: Sender, now: number): void {
     if (this.inFlight >= MAX_IN_FLIGHT && !sender.urgent) this.line.push(sender);
-    else if (sender.send()) this.inFlight += 1;
+    else if (sender.send(now)) this.inFlight += 1;
   }
 
   /** A request was answered, or its time was over. */

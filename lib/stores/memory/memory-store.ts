@@ -64,7 +64,7 @@ export class MemoryStore implements LockStore {
     this.watchForEnds();
     switch (reply.kind) {
       case 'granted':
-        return { kind: 'granted', grant: this.trusted(reply.grant), replacedLost: reply.replacedLost };
+        return { kind: 'granted', grant: trusted(reply.grant), replacedLost: reply.replacedLost };
       case 'busy':
         return { kind: 'busy', retryInMs: RETRY_MS, replacedLost: reply.replacedLost };
       case 'late':
@@ -86,7 +86,7 @@ export class MemoryStore implements LockStore {
     const at = this.instant();
     const outcomes = waiters.map((waiter): HeartbeatOutcome => {
       const reply = this.machine.heartbeat(waiter, at);
-      return reply.kind === 'granted' ? { kind: 'granted', grant: this.trusted(reply.grant) } : reply;
+      return reply.kind === 'granted' ? { kind: 'granted', grant: trusted(reply.grant) } : reply;
     });
     this.watchForEnds();
     return outcomes;
@@ -137,17 +137,13 @@ export class MemoryStore implements LockStore {
     throw new LockStoreError(`Lock '${key}': minReplicas is ${minReplicas}, but the embedded store has no replicas.`, { key, retryable: false });
   }
 
-  private trusted({ fence, fences, mode, end, contended }: MachineGrant): Grant {
-    return { fence, fences, mode, grantedAt: this.clock.now(), trustedUntil: end, contended };
-  }
-
   private instant(): Instant {
     return { ms: this.clock.now(), us: Math.floor(this.clock.wallNow() * 1_000) };
   }
 
   /** In a later microtask: a listener that asks the store again must not find it in the middle of a command. */
   private deliver(wake: MachineWake): void {
-    const told: Wake = wake.kind === 'granted' ? { ...wake, grant: this.trusted(wake.grant) } : wake;
+    const told: Wake = wake.kind === 'granted' ? { ...wake, grant: trusted(wake.grant) } : wake;
     void Promise.resolve().then(() => this.listener?.(told));
   }
 
@@ -167,4 +163,8 @@ export class MemoryStore implements LockStore {
     if (this.collector !== undefined) this.clock.clearTimer(this.collector);
     this.collector = undefined;
   }
+}
+
+function trusted({ fence, fences, mode, end, contended }: MachineGrant): Grant {
+  return { fence, fences, mode, trustedUntil: end, contended };
 }

@@ -6,7 +6,6 @@
  * A message can overtake the answer that gave the place; it is kept until that answer is here. An entry goes with the
  * grant, the release, or an answer that gives no place.
  */
-import { IdTable } from '../../core/lease/id-table.js';
 import type { AcquireRequest } from '../../core/port/lock-store.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 
@@ -22,12 +21,21 @@ export interface Place {
 }
 
 export class Places {
-  private readonly places = new IdTable<Place>();
+  private readonly places = new Map<string, Place>();
 
-  /** Before the request is sent. Asking again for a place keeps its floor. */
-  expect(request: AcquireRequest, group: number, floor: number): Place {
+  /** The store has put a request into its queue. */
+  add(request: AcquireRequest, group: number, floor: number): Place {
+    const place: Place = { request, group, floor, answered: true, early: undefined };
+    this.places.set(request.id, place);
+    return place;
+  }
+
+  /** A place is asked for once more: it keeps its floor, and messages wait for the answer. Undefined where there is none. */
+  askAgain(request: AcquireRequest): Place | undefined {
+    if (this.places.size === 0) return undefined;
     const known = this.places.get(request.id);
-    const place: Place = { request, group, floor: known?.floor ?? floor, answered: false, early: undefined };
+    if (known === undefined) return undefined;
+    const place: Place = { request, group: known.group, floor: known.floor, answered: false, early: undefined };
     this.places.set(request.id, place);
     return place;
   }
@@ -46,10 +54,10 @@ export class Places {
   }
 
   release(id: string): void {
-    this.places.delete(id);
+    if (this.places.size > 0) this.places.delete(id);
   }
 
   all(): readonly Place[] {
-    return this.places.values();
+    return [...this.places.values()];
   }
 }

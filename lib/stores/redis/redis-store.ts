@@ -21,10 +21,11 @@ import type {
 import { Acquiring } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
-import { BundledCalls } from './bundled-calls.js';
+import { Bundles } from '../wire/bundles.js';
+import { GivingBack } from './giving-back.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
-import { lockState, releaseOutcome } from '../wire/lock-reply.js';
+import { lockState } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
 import { lasted, Outage, type OutageListener } from '../wire/outage.js';
 import { Places } from './places.js';
@@ -65,7 +66,7 @@ export class RedisStore implements LockStore {
   private readonly trust: Trust;
   private readonly places = new Places();
   private readonly damaged: DamagedLocks;
-  private readonly bundled: BundledCalls;
+  private readonly bundles: Bundles;
   private readonly sourceOf: (group: number) => number;
   private readonly acquiring: Acquiring;
   private readonly renewals: Renewals;
@@ -88,10 +89,10 @@ export class RedisStore implements LockStore {
     const trust = (this.trust = new Trust(sourceOf));
     const { places } = this;
     this.sourceOf = sourceOf;
-    this.bundled = new BundledCalls(runner);
+    this.bundles = new Bundles(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundled: this.bundled, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release });
+    this.acquiring = new Acquiring({ bundles: this.bundles, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
@@ -141,11 +142,13 @@ export class RedisStore implements LockStore {
     return this.heartbeats.heartbeat(waiters);
   }
 
-  release({ key, id, abandoned }: ReleaseRequest): Promise<'released' | 'lost'> {
-    this.places.release(id);
-    const group = this.keys.groupOf(key);
-    const call = { script: release, key, keys: this.keys.all(group, key), args: [id, this.trust.floors.of(group), abandoned ? 1 : 0] };
-    return this.bundled.run(call, this.sourceOf(group), releaseOutcome);
+  release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+    this.places.release(request.id);
+    const spot = this.keys.spotOf(request.key);
+    const floor = this.trust.floors.of(spot.group);
+    return new Promise((resolve, reject) => {
+      this.bundles.add(release, this.sourceOf(spot.group), new GivingBack(request, spot, floor, resolve, reject));
+    });
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
@@ -204,7 +207,12 @@ export class RedisStore implements LockStore {
   private pushed(push: PushedGrant): void {
     const { key, id } = push;
     const place = this.places.get(id);
-    if (place === undefined) return this.stray(push);
+    if (place === undefined) {
+      const underway = this.acquiring.underway(id);
+      if (underway === undefined) return this.stray(push);
+      underway.early = push;
+      return;
+    }
     if (!place.answered) {
       place.early = push;
       return;

@@ -37,11 +37,11 @@ export class Trust {
   }
 
   /** A grant that an answer told us. */
-  answered(group: number, grant: ServerGrant, { sentAt, receivedAt, serverNow }: Exchange): Grant {
+  answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Exchange): Grant {
     const { fence, fences, mode, end, contended } = grant;
     this.floors.saw(group, fence + fences - 1);
     const leftMs = end - serverNow;
-    return { fence, fences, mode, grantedAt: receivedAt, trustedUntil: trustOf(leftMs, sentAt), contended };
+    return { fence, fences, mode, trustedUntil: trustOf(leftMs, sentAt), contended };
   }
 
   /** A grant that a message told us, if that is enough to trust it; else the store has to be asked. */
@@ -53,7 +53,7 @@ export class Trust {
     if (trustedUntil === undefined) return undefined;
     const { fence, fences, mode, contended } = push;
     this.floors.saw(group, fence + fences - 1);
-    return { fence, fences, mode, grantedAt: receivedAt, trustedUntil, contended };
+    return { fence, fences, mode, trustedUntil, contended };
   }
 }
 

@@ -9,38 +9,18 @@
  * same, it is the fence. Else the greatest is, and it is written back until a quorum has it, before anybody uses it: any
  * later quorum then has a node that knows it.
  */
-import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
-import type { FenceFloors } from '../wire/fence-floors.js';
 import { marginOf } from '../wire/server-clock.js';
 import { answersOf, voteTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
-import { reasonOf, sharedWord, wordOf, type GrantedVote, type NodeVote, type VoteRequest } from './node-vote.js';
+import type { PollingStation } from './polling-station.js';
+import { reasonOf, sharedWord, wordOf, type GrantedVote, type Leaving, type Mark, type NodeVote, type VoteRequest } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
-import type { Withdrawals } from './withdrawals.js';
+import { patienceMs, retryPause } from './retry-pause.js';
 
 type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
-
-/** What all ballots of a store share. */
-export interface PollingStation {
-  readonly nodes: readonly RedlockNode[];
-  readonly clock: Clock;
-  readonly commandTimeoutMs: number;
-  readonly floors: FenceFloors;
-  readonly withdrawals: Withdrawals;
-  /** A node said that it does not remember what it granted. */
-  readonly forgetful: (node: RedlockNode) => void;
-}
-
-/**
- * Who was refused comes back after a random time, so that two who split the votes do not split them again; and the later, the
- * longer the nodes took to answer, so that a crowd does not ask them to death.
- */
-const SHORTEST_RETRY_MS = 20;
-const LONGEST_RETRY_MS = 120;
-const SLOWNESS_FACTOR = 4;
 
 export class Ballot implements VoteRequest {
   state: 'open' | 'held' | 'over' = 'open';
@@ -57,13 +37,20 @@ export class Ballot implements VoteRequest {
   fence = 0;
   /** Nobody has worked under it: wherever it is taken back, it owes no minHoldMs. */
   abandoned = true;
+  /** Who waits for it elsewhere: the process that should have the lock next. */
+  next: string | undefined;
+  readonly patienceMs: number;
   /** Nodes on which a forced release took it away. */
   readonly takenOn = new Set<RedlockNode>();
   /** Local instant at which it has ended by itself on every node. */
   private endsAt = 0;
   private castAt = 0;
+  /** How many nodes granted it, and not as a share of its owner's hold. */
+  private plain = 0;
+  private wasBusy = false; // others have the lock or come first: its holder stays in the line of each node
+  private overAt = Infinity;
+  private heardAt = 0;
   private readonly votes = new Map<RedlockNode, GrantedVote>();
-  /** The nodes where it may stand. */
   private readonly asked = new Set<RedlockNode>();
   /** Where it was asked for and not answered, and until when that may still act. */
   private readonly mute = new Map<RedlockNode, number>();
@@ -74,6 +61,8 @@ export class Ballot implements VoteRequest {
     readonly group: number,
     /** On the nodes: the holder's, and what follows a slash. */
     readonly id: string,
+    /** How long its holder has been refused for; -1 when it does not wait. */
+    readonly waitedMs: number,
   ) {
     this.key = request.key;
     this.holder = request.id;
@@ -83,12 +72,13 @@ export class Ballot implements VoteRequest {
     this.fences = request.fences;
     this.owner = request.owner;
     this.label = request.label;
+    this.patienceMs = patienceMs(station.tookMs);
   }
 
   /** Asks all nodes. Rejects with LockStoreError when they could not be asked; unless granted, it is over then. */
   async cast(notAfter: number): Promise<AcquireOutcome> {
-    const { nodes, clock, commandTimeoutMs, floors } = this.station;
-    this.castAt = clock.now();
+    const { nodes, clock, deadlines, commandTimeoutMs, floors } = this.station;
+    this.castAt = this.heardAt = clock.now();
     const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
     const proposal = Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000);
     // Where the others are enough nobody waits for a silent one.
@@ -97,16 +87,19 @@ export class Ballot implements VoteRequest {
     const { result, replies } = await poll({
       nodes,
       clock,
+      deadlines,
       timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
-      ask: async (node) => {
-        if (enough && node.silent) throw node.failure('silent', this.key);
+      ask: (node) => {
+        if (enough && node.silent) return Promise.reject(node.failure('silent', this.key));
         return this.ask(node, this, proposal, limit);
       },
       decide: (replies: Replies) => {
+        if (this.plain >= quorumOf(nodes.length)) return { result: 'granted', replies };
         const result = verdict(nodes.map((node) => wordOf(replies.get(node))));
         return result === undefined ? undefined : { result, replies: new Map(replies) };
       },
     });
+    this.station.tookMs = this.tookMs;
     try {
       if (this.state === 'over') return this.busy([]);
       if (result === 'granted' || result.startsWith('shared')) return await this.settle(result);
@@ -117,9 +110,8 @@ export class Ballot implements VoteRequest {
     }
   }
 
-  /** The nodes on which it may stand. */
-  get standsOn(): readonly RedlockNode[] {
-    return [...this.asked];
+  mayStandOn(node: RedlockNode): boolean {
+    return this.asked.has(node);
   }
 
   get endsBy(): number {
@@ -136,30 +128,46 @@ export class Ballot implements VoteRequest {
     // Too late it would be a vote for somebody who lost the lock: no limit, no vote.
     if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
     const { key, group, id, mode, fences, owner, label } = this;
-    const request: VoteRequest = { key, group, id, mode, fences, owner, label, leaseMs, minHoldMs: 0 };
+    const request: VoteRequest = { key, group, id, mode, fences, owner, label, leaseMs, minHoldMs: 0, waitedMs: -1, patienceMs: 0 };
     await this.ask(node, request, this.fence, notAfter).catch(() => {}); // the next renewal tries again
   }
 
   /** Over, and released on its nodes by whoever says so. */
   finish(abandoned = false): void {
     this.state = 'over';
+    this.overAt = this.station.clock.now();
     this.abandoned ||= abandoned;
   }
 
   /** Over, and taken back from wherever it may stand. */
   end(): void {
+    const wanted = this.wasBusy && this.waitedMs >= 0;
     this.state = 'over';
-    for (const node of this.asked) this.withdraw(node);
+    this.overAt = this.station.clock.now();
+    const { mode, patienceMs, castAt, overAt } = this;
+    const mark = wanted ? { mode, waitedMs: this.waitedMs + overAt - castAt, patienceMs } : undefined;
+    for (const node of this.asked) this.withdraw(node, mark);
   }
 
-  withdraw(node: RedlockNode): void {
-    const { key, id, abandoned, endsAt: until, mute, station } = this;
-    station.withdrawals.add({ node, key, id, abandoned, until, lateUntil: mute.get(node) });
+  withdraw(node: RedlockNode, mark?: Mark): void {
+    const { leaving, endsAt: until, mute, station } = this;
+    station.withdrawals.add({ node, ...leaving, mark, until, lateUntil: mute.get(node) });
   }
 
   /** It does not stand there, as far as is known; what is late there is taken back as well. */
   released(node: RedlockNode): void {
     if (this.mute.has(node)) this.withdraw(node);
+  }
+
+  /** What it says to the nodes when it leaves them. */
+  get leaving(): Leaving {
+    const { key, id, abandoned, next } = this;
+    return { key, id, abandoned, next };
+  }
+
+  /** How long the nodes took that answered: others may be silent. */
+  private get tookMs(): number {
+    return this.heardAt - this.castAt;
   }
 
   private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
@@ -176,11 +184,13 @@ export class Ballot implements VoteRequest {
   }
 
   private heard(node: RedlockNode, vote: NodeVote): void {
+    if (this.state === 'open') this.heardAt = this.station.clock.now();
     if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.station.forgetful(node);
     if (vote.kind !== 'granted') return void this.asked.delete(node);
     this.station.floors.saw(this.group, vote.fence + this.fences - 1);
+    if (!vote.shared) this.plain += 1;
     // It may have come after our release: a script the server did not know is sent a second time, behind it.
-    if (this.state === 'over') this.withdraw(node);
+    if (this.state === 'over') void (vote.sentAt >= this.overAt && this.withdraw(node));
     else if (this.fence === 0) this.votes.set(node, vote);
     else if (vote.fence !== this.fence) this.correct(node);
   }
@@ -230,15 +240,15 @@ export class Ballot implements VoteRequest {
   private granted(ends: readonly number[]): Grant {
     const { nodes, clock } = this.station;
     const trustedUntil = quorumEnd(ends, nodes.length);
-    const grantedAt = clock.now();
-    if (grantedAt >= trustedUntil) {
+    if (clock.now() >= trustedUntil) {
       const message = `Lock '${this.key}': a quorum granted it, but its ${this.leaseMs} ms were over before all had answered. It is safe to try again.`;
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
     this.abandoned = false;
+    for (const { next } of this.votes.values()) this.next ??= next;
     const { fence, fences, mode } = this;
-    return { fence, fences, mode, grantedAt, trustedUntil, contended: false };
+    return { fence, fences, mode, trustedUntil, contended: this.next !== undefined };
   }
 
   private refused(replies: Replies, result: string): AcquireOutcome {
@@ -253,9 +263,8 @@ export class Ballot implements VoteRequest {
   }
 
   private busy(votes: readonly NodeVote[]): AcquireOutcome {
-    const leftMs = votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity));
-    const tookMs = this.station.clock.now() - this.castAt;
-    const random = SHORTEST_RETRY_MS + (LONGEST_RETRY_MS - SHORTEST_RETRY_MS) * Math.random() + SLOWNESS_FACTOR * tookMs;
-    return { kind: 'busy', retryInMs: Math.min(random, Math.max(SHORTEST_RETRY_MS * Math.random(), ...leftMs)) };
+    this.wasBusy = this.state === 'open';
+    const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity)));
+    return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
   }
 }

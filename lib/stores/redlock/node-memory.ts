@@ -33,24 +33,25 @@ type Run = <T>(
 
 export class NodeMemory {
   constructor(
-    private readonly run: Run,
+    private readonly run: { /** On a connection of which nothing is known yet. */ readonly first: Run; /** Only while the node has a vote. */ readonly later: Run },
     private readonly keys: RedisKeys,
-    private readonly around: { readonly maxLeaseMs: number; readonly clock: ServerClock },
+    private readonly around: { readonly maxLeaseMs: number; readonly clock: ServerClock; /** Told who answers. */ readonly met: (runId: string) => void },
   ) {}
 
   /** Asks whether it remembers, and tells it the fences that were seen, in case it does not. */
   greet(floors: ReadonlyMap<number, number>): Promise<Memory> {
     const keys = [this.keys.epoch, ...[...floors.keys()].map((group) => this.keys.fence(group))];
-    return this.run(greet, keys, [this.around.maxLeaseMs, ...floors.values()], (reply, sentAt, receivedAt) => {
+    return this.run.first(greet, keys, [this.around.maxLeaseMs, ...floors.values()], (reply, sentAt, receivedAt) => {
       const [whole, leftMs, runId, since, now] = listOf(reply);
       // So that whatever is asked of it from the first has a limit in its time.
       this.around.clock.observe(0, { sentAt, receivedAt, serverNow: Number(now) });
+      this.around.met(String(runId));
       return { whole: whole === 1, leftMs: Number(leftMs), runId: String(runId), since: Number(since) };
     });
   }
 
   survey(): Promise<Survey> {
-    return this.run(survey, [this.keys.epoch, ...this.fenceKeys()], [this.around.maxLeaseMs], (reply) => {
+    return this.run.later(survey, [this.keys.epoch, ...this.fenceKeys()], [this.around.maxLeaseMs], (reply) => {
       const [whole, ...fences] = listOf(reply);
       return { whole: whole === 1, fences: fences.map(Number) };
     });
@@ -59,7 +60,7 @@ export class NodeMemory {
   /** Lets it vote again if it is still the incarnation that was greeted. */
   admit({ runId, since }: Memory, fences: readonly number[]): Promise<boolean> {
     const args = [this.around.maxLeaseMs, runId, since, ...fences];
-    return this.run(admit, [this.keys.epoch, ...this.fenceKeys()], args, (reply) => reply === 1);
+    return this.run.later(admit, [this.keys.epoch, ...this.fenceKeys()], args, (reply) => reply === 1);
   }
 
   private fenceKeys(): string[] {

@@ -3,7 +3,7 @@
  * people.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
-import type { LockState } from '../../core/port/lock-store.js';
+import type { LockState, ReleaseRequest } from '../../core/port/lock-store.js';
 import { trustOf } from '../wire/server-clock.js';
 import type { Reply } from './poll.js';
 import type { Vote } from './quorum.js';
@@ -20,6 +20,10 @@ export interface VoteRequest {
   readonly minHoldMs: number;
   readonly owner: string | undefined;
   readonly label: string | undefined;
+  /** How long it has been refused for; -1 when it does not wait. */
+  readonly waitedMs: number;
+  /** How long the lock should be kept for it when its turn has come. */
+  readonly patienceMs: number;
 }
 
 export type NodeVote =
@@ -31,7 +35,12 @@ export type NodeVote =
       readonly end: number;
       /** The fence is that of the owner's present hold. */
       readonly shared: boolean;
+      /** Local instant at which the request that did it was sent. */
+      readonly sentAt: number;
+      /** The process that has waited longest, if others wait. */
+      readonly next?: string | undefined;
     }
+  /** `leftMs`: until the present hold ends; Infinity when it is somebody else's turn. */
   | { readonly kind: 'busy'; readonly leftMs: number }
   | { readonly kind: 'quarantined'; readonly leftMs: number }
   | { readonly kind: 'upgrade' | 'full' | 'late' | 'not admitted' };
@@ -45,6 +54,29 @@ export interface RenewPart {
   readonly leaseMs: number;
 }
 
+/** What a ballot leaves behind where it stood. */
+export interface Leaving extends ReleaseRequest {
+  /** The process that should have the lock next, as far as the holder heard. */
+  readonly next?: string | undefined;
+  /** What becomes of this process's mark; without it, nothing. */
+  readonly mark?: Mark | undefined;
+}
+
+/** A place in the line of those who wait. */
+export interface Mark {
+  readonly mode: LockMode;
+  /** -1 when the process does not want the lock any more. */
+  readonly waitedMs: number;
+  readonly patienceMs: number;
+}
+
+/** A lease on a node after a renewal. */
+export interface RenewedThere {
+  /** Local instant until which it can be trusted. */
+  readonly end: number;
+  readonly contended: boolean;
+}
+
 /** `ends` stand in the order of the holders. */
 export interface NodeView {
   readonly state: LockState;
@@ -52,12 +84,16 @@ export interface NodeView {
 }
 
 /** What vote.lua answered. */
-export function voteOf([code, , third = 0, leftMs = 0, write, shared]: readonly number[], sentAt: number): NodeVote {
+export function voteOf([code, , ...rest]: readonly (number | string)[], sentAt: number): NodeVote {
+  const [first = 0, leftMs, write, shared, next] = rest;
+  const third = Number(first);
   switch (code) {
     case 0:
-      return { kind: 'busy', leftMs: third };
-    case 1:
-      return { kind: 'granted', fence: third, mode: write === 1 ? 'write' : 'read', end: trustOf(leftMs, sentAt), shared: shared === 1 };
+      return { kind: 'busy', leftMs: third < 0 ? Infinity : third };
+    case 1: {
+      const end = trustOf(Number(leftMs), sentAt);
+      return { kind: 'granted', fence: third, mode: write === 1 ? 'write' : 'read', end, shared: shared === 1, sentAt, next: next === undefined ? undefined : String(next) };
+    }
     case 2:
       return { kind: 'upgrade' };
     case 3:

@@ -2,12 +2,14 @@
  * One question put to all nodes at once. It is answered as soon as the replies that are still out cannot change the
  * answer, and at the latest when the time of a node is over: one that is dead or frozen costs nobody more than that.
  */
-import type { Clock, Timer } from '../../core/port/clock.js';
+import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
+import { Deadlines, type Deadline } from './deadlines.js';
 import { verdict } from './quorum.js';
 
 /** A garbage collection here, or a busy moment there, is not a dead node. */
 const SHORTEST_TIMEOUT_MS = 50;
+const LONGEST_VOTE_MS = 500;
 
 /** A node that answers, but not yet this question, gets so many times the time. */
 const BUSY_FACTOR = 4;
@@ -26,6 +28,8 @@ export interface Asked {
 export interface Poll<N extends Asked, A, R> {
   readonly nodes: readonly N[];
   readonly clock: Clock;
+  /** Shared by those who ask often. */
+  readonly deadlines?: Deadlines;
   /** How long to wait for any one node. */
   readonly timeoutMs: number;
   /** Must reject with a LockStoreError only. */
@@ -36,9 +40,9 @@ export interface Poll<N extends Asked, A, R> {
   late?(node: N, reply: Reply<A>): void;
 }
 
-/** A node's time for a vote: a tenth of the lease, so that most of it is left when a silent node was waited for. */
+/** A node's time for a vote: a tenth of the lease, so that most of it is left when a silent node was waited for, and no more than others who wait can spare. */
 export function voteTimeoutMs(leaseMs: number, commandTimeoutMs: number): number {
-  return Math.min(commandTimeoutMs, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
+  return Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
 }
 
 /** A node's time for everything about a lease that is held: a doubt costs more than to wait for it, and another try fits in. */
@@ -47,11 +51,10 @@ export function leaseTimeoutMs(leaseMs: number, commandTimeoutMs: number): numbe
 }
 
 export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R> {
-  const { nodes, clock, timeoutMs } = question;
+  const { nodes, clock, timeoutMs, deadlines = new Deadlines(clock) } = question;
   return new Promise<R>((resolve, reject) => {
     const replies = new Map<N, Reply<A>>();
     let open = true;
-    let timer: Timer | undefined;
     const decide = (): void => {
       try {
         const result = question.decide(replies);
@@ -61,7 +64,8 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
         reject(error);
       }
       open = false;
-      if (timer !== undefined) clock.clearTimer(timer);
+      if (question.deadlines === undefined) deadlines.close();
+      else deadlines.cancel(deadline);
     };
     const hear = (node: N, reply: Reply<A>): void => {
       if (!open || replies.has(node)) return question.late?.(node, reply);
@@ -79,9 +83,10 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
       decide();
     };
     const wait = (): void => {
-      // After a turn of the event loop: what was too slow may have been this process, and the replies lie there unread.
-      timer = clock.setTimer(() => clock.nextTurn(() => open && giveUp()), timeoutMs);
+      deadline.at = clock.now() + timeoutMs;
+      deadlines.set(deadline);
     };
+    const deadline: Deadline = { at: 0, due: () => open && giveUp() };
     const askedAt = clock.now();
     wait();
     for (const node of nodes) {
@@ -97,7 +102,7 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
 export async function agree<N extends Asked, A extends string>(
   what: string,
   key: string | undefined,
-  question: Pick<Poll<N, A, A>, 'nodes' | 'clock' | 'timeoutMs' | 'ask'>,
+  question: Pick<Poll<N, A, A>, 'nodes' | 'clock' | 'deadlines' | 'timeoutMs' | 'ask'>,
 ): Promise<A> {
   const { nodes } = question;
   const result = await poll<N, A, A | LockStoreError>({

@@ -8,6 +8,7 @@ import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import type { Ballot } from './ballot.js';
+import type { RenewedThere } from './node-vote.js';
 import { answersOf, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
 import { quorumEnd, verdict } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
@@ -29,8 +30,9 @@ interface Part {
   readonly leaseMs: number;
 }
 
-/** From each node, for each lease, until when it can be trusted there; undefined where it is lost. */
-type Answers = ReadonlyMap<RedlockNode, Reply<readonly (number | undefined)[]>>;
+/** From each node, for each lease, what became of it there; undefined where it is lost. */
+type Answer = readonly (RenewedThere | undefined)[];
+type Answers = ReadonlyMap<RedlockNode, Reply<Answer>>;
 
 export async function renewByQuorum(requests: readonly RenewRequest[], renewing: Renewing): Promise<readonly RenewOutcome[]> {
   const outcomes: RenewOutcome[] = requests.map(({ key, minReplicas }) =>
@@ -50,10 +52,10 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeout
   const shortestMs = Math.min(...parts.map(({ leaseMs }) => leaseMs));
   for (const { ballot, leaseMs } of parts) ballot.lasts(leaseMs + shortestMs);
   const request = parts.map(({ ballot: { key, id }, leaseMs }) => ({ key, id, leaseMs }));
-  const giveBack = (node: RedlockNode, ends: readonly (number | undefined)[]): void => {
+  const giveBack = (node: RedlockNode, there: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
       const outcome = outcomes[at];
-      if (outcome?.kind === 'renewed' && ends[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);
+      if (outcome?.kind === 'renewed' && there[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);
     });
   };
   const replies = await poll({
@@ -65,7 +67,7 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeout
     late: (node, reply) => reply.kind === 'answer' && giveBack(node, reply.answer),
   });
   parts.forEach((part, n) => (outcomes[part.at] = outcomeOf(part, n, nodes, replies)));
-  for (const [node, ends] of answersOf(replies)) giveBack(node, ends);
+  for (const [node, there] of answersOf(replies)) giveBack(node, there);
 }
 
 function verdictOf(n: number, nodes: readonly RedlockNode[], replies: Answers): 'renewed' | 'lost' | 'split' | undefined {
@@ -81,16 +83,18 @@ function verdictOf(n: number, nodes: readonly RedlockNode[], replies: Answers): 
 function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], replies: Answers): RenewOutcome {
   switch (verdictOf(n, nodes, replies)) {
     case 'renewed':
-      return { kind: 'renewed', trustedUntil: quorumEnd(endsOf(n, replies), nodes.length), contended: false };
+      return renewed(answersOf(replies).flatMap(([, there]) => there[n] ?? []), nodes.length);
     case 'lost':
       return { kind: 'lost' };
     default:
-      return { kind: 'unknown', cause: noQuorum('a renewal', ballot.key, nodes, replies, (ends) => (ends[n] === undefined ? 'lost' : 'renewed')) };
+      return { kind: 'unknown', cause: noQuorum('a renewal', ballot.key, nodes, replies, (there) => (there[n] === undefined ? 'lost' : 'renewed')) };
   }
 }
 
-function endsOf(n: number, replies: Answers): number[] {
-  return answersOf(replies).flatMap(([, ends]) => ends[n] ?? []);
+/** That somebody waits is worth knowing from one node. */
+function renewed(there: readonly RenewedThere[], nodes: number): RenewOutcome {
+  const trustedUntil = quorumEnd(there.map(({ end }) => end), nodes);
+  return { kind: 'renewed', trustedUntil, contended: there.some(({ contended }) => contended) };
 }
 
 export function noReplicas(key: string): LockStoreError {

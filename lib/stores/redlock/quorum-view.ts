@@ -5,7 +5,7 @@
 import type { HolderState, LockState } from '../../core/port/lock-store.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';
 import { answersOf, noQuorum, poll, type Reply } from './poll.js';
-import type { PollingStation } from './ballot.js';
+import type { PollingStation } from './polling-station.js';
 import type { NodeView } from './node-vote.js';
 import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';

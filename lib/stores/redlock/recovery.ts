@@ -52,11 +52,15 @@ export class Recovery {
     let againInMs: number | undefined = RETRY_MS;
     try {
       const memory = await node.memory.greet(this.seen());
+      if (node.link.twin !== undefined) {
+        againInMs = undefined; // what its server remembers is looked at under the other name
+        return memory;
+      }
       againInMs = await this.lookAt(node, memory);
       return memory;
     } catch {
       // A node that is away is attended to when it is connected again.
-      if (!node.reachable) againInMs = undefined;
+      if (!node.link.reachable) againInMs = undefined;
       return undefined;
     } finally {
       this.attending.delete(node);

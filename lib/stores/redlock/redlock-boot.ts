@@ -1,11 +1,11 @@
 /**
  * Opens the nodes of a Redlock together. The application starts as soon as a quorum is there; nodes that are down join
- * later by themselves. What only an operator can mend, a wrong password or two nodes that are one server, stops the boot.
+ * later by themselves. What only an operator can put right, a wrong password or two nodes that are one server, stops the boot.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
-import type { Memory } from './node-memory.js';
+import type { NodeLink } from './node-link.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
@@ -14,13 +14,13 @@ const STRAGGLERS_MS = 300;
 const AGAIN_MS = 500;
 
 export class RedlockBoot {
-  private readonly opened = new Map<RedlockNode, string>();
+  private readonly opened = new Set<RedlockNode>();
   private readonly failures = new Map<RedlockNode, LockStoreError>();
 
   constructor(
     private readonly nodes: readonly RedlockNode[],
     private readonly clock: Clock,
-    private readonly greet: (node: RedlockNode) => Promise<Memory | undefined>,
+    private readonly greet: (node: RedlockNode) => Promise<unknown>,
   ) {}
 
   /** Returns a warning when some nodes are missing. Rejects with LockStoreError when there is no quorum, naming every node. */
@@ -41,10 +41,10 @@ export class RedlockBoot {
 
   private async open(node: RedlockNode): Promise<void> {
     try {
-      await node.open();
-      const runId = (await this.greet(node))?.runId ?? '';
-      for (const [twin, known] of this.opened) if (runId !== '' && known === runId) throw sameServer(twin, node);
-      this.opened.set(node, runId);
+      await node.link.open();
+      await this.greet(node);
+      if (node.link.twin !== undefined) throw sameServer(node.link.twin, node);
+      this.opened.add(node);
     } catch (error) {
       this.failures.set(node, error as LockStoreError);
     }
@@ -65,8 +65,14 @@ export class RedlockBoot {
   }
 }
 
-/** Nodes that are there again, or for the first time: each is checked before anything is asked of it. */
+/**
+ * Nodes that are there again, or for the first time: each is checked before anything is asked of it. One that turns out to be
+ * another name of a server that has its vote already is connected anew until it leads to a server of its own.
+ */
 export class LateNodes {
+  /** Of each node that was told to be one, the node whose server it was. */
+  private readonly twins = new Map<RedlockNode, NodeLink>();
+  private readonly toLookAt = new Set<RedlockNode>();
   private closed = false;
 
   constructor(
@@ -78,9 +84,10 @@ export class LateNodes {
   async join(node: RedlockNode): Promise<void> {
     if (this.closed) return;
     try {
-      if (!node.opened) await node.open();
-      else if (!(await node.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
+      if (!node.link.opened) await node.link.open();
+      else if (!(await node.link.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
       await this.attend(node);
+      this.tellOfTwin(node);
     } catch (error) {
       // A store that closes ends what is on its way, and that is nobody's fault.
       if (this.closed) return;
@@ -91,10 +98,14 @@ export class LateNodes {
 
   /** It may be there and not fit yet: its connection will not tell when it is. */
   lookAgain(node: RedlockNode): void {
+    if (this.toLookAt.has(node)) return;
+    this.toLookAt.add(node);
     this.clock.setTimer(() => {
+      this.toLookAt.delete(node);
       if (this.closed || node.connected) return;
-      if (node.opening) this.lookAgain(node);
-      else if (node.reachable) void this.join(node);
+      if (node.link.opening) this.lookAgain(node);
+      else if (node.link.twin !== undefined) node.link.reconnect();
+      else if (node.link.reachable) void this.join(node);
     }, AGAIN_MS);
   }
 
@@ -102,8 +113,23 @@ export class LateNodes {
     this.closed = true;
   }
 
+  /** Each change is told once. */
+  private tellOfTwin(node: RedlockNode): void {
+    const { twin } = node.link;
+    if (twin === this.twins.get(node)) return;
+    if (twin !== undefined) {
+      this.twins.set(node, twin);
+      const until = 'its vote does not count until it leads to a server of its own';
+      const message = `Locks: the Redlock nodes ${twin.name} and ${node.name} are one server. ${node.name} joined later: ${until}. Check where this address leads.`;
+      this.report({ kind: `twin ${node.name}`, level: 'error', message });
+    } else if (node.connected) {
+      this.twins.delete(node);
+      this.report({ kind: `no twin ${node.name}`, level: 'info', message: `Locks: ${node.name} leads to a server of its own now.` });
+    }
+  }
+
   private refuse(node: RedlockNode, error: LockStoreError): void {
-    node.refused = error;
+    node.link.refused = error;
     const message = `Locks: ${node.name} is not used until this process is restarted: ${error.message}`;
     this.report({ kind: `refused ${node.name}`, level: 'error', message });
   }
@@ -118,7 +144,7 @@ function reasonFor(failure: LockStoreError | undefined): string {
   return failure === undefined ? 'not connected yet' : (failure.nodes[0]?.reason ?? failure.message);
 }
 
-function sameServer(one: RedlockNode, other: RedlockNode): LockStoreError {
+function sameServer(one: NodeLink, other: RedlockNode): LockStoreError {
   const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. Each node must be a master of its own, or a quorum means nothing.`;
   return new LockStoreError(message, { nodes: [{ node: other.name, reason: `the same server as ${one.name}` }], retryable: false });
 }

@@ -1,6 +1,6 @@
 /**
  * The port over an odd number of independent Redis masters: whatever a quorum of them says is so. There is no queue across
- * nodes: who is refused asks again after a random time.
+ * nodes, but each keeps marks of those who were refused, and gives a free lock to who has waited longest (shared/marks.lua).
  *
  * A holder id stands on the nodes as a ballot, `<id>/<n>`, new for each attempt (ballot.ts). Nodes that lost their memory
  * stay out until they cannot do harm (recovery.ts).
@@ -26,16 +26,23 @@ import { DamagedLocks } from '../wire/damaged-locks.js';
 import { FenceFloors } from '../wire/fence-floors.js';
 import type { RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
-import { Ballot, type PollingStation } from './ballot.js';
+import { Ballot } from './ballot.js';
 import { Ballots } from './ballots.js';
+import { Deadlines } from './deadlines.js';
+import { KnownServers } from './known-servers.js';
 import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
+import type { NodeLink } from './node-link.js';
+import { NodeNews } from './node-news.js';
+import type { PollingStation } from './polling-station.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { quorumOf } from './quorum.js';
 import { NodeOutages } from './node-outages.js';
 import { Recovery } from './recovery.js';
 import { LateNodes, RedlockBoot } from './redlock-boot.js';
 import { RedlockNode } from './redlock-node.js';
+import { retryPause } from './retry-pause.js';
+import { Waiters } from './waiters.js';
 import { Withdrawals } from './withdrawals.js';
 
 export interface RedlockStoreOptions {
@@ -55,6 +62,8 @@ export interface RedlockStoreOptions {
   readonly strictServer?: boolean | undefined;
 }
 
+const LOST = Promise.resolve('lost' as const);
+
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   private readonly clock: Clock;
@@ -66,6 +75,8 @@ export class RedlockStore implements LockStore {
   private readonly lateNodes: LateNodes;
   private readonly outages: NodeOutages;
   private readonly ballots = new Ballots();
+  private readonly waiters: Waiters;
+  private readonly deadlines: Deadlines;
   /** Requests on their way, so that one sent twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
   private readonly damaged: DamagedLocks;
@@ -83,22 +94,27 @@ export class RedlockStore implements LockStore {
     this.capabilities = { queue: false, replicas: false, maxLeaseMs };
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
+    this.waiters = new Waiters(quorumOf(nodes.length));
     this.withdrawals = new Withdrawals(clock);
     this.outages = new NodeOutages(nodes.length, clock, report);
     this.damaged = new DamagedLocks(report, clock);
+    const drop = (ballot: Ballot): void => this.drop(ballot);
+    const news = new NodeNews({ ballots: this.ballots, waiters: this.waiters, clock, quorum: quorumOf(nodes.length), drop, tell: (wake) => this.listener(wake) });
     const around = {
       ...options,
       keys: this.keys,
       outages: this.outages,
-      lost: (node: RedlockNode, ballotId: string) => this.taken(node, ballotId),
+      servers: new KnownServers<NodeLink>(),
+      news,
       connected: (node: RedlockNode) => void this.lateNodes.join(node),
     };
     this.nodes = nodes.map((target) => new RedlockNode(target, around));
     const floors = new FenceFloors();
     this.recovery = new Recovery({ nodes: this.nodes, clock, commandTimeoutMs, floors, report });
     this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
+    this.deadlines = new Deadlines(clock);
     const forgetful = (node: RedlockNode): void => void this.recovery.attend(node);
-    this.station = { nodes: this.nodes, clock, commandTimeoutMs, floors, withdrawals: this.withdrawals, forgetful };
+    this.station = { nodes: this.nodes, clock, deadlines: this.deadlines, commandTimeoutMs, floors, withdrawals: this.withdrawals, tookMs: 0, forgetful };
   }
 
   async open(): Promise<void> {
@@ -113,7 +129,7 @@ export class RedlockStore implements LockStore {
     for (const node of this.nodes) {
       if (node.connected) continue;
       this.outages.missing(node.name);
-      node.outage.watchAway();
+      node.link.outage.watchAway();
       this.lateNodes.lookAgain(node);
     }
   }
@@ -150,21 +166,17 @@ export class RedlockStore implements LockStore {
   }
 
   async release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
+    if (this.waiters.leave(id)) this.withdrawals.unmark(key, this.nodes);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return 'lost';
     this.ballots.remove(ballot);
     ballot.finish(abandoned);
-    const stands = new Set(ballot.standsOn);
-    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), async (node) => {
-      if (!stands.has(node)) return 'lost';
-      try {
-        const outcome = await node.release(ballot);
-        ballot.released(node);
-        return outcome;
-      } catch (error) {
-        ballot.withdraw(node);
-        throw error;
-      }
+    const { leaving } = ballot;
+    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node) => {
+      if (!ballot.mayStandOn(node)) return LOST;
+      const released = node.release(leaving);
+      released.then(() => ballot.released(node), () => ballot.withdraw(node));
+      return released;
     });
   }
 
@@ -200,6 +212,8 @@ export class RedlockStore implements LockStore {
     this.withdrawals.close();
     for (const node of this.nodes) node.close();
     this.ballots.clear();
+    this.waiters.clear();
+    this.deadlines.close();
   }
 
   private async attempt(request: AcquireRequest): Promise<AcquireOutcome> {
@@ -214,6 +228,8 @@ export class RedlockStore implements LockStore {
     if (held !== undefined) {
       const again = await this.stillHeld(held);
       if (again !== undefined) return again;
+      // A release came meanwhile, and whoever sent it asks for no further one.
+      if (this.ballots.get(id) !== held) return { kind: 'busy', retryInMs: retryPause({ waitedMs: Infinity, tookMs: 0, leftMs: 0 }, Math.random()) };
       this.drop(held);
     }
     // Each node answers in order, so that it has left before we are looked at.
@@ -223,11 +239,16 @@ export class RedlockStore implements LockStore {
   }
 
   private async cast(request: AcquireRequest, notAfter: number): Promise<AcquireOutcome> {
-    const { key, id } = request;
-    const ballot = new Ballot(this.station, request, this.keys.groupOf(key), `${id}/${(++this.attempts).toString(36)}`);
-    this.ballots.add(ballot, this.clock.now());
+    const { key, id, queue } = request;
+    const now = this.clock.now();
+    const name = `${id}/${(++this.attempts).toString(36)}`;
+    const ballot = new Ballot(this.station, request, this.keys.groupOf(key), name, queue ? this.waiters.waitedMs(id, now) : -1);
+    this.ballots.add(ballot, now);
     try {
-      return await ballot.cast(notAfter);
+      const outcome = await ballot.cast(notAfter);
+      if (outcome.kind !== 'busy') this.waiters.leave(id);
+      else if (queue && this.ballots.get(id) === ballot) this.waiters.add(id, key, now);
+      return outcome;
     } finally {
       if (ballot.state !== 'held') this.ballots.remove(ballot);
     }
@@ -238,26 +259,16 @@ export class RedlockStore implements LockStore {
     const { fence, fences, mode } = ballot;
     const trustedUntil = (await viewOf(ballot.key, this.station)).ends.get(ballot.id);
     if (trustedUntil === undefined || ballot.state !== 'held') return undefined;
-    return { kind: 'granted', grant: { fence, fences, mode, grantedAt: this.clock.now(), trustedUntil, contended: false } };
+    return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: ballot.next !== undefined } };
   }
 
   private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
-    const { nodes, clock } = this;
-    return agree(what, key, { nodes, clock, timeoutMs, ask });
+    const { nodes, clock, deadlines } = this;
+    return agree(what, key, { nodes, clock, deadlines, timeoutMs, ask });
   }
 
   private drop(ballot: Ballot): void {
     this.ballots.remove(ballot);
     ballot.end();
-  }
-
-  /** A node said that an operator took the lock away there: it is lost when so many say so that the others are no quorum. */
-  private taken(node: RedlockNode, ballotId: string): void {
-    const ballot = this.ballots.find(ballotId);
-    if (ballot === undefined) return;
-    ballot.takenOn.add(node);
-    if (ballot.takenOn.size < quorumOf(this.nodes.length)) return;
-    this.drop(ballot);
-    this.listener({ kind: 'lost', key: ballot.key, id: ballot.holder });
   }
 }

@@ -5,15 +5,17 @@
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { DoubtfulRelease } from '../../core/lease/background-release.js';
+import type { Leaving, Mark } from './node-vote.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A vote that may stand on a node; the id is that of the ballot. */
-export interface Withdrawal extends DoubtfulRelease {
+export interface Withdrawal extends Leaving, DoubtfulRelease {
   readonly node: RedlockNode;
   /** Local instant at which it has ended by itself. */
   readonly until: number;
 }
 
+const UNWANTED: Mark = { mode: 'write', waitedMs: -1, patienceMs: 0 };
 const RETRY_MS = 250;
 /** As many in one turn are no burden to a node that comes back. */
 const BATCH = 250;
@@ -28,6 +30,11 @@ export class Withdrawals {
 
   add(withdrawal: Withdrawal): void {
     void this.send(withdrawal);
+  }
+
+  /** Nobody here waits for the lock any more: it should not be kept for this process. Where nobody hears it, marks end by themselves. */
+  unmark(key: string, nodes: readonly RedlockNode[]): void {
+    for (const node of nodes) if (node.connected) node.release({ key, id: '-', mark: UNWANTED }).catch(() => {});
   }
 
   /** Ends all tries; what is left ends with its lease. */
@@ -47,7 +54,7 @@ export class Withdrawals {
       // Still unknown.
     }
     if (this.closed || this.clock.now() >= until) return;
-    this.unanswered.add(withdrawal);
+    this.unanswered.add({ ...withdrawal, mark: undefined }); // by then it waits no more, or has asked again
     this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
   }
 

@@ -7,24 +7,39 @@ import { causeOf, reasonOf } from './store-failure.js';
 /** SUBSCRIBE is proved by the subscription itself. */
 const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe client|setname';
 
+/** A slot group has one to three digits. A star in their place would match the keys of prefixes that begin with this one and a colon. */
+const GROUPS = ['[0-9]', '[0-9][0-9]', '[0-9][0-9][0-9]'];
+
 /** The least rule for a user of this prefix; the docs print it. */
 export function leastRule(prefix: string): string {
-  return `${COMMANDS.split(' ').map((command) => `+${command}`).join(' ')} ~{${prefix}:*}:* ~{${prefix}}:* &{${prefix}}:c:*`;
+  return `${COMMANDS.split(' ').map((command) => `+${command}`).join(' ')} ${keyPatterns(prefix)} ${channelPattern(prefix)}`;
+}
+
+/** The Redis keys of this prefix and no others, but for the one that only a Redlock has. */
+function keyPatterns(prefix: string): string {
+  const ofGroups = GROUPS.flatMap((group) => [`~{${prefix}:${group}}:[lmq]:*`, `~{${prefix}:${group}}:f`]);
+  return [...ofGroups, `~{${prefix}}:format`].join(' ');
+}
+
+function channelPattern(prefix: string): string {
+  return `&{${prefix}}:c:*`;
 }
 
 /** The error that names what is missing; undefined when `error` is not about rights. */
 export function rightsError(error: unknown, node: string, prefix: string): LockStoreError | undefined {
   const reason = reasonOf(error);
   const command = /run the '([^']+)'/.exec(reason)?.[1];
-  const names = /channel/i.test(reason) ? `&{${prefix}}:c:*` : `~{${prefix}:*}:* ~{${prefix}}:*`;
+  const names = /channel/i.test(reason) ? channelPattern(prefix) : keyPatterns(prefix);
   const missing = command === undefined ? names : `+${command}`;
   const least = leastRule(prefix);
   return refusal(error, node, 'locks need', missing, least.includes(missing) ? least : `${missing} ${least}`);
 }
 
-/** The same for what only a node of a Redlock is asked: who the server is. */
+/** The same for what only a node of a Redlock is asked: who the server is, and what it remembers of its own past. */
 export function nodeRightsError(error: unknown, node: string, prefix: string): LockStoreError | undefined {
-  return refusal(error, node, 'a Redlock needs', '+info', `${leastRule(prefix)} +info`);
+  const memory = `~{${prefix}}:e`;
+  const missing = /\baccess\b/i.test(reasonOf(error)) ? memory : '+info';
+  return refusal(error, node, 'a Redlock needs', missing, `${leastRule(prefix)} ${memory} +info`);
 }
 
 function refusal(error: unknown, node: string, what: string, missing: string, rule: string): LockStoreError | undefined {

@@ -21,12 +21,12 @@ export interface Line {
 }
 
 export interface Awaited {
-  /** Where it stands among those that are out; -1 when it is not one of them any more. */
-  place: number;
+  /** Where it stands among those that are out; -1 when it is not one of them any more. Only AwaitedAnswers writes it. */
+  index: number;
   readonly line: Line;
   readonly sentAt: number;
   readonly deadline: number;
-  fail(error: unknown): void;
+  giveUp(error: Error): void;
 }
 
 export class AwaitedAnswers {
@@ -40,27 +40,32 @@ export class AwaitedAnswers {
     private readonly silent: (client: RedisClient) => void,
   ) {}
 
-  add(line: Line, sentAt: number, deadline: number, fail: (error: unknown) => void): Awaited {
-    const awaited: Awaited = { place: this.out.length, line, sentAt, deadline, fail };
+  add(awaited: Awaited): void {
+    const { line, sentAt } = awaited;
+    awaited.index = this.out.length;
     this.out.push(awaited);
     line.owesSince ??= sentAt;
     line.out += 1;
-    this.lookAt(nextLook(awaited));
-    return awaited;
+    const at = nextLook(awaited);
+    if (at < this.timerAt) this.lookAt(at);
+  }
+
+  all(): readonly Awaited[] {
+    return this.out;
   }
 
   /** Something came, or the connection ended. It answers in order: what was sent later may still have to wait. */
-  heard(awaited: Awaited, now: number): void {
+  heard(awaited: Awaited): void {
     this.remove(awaited);
     const { line } = awaited;
-    line.owesSince = line.out > 0 ? now : undefined;
+    line.owesSince = line.out > 0 ? this.clock.now() : undefined;
   }
 
   /** Nobody waits for them any more. */
   close(reason: Error): void {
     for (const awaited of this.out.splice(0)) {
-      awaited.place = -1;
-      awaited.fail(reason);
+      awaited.index = -1;
+      awaited.giveUp(reason);
     }
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     this.timer = undefined;
@@ -68,18 +73,17 @@ export class AwaitedAnswers {
 
   /** The last one takes its place. */
   private remove(awaited: Awaited): void {
-    if (awaited.place < 0) return;
+    if (awaited.index < 0) return;
     const last = this.out.pop()!;
     if (last !== awaited) {
-      last.place = awaited.place;
-      this.out[last.place] = last;
+      last.index = awaited.index;
+      this.out[last.index] = last;
     }
-    awaited.place = -1;
+    awaited.index = -1;
     awaited.line.out -= 1;
   }
 
   private lookAt(at: number): void {
-    if (at >= this.timerAt) return;
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     this.timerAt = at;
     // In the turn after, so that replies which came while this process was busy or stopped are read first.
@@ -105,12 +109,12 @@ export class AwaitedAnswers {
 
   private giveUp(awaited: Awaited, now: number): void {
     this.remove(awaited);
-    awaited.fail(new Error(`no answer within ${Math.round(now - awaited.sentAt)} ms`));
+    awaited.giveUp(new Error(`no answer within ${Math.round(now - awaited.sentAt)} ms`));
   }
 }
 
-function nextLook({ deadline, line }: Awaited): number {
-  return Math.min(deadline, silentAt(line));
+function nextLook({ deadline, line: { owesSince = Infinity, patienceMs } }: Awaited): number {
+  return Math.min(deadline, owesSince + patienceMs);
 }
 
 function isSilent({ deadline, line }: Awaited, now: number): boolean {

@@ -6,7 +6,9 @@
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
+import type { LockMode } from '../../core/port/lock-mode.js';
 import { rightsError } from './access-rule.js';
+import { addAcquire } from './acquire-request.js';
 import { acquire, downgrade, forceRelease, heartbeat, inspect, release, renew, type LuaScript } from './lua.generated.js';
 import { connected } from './first-connection.js';
 import type { RedisConnections } from './redis-connection.js';
@@ -31,6 +33,8 @@ export interface Probed {
 }
 
 const PAUSE_MS = 100;
+/** An access rule names slot groups by the number of their digits. */
+const GROUPS_BY_DIGITS = [0, 10, 100];
 
 /** Rejects with LockStoreError, or with what the server answered. */
 export async function probe(probed: Probed): Promise<void> {
@@ -104,6 +108,10 @@ async function runEveryCommand(probed: Probed): Promise<void> {
     ['publish', keys.channel(options.process), ''],
   ];
   for (const [command, ...args] of calls) await runner.command(command, (client) => client.call(command, ...args));
+  for (const group of GROUPS_BY_DIGITS) {
+    const all = keys.probe(group, probeName('keys', probed));
+    await runner.command('eval', (client) => client.call('eval', 'return 1', all.length, ...all));
+  }
   // A fence is text: who may run it is told so.
   await runner.command('hset', (client) => client.call('hset', fence, 'a', '1')).catch((error: unknown) => {
     if (!/\bWRONGTYPE\b/.test(reasonOf(error))) throw error;
@@ -119,14 +127,18 @@ async function runEveryScript(probed: Probed): Promise<void> {
     runner.run({ script, keys: scriptKeys, args }, (reply) => reply);
   const holder = `${options.process}.boot1`;
   const waiter = `${options.process}.boot2`;
-  const ask = (id: string, mode: 'w' | 'r') => run(acquire, all, [id, mode, 1000, 1, 0, 0, 1, '-', '-', 0, '-', options.maxLeaseMs]);
-  await ask(holder, 'w');
-  await ask(waiter, 'r');
+  const ask = (id: string, mode: LockMode): Promise<ScriptReply> => {
+    const args: ScriptArgument[] = [];
+    addAcquire(args, { id, mode, leaseMs: 1_000, queue: true, notAfter: 0, floor: 0, fences: 1, minHoldMs: 0, longestMs: options.maxLeaseMs });
+    return run(acquire, all, args);
+  };
+  await ask(holder, 'write');
+  await ask(waiter, 'read');
   await run(renew, all.slice(0, 1), [options.maxLeaseMs, 1000, holder]);
   await run(heartbeat, all, [waiter, 0, options.maxLeaseMs]);
   await run(inspect, all.slice(0, 2), []);
   await run(downgrade, all, [holder, 0]);
-  await run(release, all, [holder, 0, 0]);
+  await run(release, all, [holder, '0 0']);
   await run(forceRelease, all, ['', 0]);
 }
 

@@ -11,7 +11,7 @@ export interface LuaScript {
 
 export const acquire = {
   name: 'acquire',
-  sha1: '1c11adc517563d965f4dedc17018101759c08e41',
+  sha1: 'ba1c80f2731b4c4565cfbf7e6f5c25ab1e63add2',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -23,29 +23,24 @@ local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
 local INSTANT = '%013.0f'
-local FIELDS = 12
+local FIELDS = 4
 local count = #requests / FIELDS
-local replies, uncommon, replaced = {}, {}, {}
+local replies, uncommon = {}, {}
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
+local nowText = string.format(INSTANT, now)
 for n = 1, count do
   local at = (n - 1) * FIELDS
-  local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
-  local leaseMs, floor, notAfter, replaces = requests[at + 3], requests[at + 5], requests[at + 6], requests[at + 11]
-  if notAfter ~= '0' and now > tonumber(notAfter) then
+  local lockKey, fenceKey, terms = keys[3 * n - 2], keys[3 * n], requests[at + 3]
+  if nowText > string.sub(terms, 5, 17) then
     replies[n] = { 5, now }
   else
-    local text = redis.pcall('GET', lockKey)
-    if text and replaces ~= '-' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
-      redis.call('DEL', lockKey)
-      replaced[n] = tonumber(string.sub(text, 5, 17)) >= now
-      text = false
-    end
-    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and (floor == '0' or #floor == #clock and floor < clock)
+    local plain = string.sub(terms, 3, 3) == '1' and #clock == 16 and string.sub(terms, 19, 34) < clock and not redis.pcall('GET', lockKey)
     local last = plain and redis.pcall('GET', fenceKey)
-    if plain and (not last or #last == #clock and last < clock) then
+    if plain and (not last or #last == 16 and last < clock) then
       redis.call('SET', fenceKey, clock)
+      local leaseMs = requests[at + 2]
       local ending = string.format(INSTANT, now + leaseMs)
-      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
+      local record = string.sub(terms, 1, 1) .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 4]
       redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
       replies[n] = clock
     else
@@ -396,7 +391,10 @@ local function answer(lock, who, mode, leaseMs, queue)
   joinQueue(lock, who, mode, leaseMs)
   return 2
 end
-local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
+local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
+  local mode, queue, floor, fences, minHoldMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local owner, label = string.match(names, '^(%S+) (%S+)$')
+  local leaseMs = tonumber(lengthMs)
   local text = redis.call('GET', lockKey) or ''
   local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
   if owner ~= '-' and replaces == '-' then
@@ -404,9 +402,9 @@ local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, lea
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
-  local more = (replaces == '-' or replaced or leave(lock, replaces)) and 0 or 10
+  local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
   settle(lock)
-  local code, holder = answer(lock, who, mode, tonumber(leaseMs), queue)
+  local code, holder = answer(lock, who, mode, leaseMs, queue)
   closeLock(lock)
   if code == 1 then
     return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
@@ -416,7 +414,7 @@ local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, lea
   return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(grantOrPlace, replaced[n], keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+  replies[n] = orRefused(pcall(grantOrPlace, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
@@ -1069,6 +1067,245 @@ closeLock(lock)
 return taken`,
 } as const satisfies LuaScript;
 
+export const giveBack = {
+  name: 'give-back',
+  sha1: '28fd36841b954232572444ad0c15db37d8916db2',
+  keys: ['...keys'],
+  args: ['...leaving'],
+  source: `local keys, leaving = KEYS, ARGV
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local FIELDS = 7
+local count = #leaving / FIELDS
+local replies, uncommon = {}, {}
+for n = 1, count do
+  local lockKey, id, waitedMs = keys[2 * n - 1], leaving[FIELDS * (n - 1) + 1], leaving[FIELDS * (n - 1) + 5]
+  local text = redis.pcall('GET', lockKey)
+  local ending, holder
+  if text and #text > 0 then ending, holder = string.match(text, '^.00 (%d+) (%S+) ') end
+  if not text and waitedMs == '-2' then
+    replies[n] = 0
+  elseif holder == id and waitedMs == '-2' then
+    redis.call('DEL', lockKey)
+    replies[n] = tonumber(ending) >= now and 1 or 0
+  else
+    uncommon[#uncommon + 1] = n
+  end
+end
+if #uncommon == 0 then return count == 1 and replies[1] or replies end
+local WAITER_LEASE_MS = 2500
+local FIRST_LEASE_MS = 1500
+local LOCK_GRACE_MS = 1000
+local QUEUE_GRACE_MS = 500
+local INSTANT = '%013.0f'
+local HIGHEST_FLOOR = 4503599627370496
+local function nextFence(fenceKey, nowUs, floor, count)
+  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  return fence
+end
+local function parseLock(text, keys, floor, now, nowUs, longestMs)
+  local latest = now + (longestMs or math.huge)
+  local holders = {}
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
+  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    if ending >= now then
+      holders[#holders + 1] = {
+        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+      }
+    end
+  end
+  return {
+    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+  }
+end
+local function lineOf(holder)
+  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+end
+local function formatLock(lock)
+  local lines = {}
+  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
+  local odd = #lines > 1 or lock.holders[1].minEnd > 0
+  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
+end
+local function holderOf(lock, id)
+  for i, holder in ipairs(lock.holders) do
+    if holder.id == id then return holder, i end
+  end
+end
+local function holdersById(lock)
+  local holders = {}
+  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
+  return holders
+end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function ownedBy(lock, owner)
+  if owner == '-' then return nil end
+  for _, holder in ipairs(lock.holders) do
+    if not isReleased(holder) then
+      if holder.owner == owner then return holder end
+      if lock.mode == 'w' then return nil end
+    end
+  end
+end
+local MOST_HOLDS_OF_OWNER = 1000
+local function isFullFor(lock, owner)
+  local holds = 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
+  end
+  return holds >= MOST_HOLDS_OF_OWNER
+end
+local function lastEnd(lock)
+  local last = 0
+  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
+  return last
+end
+local function enter(lock, who, lengthMs, sharedFence)
+  local _, left = holderOf(lock, '~' .. who.id)
+  if left then table.remove(lock.holders, left) end
+  local fences = sharedFence and 1 or who.fences
+  local holder = {
+    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
+    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local MARK_MS = 1500
+local MOST_MARKS = 32
+local TURN = '~>'
+local function openLine(lock, marksKey)
+  local line = { key = marksKey, marks = {}, text = redis.call('GET', marksKey) or '' }
+  local present = lock.holders[1]
+  local past = string.match(lock.text, ' ~>(%S+) ')
+  if present and string.sub(present.id, 1, 2) == TURN then
+    line.turn, lock.holders, past = present, {}, nil
+  end
+  for ending, since, patience, mode, process in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
+    ending = tonumber(ending)
+    if ending >= lock.now and ending <= lock.now + MARK_MS and process ~= past then
+      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, process = process }
+    end
+  end
+  return line
+end
+local function dropMarks(line, process, mode)
+  local kept, own = {}, nil
+  for _, mark in ipairs(line.marks) do
+    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark end
+  end
+  line.marks = kept
+  return own
+end
+local function addMark(line, added)
+  local marks, placed = {}, false
+  for _, mark in ipairs(line.marks) do
+    if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
+    marks[#marks + 1] = mark
+  end
+  if not placed then marks[#marks + 1] = added end
+  if #marks > MOST_MARKS then table.remove(marks, #marks) end
+  line.marks = marks
+end
+local function goesFirst(line, process, mode, since)
+  if line.turn then return line.turn.id == TURN .. process end
+  for _, mark in ipairs(line.marks) do
+    if mark.since > since then return true end
+    if mode == 'w' or mark.mode == 'w' then return false end
+  end
+  return true
+end
+local function nextInLine(line, mode)
+  for _, mark in ipairs(line.marks) do
+    if mode == 'w' or mark.mode == 'w' then return mark.process end
+  end
+end
+local function tellProcess(lock, process, text)
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  redis.pcall('PUBLISH', '{' .. prefix .. '}:c:' .. process, text .. ' ' .. key)
+end
+local function tellTurn(lock, process)
+  tellProcess(lock, process, 't ' .. process)
+end
+local function giveTurn(lock, line, named)
+  local first = line.marks[1]
+  for _, mark in ipairs(line.marks) do
+    if mark.process == named then first = mark end
+  end
+  local ending = lock.now + first.patience
+  lock.mode, lock.queued = 'w', true
+  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' } }
+  tellTurn(lock, first.process)
+end
+local function writeLine(line)
+  local lines = {}
+  for i, mark in ipairs(line.marks) do
+    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.process)
+  end
+  local text = table.concat(lines, '\\n')
+  if text == line.text then return end
+  if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
+end
+local function orRefused(done, reply)
+  if done then return reply end
+  return { 'refused', reply }
+end
+local function write(lock)
+  if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
+  local text, keepMs = formatLock(lock), string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
+  if text == lock.text then return end
+  redis.call('PEXPIRE', lock.lockKey, keepMs)
+  redis.call('SET', lock.lockKey, text, 'PX', keepMs)
+end
+local function leave(lock, id, abandoned)
+  local holder, position = holderOf(lock, id)
+  if not holder then return 0 end
+  if holder.minEnd > now and not abandoned then
+    holder.id, holder.ending = '~' .. id, holder.minEnd
+  else
+    table.remove(lock.holders, position)
+  end
+  return 1
+end
+local function changeMarks(line, process, waitedMs, mode, patienceMs)
+  if waitedMs < -1 then return end
+  if line.turn and line.turn.id == TURN .. process then line.turn = nil end
+  local before = dropMarks(line, process, mode)
+  if waitedMs < 0 then return end
+  local since = math.min(now - waitedMs, before and before.since or now)
+  addMark(line, { ending = now + MARK_MS, since = since, patience = patienceMs, mode = mode, process = process })
+end
+local function giveBack(lockKey, marksKey, id, abandoned, named, process, waitedMs, mode, patienceMs)
+  local text = redis.call('GET', lockKey)
+  local lock = parseLock(text or '', { lockKey }, 0, now, 0)
+  local line = openLine(lock, marksKey)
+  local there = leave(lock, id, abandoned == '1')
+  changeMarks(line, process, tonumber(waitedMs), mode, tonumber(patienceMs))
+  if line.turn then
+    lock.holders = { line.turn }
+  elseif text and #lock.holders == 0 and line.marks[1] then
+    giveTurn(lock, line, named)
+  end
+  if text then write(lock) end
+  writeLine(line)
+  return there
+end
+for _, n in ipairs(uncommon) do
+  replies[n] = orRefused(pcall(giveBack, keys[2 * n - 1], keys[2 * n], unpack(leaving, FIELDS * (n - 1) + 1, FIELDS * n)))
+end
+return count == 1 and replies[1] or replies`,
+} as const satisfies LuaScript;
+
 export const greet = {
   name: 'greet',
   sha1: 'a591519f5b9c826e91e94176404668bd2272edfb',
@@ -1656,14 +1893,14 @@ return 1`,
 
 export const release = {
   name: 'release',
-  sha1: '8a6e370fcb72e11b55039c3584e1a3fcef23f9e4',
+  sha1: '17ded453c19d559ef44b1a3627763fcb69346c73',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local FIELDS = 3
+local FIELDS = 2
 local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 for n = 1, count do
@@ -2006,7 +2243,8 @@ local function orRefused(done, reply)
   if done then return reply end
   return { 'refused', reply }
 end
-local function release(lockKey, queueKey, fenceKey, id, floor, abandoned)
+local function release(lockKey, queueKey, fenceKey, id, terms)
+  local floor, abandoned = string.match(terms, '^(%S+) (%S+)$')
   local text = redis.call('GET', lockKey)
   if not text then return 0 end
   if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end
@@ -2204,12 +2442,10 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: '6593b7459cc0cc249c911d1cad53eac2b8ebddfa',
-  keys: ['lockKey', 'fenceKey', 'epochKey'],
-  args: ['id', 'mode', 'leaseMs', 'fences', 'proposal', 'notAfter', 'label', 'owner', 'minHoldMs', 'maxLeaseMs'],
-  source: `local lockKey, fenceKey, epochKey = KEYS[1], KEYS[2], KEYS[3]
-local id, mode, leaseMs, fences, proposal, notAfter = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local label, owner, minHoldMs, maxLeaseMs = ARGV[7], ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
+  sha1: 'd9f57b092f6d4fdbf9adc5d6ae6594c830bc8ead',
+  keys: ['...keys'],
+  args: ['...requests'],
+  source: `local keys, requests = KEYS, ARGV
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
@@ -2226,6 +2462,35 @@ local function nextFence(fenceKey, nowUs, floor, count)
   redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
   return fence
 end
+local FIELDS = 14
+local count = #requests / FIELDS
+local replies, uncommon = {}, {}
+local function remembers(epochKey, runId)
+  local epoch = redis.call('GET', epochKey) or ''
+  return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
+end
+for n = 1, count do
+  local at = (n - 1) * FIELDS
+  local lockKey, fenceKey, epochKey = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n]
+  local id, mode, leaseMs, fences, proposal, notAfter = unpack(requests, at + 1, at + 6)
+  if notAfter ~= '0' and now > tonumber(notAfter) then
+    replies[n] = { 3, now }
+  elseif
+    requests[at + 9] == '0'
+    and remembers(epochKey, requests[at + 11])
+    and tonumber(proposal) <= HIGHEST_FLOOR
+    and not redis.pcall('GET', lockKey)
+    and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
+  then
+    redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))
+    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. requests[at + 8] .. ' ' .. requests[at + 7]
+    redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
+    replies[n] = { 1, now, tonumber(proposal), tonumber(leaseMs), mode == 'w' and 1 or 0, 0 }
+  else
+    uncommon[#uncommon + 1] = n
+  end
+end
+if #uncommon == 0 then return count == 1 and replies[1] or replies end
 local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
   local holders = {}
@@ -2316,25 +2581,151 @@ local function raiseFences(fenceKeys, floors)
     if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
   end
 end
-if notAfter > 0 and now > notAfter then return { 3, now } end
-local epoch = readEpoch(epochKey, maxLeaseMs, now)
-if not epoch.whole then
-  if epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
-  return { 5, now }
+local MARK_MS = 1500
+local MOST_MARKS = 32
+local TURN = '~>'
+local function openLine(lock, marksKey)
+  local line = { key = marksKey, marks = {}, text = redis.call('GET', marksKey) or '' }
+  local present = lock.holders[1]
+  local past = string.match(lock.text, ' ~>(%S+) ')
+  if present and string.sub(present.id, 1, 2) == TURN then
+    line.turn, lock.holders, past = present, {}, nil
+  end
+  for ending, since, patience, mode, process in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
+    ending = tonumber(ending)
+    if ending >= lock.now and ending <= lock.now + MARK_MS and process ~= past then
+      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, process = process }
+    end
+  end
+  return line
 end
-local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, proposal - 1, now, 0)
-local function granted(holder, shared)
-  return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0 }
+local function dropMarks(line, process, mode)
+  local kept, own = {}, nil
+  for _, mark in ipairs(line.marks) do
+    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark end
+  end
+  line.marks = kept
+  return own
 end
-local own = holderOf(lock, id)
-if own then return granted(own, false) end
-local kin = ownedBy(lock, owner)
-if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
-if kin and isFullFor(lock, owner) then return { 6, now } end
-if not kin and #lock.holders > 0 and not (lock.mode == 'r' and mode == 'r') then return { 0, now, lastEnd(lock) - now + 1 } end
-if not kin then lock.mode = mode end
-local who = { id = id, fences = fences, minHoldMs = minHoldMs, owner = owner, label = label }
-local holder = enter(lock, who, math.max(leaseMs, minHoldMs), kin and kin.fence)
-redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS))
-return granted(holder, kin)`,
+local function addMark(line, added)
+  local marks, placed = {}, false
+  for _, mark in ipairs(line.marks) do
+    if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
+    marks[#marks + 1] = mark
+  end
+  if not placed then marks[#marks + 1] = added end
+  if #marks > MOST_MARKS then table.remove(marks, #marks) end
+  line.marks = marks
+end
+local function goesFirst(line, process, mode, since)
+  if line.turn then return line.turn.id == TURN .. process end
+  for _, mark in ipairs(line.marks) do
+    if mark.since > since then return true end
+    if mode == 'w' or mark.mode == 'w' then return false end
+  end
+  return true
+end
+local function nextInLine(line, mode)
+  for _, mark in ipairs(line.marks) do
+    if mode == 'w' or mark.mode == 'w' then return mark.process end
+  end
+end
+local function tellProcess(lock, process, text)
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  redis.pcall('PUBLISH', '{' .. prefix .. '}:c:' .. process, text .. ' ' .. key)
+end
+local function tellTurn(lock, process)
+  tellProcess(lock, process, 't ' .. process)
+end
+local function giveTurn(lock, line, named)
+  local first = line.marks[1]
+  for _, mark in ipairs(line.marks) do
+    if mark.process == named then first = mark end
+  end
+  local ending = lock.now + first.patience
+  lock.mode, lock.queued = 'w', true
+  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' } }
+  tellTurn(lock, first.process)
+end
+local function writeLine(line)
+  local lines = {}
+  for i, mark in ipairs(line.marks) do
+    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.process)
+  end
+  local text = table.concat(lines, '\\n')
+  if text == line.text then return end
+  if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
+end
+local function orRefused(done, reply)
+  if done then return reply end
+  return { 'refused', reply }
+end
+local function granted(lock, holder, shared, waiting)
+  return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
+end
+local function keepRecord(lock)
+  return formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
+end
+local function callReaders(lock, line)
+  for _, mark in ipairs(line.marks) do
+    if mark.mode == 'w' then return end
+    tellTurn(lock, mark.process)
+  end
+end
+local function tellHolders(lock, process)
+  if lock.queued then return end
+  lock.queued = true
+  redis.pcall('SET', lock.lockKey, keepRecord(lock))
+  for _, holder in ipairs(lock.holders) do
+    if not isReleased(holder) then tellProcess(lock, string.match(holder.id, '^(.*)%.') or holder.id, 'w ' .. holder.id .. ' ' .. process) end
+  end
+end
+local function refuse(lock, line, mark)
+  if mark then addMark(line, mark) end
+  local leftMs = -1
+  if #lock.holders > 0 then
+    leftMs = lastEnd(lock) - now + 1
+    if mark then tellHolders(lock, mark.process) end
+  elseif not line.turn then
+    giveTurn(lock, line)
+    redis.pcall('SET', lock.lockKey, keepRecord(lock))
+  end
+  writeLine(line)
+  return { 0, now, leftMs }
+end
+local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fences, proposal, _, label, owner, minHoldMs, maxLeaseMs, runId, process, waitedMs, patienceMs)
+  if not remembers(epochKey, runId) then
+    local epoch = readEpoch(epochKey, tonumber(maxLeaseMs), now)
+    if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
+    if not epoch.whole then return { 5, now } end
+  end
+  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, tonumber(proposal) - 1, now, 0)
+  local own = holderOf(lock, id)
+  if own then return granted(lock, own, false) end
+  local kin = ownedBy(lock, owner)
+  if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
+  if kin and isFullFor(lock, owner) then return { 6, now } end
+  local line = openLine(lock, marksKey)
+  local before = dropMarks(line, process, mode)
+  waitedMs = tonumber(waitedMs)
+  local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
+  local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
+  if not kin and not (fits and goesFirst(line, process, mode, since)) then
+    local mark = { ending = now + MARK_MS, since = since, patience = tonumber(patienceMs), mode = mode, process = process }
+    return refuse(lock, line, waitedMs >= 0 and mark)
+  end
+  if not kin then lock.mode = mode end
+  local waiting = nextInLine(line, lock.mode)
+  lock.queued = waiting and true or false
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  local holder = enter(lock, who, math.max(tonumber(leaseMs), who.minHoldMs), kin and kin.fence)
+  redis.call('SET', lockKey, keepRecord(lock))
+  writeLine(line)
+  if lock.mode == 'r' then callReaders(lock, line) end
+  return granted(lock, holder, kin, waiting)
+end
+for _, n in ipairs(uncommon) do
+  replies[n] = orRefused(pcall(vote, keys[4 * n - 3], keys[4 * n - 2], keys[4 * n - 1], keys[4 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+end
+return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;

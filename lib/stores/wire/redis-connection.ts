@@ -145,8 +145,9 @@ function clientOf(url: string): Redis {
   return client;
 }
 
+/** A client of ioredis, perhaps of another copy of it: those of other packages do not define commands. */
 export function isClient(target: object): target is RedisClient {
-  return 'duplicate' in target && typeof target.duplicate === 'function';
+  return 'duplicate' in target && 'defineCommand' in target && typeof target.defineCommand === 'function';
 }
 
 function isClusterTarget(target: RedisOptions | ClusterTarget): target is ClusterTarget {

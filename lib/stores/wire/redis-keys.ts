@@ -4,7 +4,7 @@
  *
  *     {prefix:b}:l:<key>   the lock          {prefix:b}:q:<key>   its waiters         {prefix:b}:f   the group's last fence
  *     {prefix}:c:<process> messages to a process                  {prefix}:format     the wire format
- *     {prefix}:e           what a node of a Redlock remembers of its own past
+ *     {prefix}:e           what a node of a Redlock remembers of its own past   {prefix:b}:m:<key>   who waits for a lock there
  *
  * The key of a lock stands in them encoded (key-encoding.ts); the hash is that of the key as its caller wrote it.
  * The hash and the number of groups are part of the wire format: processes that disagree would not exclude each other.
@@ -18,14 +18,25 @@ export const FORMAT_VERSION = 2;
 
 const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
+const FNV_PRIME = 0x01000193;
 
 /** What holder ids begin with, up to their last dot, is read by scripts. @throws LockUsageError */
 export function checkProcess(process: string): void {
   if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
 }
 
+/** Where a lock stands: its slot group and the Redis keys that its scripts need. */
+export interface LockSpot {
+  readonly key: string;
+  readonly group: number;
+  readonly lockKey: string;
+  readonly queueKey: string;
+  readonly fenceKey: string;
+}
+
 export class RedisKeys {
   private readonly heads: readonly string[];
+  private readonly fences: readonly string[];
   readonly format: string;
   readonly epoch: string;
   readonly channelPrefix: string;
@@ -34,6 +45,7 @@ export class RedisKeys {
   constructor(readonly prefix: string) {
     checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
+    this.fences = this.heads.map((head) => `${head}f`);
     this.format = `{${prefix}}:format`;
     this.epoch = `{${prefix}}:e`;
     this.channelPrefix = `{${prefix}}:c:`;
@@ -45,9 +57,17 @@ export class RedisKeys {
     for (let i = 0; i < key.length; i++) {
       const unit = key.charCodeAt(i);
       if (unit > 127) return fold(Buffer.from(key, 'utf8').reduce(hashByte, FNV_START));
-      hash = hashByte(hash, unit);
+      hash = Math.imul(hash ^ unit, FNV_PRIME);
     }
     return fold(hash);
+  }
+
+  /** All of it at once: every lock is looked up with each of its commands. */
+  spotOf(key: string): LockSpot {
+    const group = this.groupOf(key);
+    const head = this.heads[group]!;
+    const encoded = encodeKey(key);
+    return { key, group, lockKey: `${head}l:${encoded}`, queueKey: `${head}q:${encoded}`, fenceKey: this.fences[group]! };
   }
 
   lock(group: number, key: string): string {
@@ -60,7 +80,17 @@ export class RedisKeys {
   }
 
   fence(group: number): string {
-    return `${this.heads[group]}f`;
+    return this.fences[group]!;
+  }
+
+  /** On a node of a Redlock: who was refused the lock. Exists only while somebody waits. */
+  marks(group: number, key: string): string {
+    return `${this.heads[group]}m:${encodeKey(key)}`;
+  }
+
+  /** The marks of the lock that stands at this Redis key. */
+  marksBeside(lockKey: string): string {
+    return lockKey.replace('}:l:', '}:m:');
   }
 
   /** What a script that may let a waiter in needs, in the order of its KEYS. */
@@ -111,7 +141,7 @@ export function checkPrefix(prefix: unknown): void {
 }
 
 function hashByte(hash: number, byte: number): number {
-  return Math.imul(hash ^ byte, 0x01000193);
+  return Math.imul(hash ^ byte, FNV_PRIME);
 }
 
 function fold(hash: number): number {

@@ -3,7 +3,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import { AwaitedAnswers, type Line } from './awaited-answers.js';
+import { AwaitedAnswers, type Awaited, type Line } from './awaited-answers.js';
 import { redirectOf } from './cluster-redirect.js';
 import type { LuaScript } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
@@ -30,16 +30,21 @@ export type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T |
 /** What is late for some short deadline may only be slow; a connection that said nothing for so long is not. */
 const LEAST_SILENCE_MS = 1_000;
 
-/** Something to send, and what to do with its fate. */
-interface Errand {
-  readonly line: Line;
+/** Something to send, and what is told its fate. */
+export interface Errand {
   readonly what: string;
   readonly key?: string | undefined;
+  /** The Redis keys of that lock. */
   readonly redisKeys?: readonly string[] | undefined;
   readonly timeoutMs?: number | undefined;
+  /** Local instant not later than its sending, if that is known. */
+  readonly askedAt?: number | undefined;
   send(): Promise<unknown>;
   /** Sends the script itself, to a server that does not know it. */
   sendSource?(): Promise<unknown>;
+  /** What it throws is told to {@link failed}. */
+  answered(reply: unknown, sentAt: number): void;
+  failed(error: LockStoreError): void;
 }
 
 export class ScriptRunner {
@@ -48,7 +53,6 @@ export class ScriptRunner {
   /** Has more patience: to wait for replicas is to be silent. */
   private replicated: Line | undefined;
   private connecting: Promise<void> | undefined;
-  private corked = false;
   private closed = false;
 
   constructor(
@@ -63,25 +67,21 @@ export class ScriptRunner {
   }
 
   /** Rejects with LockStoreError. */
-  run<T>(call: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
-    return new Promise<T>((resolve, reject) => this.start(call, decode, resolve, reject));
+  run<T>({ script, keys, args, key, timeoutMs }: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
+    return new Promise<T>((resolve, failed) => {
+      const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
+      const send = (): Promise<unknown> => this.evalsha(script, keys, args);
+      const sendSource = (): Promise<unknown> => this.eval(script, keys, args);
+      this.perform({ what: script.name, key, redisKeys: keys, timeoutMs, send, sendSource, answered, failed });
+    });
   }
 
-  /** The same without a promise of its own, for whoever has one already. */
-  start<T>(
-    { script, keys, args, key, timeoutMs }: ScriptCall,
-    decode: Decode<ScriptReply, T>,
-    resolve: (value: T | Promise<T>) => void,
-    reject: (error: LockStoreError) => void,
-  ): void {
-    const { line } = this;
-    const { client } = line;
-    const send = () => {
-      this.writeTogether();
-      return client.evalsha(script.sha1, keys.length, ...keys, ...args);
-    };
-    const sendSource = () => client.eval(script.source, keys.length, ...keys, ...args);
-    this.perform({ line, what: script.name, key, redisKeys: keys, timeoutMs, send, sendSource }, decode, resolve, reject);
+  evalsha(script: LuaScript, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
+    return this.line.client.evalsha(script.sha1, keys.length, ...keys, ...args);
+  }
+
+  eval(script: LuaScript, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
+    return this.line.client.eval(script.source, keys.length, ...keys, ...args);
   }
 
   /** Runs a script that writes, and then waits for replicas: the reply of both. */
@@ -109,8 +109,13 @@ export class ScriptRunner {
         return together(redirect.node, redirect.asking);
       }
     };
-    const both = ([reply, acknowledged]: [ScriptReply, number], sentAt: number) => decode(reply, acknowledged, sentAt);
-    return new Promise<T>((resolve, reject) => this.perform({ line, what: script.name, key, timeoutMs, send }, both, resolve, reject));
+    return new Promise<T>((resolve, failed) => {
+      const answered = (both: unknown, sentAt: number): void => {
+        const [reply, acknowledged] = both as [ScriptReply, number];
+        resolve(decode(reply, acknowledged, sentAt));
+      };
+      this.perform({ what: script.name, key, timeoutMs, send, answered, failed }, line);
+    });
   }
 
   /** Sends anything else under the same deadline and the same kind of error. */
@@ -120,13 +125,15 @@ export class ScriptRunner {
 
   /** The same, told between which local instants it was asked for and received. */
   timed<R, T>(what: string, send: (client: RedisClient) => Promise<R>, decode: Decode<R, T>): Promise<T> {
-    const { line } = this;
-    return new Promise<T>((resolve, reject) => this.perform({ line, what, send: () => send(line.client) }, decode, resolve, reject));
+    return new Promise<T>((resolve, failed) => {
+      const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
+      this.perform({ what, send: () => send(this.line.client), answered, failed });
+    });
   }
 
   /** The error of a call that is one of many in a command, for what was said of it alone. */
-  failureOf(error: unknown, { script, key, keys }: ScriptCall): LockStoreError {
-    return storeFailure(error, { what: script.name, key, node: this.connections.node, redisKeys: keys });
+  failureOf(error: unknown, what: string, key: string | undefined, redisKeys: readonly string[] | undefined): LockStoreError {
+    return storeFailure(error, { what, key, node: this.connections.node, redisKeys }, this.connections.lastError);
   }
 
   close(): void {
@@ -141,65 +148,68 @@ export class ScriptRunner {
     return { client, patienceMs, hasteMs, owesSince: undefined, out: 0 };
   }
 
-  private perform<R, T>(
-    errand: Errand,
-    decode: Decode<R, T>,
-    resolve: (value: T | Promise<T>) => void,
-    reject: (error: LockStoreError) => void,
-  ): void {
-    const { line, what, key, redisKeys, timeoutMs = this.timeoutMs } = errand;
-    const attempt: Attempt = { what, key, node: this.connections.node, redisKeys };
-    if (this.closed) return reject(closedError(attempt));
-    const sentAt = this.clock.now();
-    const fail = (error: unknown) => reject(storeFailure(error, attempt, this.connections.lastError));
-    const unanswered = (error: unknown) => {
-      // What a short lease cannot wait for says nothing of the server.
-      if (timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
-      fail(error);
-    };
-    const awaited = this.awaited.add(line, sentAt, sentAt + timeoutMs, unanswered);
-    const answered = (reply: unknown) => {
-      const receivedAt = this.clock.now();
-      this.awaited.heard(awaited, receivedAt);
-      if (this.connections.isAstray(line.client)) return fail(new Error('it came from another database'));
-      this.outage.answered(what);
-      try {
-        resolve(decode(reply as R, sentAt, receivedAt));
-      } catch (error) {
-        fail(error);
-      }
-    };
-    const refused = (error: unknown) => {
-      this.awaited.heard(awaited, this.clock.now());
-      if (isReply(error)) this.outage.refused(reasonOf(error));
-      else this.outage.failed(reasonWith(error, this.connections.lastError));
-      fail(error);
-    };
-    this.sent(errand).then(answered, (error: unknown) => {
-      // Not for one that was given up meanwhile: what follows it may have been sent already.
-      if (errand.sendSource && isNoScript(error) && awaited.place >= 0) errand.sendSource().then(answered, refused);
-      else refused(error);
-    });
+  /** Sends it, and tells it its fate: an answer, or the error that it ended with. */
+  perform(errand: Errand, line = this.line): void {
+    if (this.closed) return errand.failed(closedError({ what: errand.what, key: errand.key, node: this.connections.node }));
+    const sentAt = errand.askedAt ?? this.clock.now();
+    const underway = new Underway(errand, line, sentAt, sentAt + (errand.timeoutMs ?? this.timeoutMs), this);
+    this.awaited.add(underway);
+    this.sent(errand, line).then(
+      (reply) => this.answered(underway, reply),
+      (error: unknown) => {
+        // Not for one that was given up meanwhile: what follows it may have been sent already.
+        if (!errand.sendSource || !isNoScript(error) || underway.index < 0) return this.refused(underway, error);
+        // What is done is done by this second request: the first one did nothing.
+        underway.sentAt = this.clock.now();
+        errand.sendSource().then(
+          (reply) => this.answered(underway, reply),
+          (again: unknown) => this.refused(underway, again),
+        );
+      },
+    );
   }
 
-  private sent({ line, send }: Errand): Promise<unknown> {
+  /** What was sent and is not answered yet. */
+  *underway(): Iterable<Errand> {
+    for (const awaited of this.awaited.all()) if (awaited instanceof Underway) yield awaited.errand;
+  }
+
+  /** Nobody waits for the answer any more. */
+  unanswered({ errand }: Underway, error: unknown): void {
+    // What a short lease cannot wait for says nothing of the server.
+    if (errand.timeoutMs === undefined || errand.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
+    this.fail(errand, error);
+  }
+
+  private answered(underway: Underway, reply: unknown): void {
+    const { errand, line, sentAt } = underway;
+    this.awaited.heard(underway);
+    if (this.connections.isAstray(line.client)) return this.fail(errand, new Error('it came from another database'));
+    this.outage.answered(errand.what);
+    // Also when it is late, and whoever waited for it was told that it failed: it may still tell something.
+    try {
+      errand.answered(reply, sentAt);
+    } catch (error) {
+      this.fail(errand, error);
+    }
+  }
+
+  private refused(underway: Underway, error: unknown): void {
+    this.awaited.heard(underway);
+    if (isReply(error)) this.outage.refused(reasonOf(error));
+    else this.outage.failed(reasonWith(error, this.connections.lastError));
+    if (!underway.isGivenUp) this.fail(underway.errand, error);
+  }
+
+  private fail(errand: Errand, error: unknown): void {
+    errand.failed(this.failureOf(error, errand.what, errand.key, errand.redisKeys));
+  }
+
+  private sent(errand: Errand, line: Line): Promise<unknown> {
     const { client } = line;
-    if (line === this.replicated || this.connections.isOpen(client)) return send();
+    if (line === this.replicated || this.connections.isOpen(client)) return errand.send();
     if (client.status === 'wait') client.connect().catch(() => {});
     return Promise.reject(new Error(NOT_CONNECTED));
-  }
-
-  /** What is sent in one turn of the event loop leaves in one packet. */
-  private writeTogether(): void {
-    const { commands } = this.connections;
-    if (this.corked || !('stream' in commands) || commands.status !== 'ready') return;
-    const { stream } = commands;
-    this.corked = true;
-    stream.cork();
-    process.nextTick(() => {
-      this.corked = false;
-      stream.uncork();
-    });
   }
 
   /** A connection made on demand queues nothing, so its first users wait together until it is there. */
@@ -214,6 +224,25 @@ export class ScriptRunner {
       if (client.status === 'wait') client.connect().catch(() => {});
     });
     return this.connecting;
+  }
+}
+
+/** A command that was sent and whose answer is out. */
+class Underway implements Awaited {
+  index = -1;
+  isGivenUp = false;
+
+  constructor(
+    readonly errand: Errand,
+    readonly line: Line,
+    public sentAt: number,
+    readonly deadline: number,
+    private readonly runner: ScriptRunner,
+  ) {}
+
+  giveUp(error: Error): void {
+    this.isGivenUp = true;
+    this.runner.unanswered(this, error);
   }
 }
 

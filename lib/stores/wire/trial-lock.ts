@@ -2,10 +2,11 @@
  * A lock that nobody else can name, taken and given back: a server may answer questions and refuse every write, because its
  * memory is full or it has become a replica.
  */
+import { addAcquire } from './acquire-request.js';
 import { listOf, releaseOutcome } from './lock-reply.js';
 import { acquire, release } from './lua.generated.js';
 import type { RedisKeys } from './redis-keys.js';
-import type { ScriptReply, ScriptRunner } from './script-runner.js';
+import type { ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
 
 /** Should the release not arrive, it ends by itself so soon. */
 export const TRIAL_LEASE_MS = 1_000;
@@ -23,8 +24,10 @@ export function trialOf(process: string, keys: RedisKeys): Trial {
 
 /** Rejects with LockStoreError. */
 export async function takeTrialLock({ id, keys }: Trial, runner: ScriptRunner, maxLeaseMs: number): Promise<void> {
-  await runner.run({ script: acquire, keys, args: [id, 'w', TRIAL_LEASE_MS, 1, 0, 0, 0, '-', '-', 0, '-', maxLeaseMs] }, granted);
-  await runner.run({ script: release, keys, args: [id, 0, 1] }, releaseOutcome);
+  const args: ScriptArgument[] = [];
+  addAcquire(args, { id, mode: 'write', leaseMs: TRIAL_LEASE_MS, queue: false, notAfter: 0, floor: 0, fences: 1, minHoldMs: 0, longestMs: maxLeaseMs });
+  await runner.run({ script: acquire, keys, args }, granted);
+  await runner.run({ script: release, keys, args: [id, '0 1'] }, releaseOutcome);
 }
 
 /** @throws Error with what the server refused */

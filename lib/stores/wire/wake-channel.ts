@@ -25,7 +25,10 @@ export interface PushedGrant {
 
 export interface WakeListener {
   granted(grant: PushedGrant): void;
-  contended(key: string, id: string): void;
+  /** Somebody began to wait for what this id holds. On a Redlock the node tells which process that was. */
+  contended(key: string, id: string, by: string | undefined): void;
+  /** A node of a Redlock keeps a free lock for this process. Elsewhere a free lock is granted, not kept. */
+  turn?(key: string): void;
   lost(key: string, id: string): void;
   /** Messages may have been missed until now. */
   listening(): void;
@@ -165,7 +168,13 @@ export class WakeChannel {
         });
       }
       case 'c':
-        return this.listener.contended(decodeKey(rest.join(' ')), id);
+        return this.listener.contended(decodeKey(rest.join(' ')), id, undefined);
+      case 'w': {
+        const [by, ...key] = rest;
+        return this.listener.contended(decodeKey(key.join(' ')), id, by);
+      }
+      case 't':
+        return this.listener.turn?.(decodeKey(rest.join(' ')));
       case 'l':
         return this.listener.lost(decodeKey(rest.join(' ')), id);
     }

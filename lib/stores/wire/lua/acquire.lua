@@ -1,6 +1,6 @@
 --- Grants locks, or gives places in their queues, or refuses; for one request or for many.
 --- KEYS[...] keys      for each request: the lock, its waiters, the slot group's last fence
---- ARGV[...] requests  for each: id (new for each request), mode (w or r), leaseMs, fences (how many to reserve), floor (highest fence the caller has seen in the slot group), notAfter (server ms after which to do nothing, 0 for none), queue (1 to take a place when the lock is busy, else 0), label and owner (or -), minHoldMs, replaces (an id to release in the same step, or -), longestMs (the longest lease that can be)
+--- ARGV[...] requests  for each: id (new for each request), leaseMs, terms (see below), who (owner and label, each - for none)
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
 --- RETURNS 1 granted  now, fence, fences, 1 for write or 0 for read, end, 1 when others wait
 --- RETURNS 2 waiting  now, ms until the present hold ends or -1 when others come first
@@ -18,33 +18,32 @@ local keys, requests = KEYS, ARGV
 --- @include shared/server-time
 --- @include shared/limits
 
-local FIELDS = 12
+-- The terms of a request. The first three have a fixed width; a plain request wants one fence, owes no minHoldMs and replaces
+-- nothing. After `notAfter` nothing is done, `floor` is the highest fence that the caller has seen in the slot group.
+--
+--   <mode><queue><plain> <notAfter, 13 digits> <floor, 16 digits> <fences> <minHoldMs> <longestMs> <replaces>
+local FIELDS = 4
 local count = #requests / FIELDS
-local replies, uncommon, replaced = {}, {}, {}
+local replies, uncommon = {}, {}
 
--- The commonest case, before the functions for all others are made: a free lock, one fence, and a clock that is ahead of
--- all fences before. Fences of as many digits are compared as text, which is exact and cheap. What has another length is left to
--- the functions, also a refusal: that is a table without items.
+-- The commonest case, before the functions for all others are made: a plain request for a free lock, and a clock that is ahead
+-- of all fences before. Numbers of as many digits are compared as text, which is exact and cheap. What is otherwise is left to
+-- the functions, also a refusal, which is a table.
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
+local nowText = string.format(INSTANT, now)
 for n = 1, count do
   local at = (n - 1) * FIELDS
-  local lockKey, fenceKey = keys[3 * n - 2], keys[3 * n]
-  local leaseMs, floor, notAfter, replaces = requests[at + 3], requests[at + 5], requests[at + 6], requests[at + 11]
-  if notAfter ~= '0' and now > tonumber(notAfter) then
+  local lockKey, fenceKey, terms = keys[3 * n - 2], keys[3 * n], requests[at + 3]
+  if nowText > string.sub(terms, 5, 17) then
     replies[n] = { 5, now }
   else
-    local text = redis.pcall('GET', lockKey)
-    if text and replaces ~= '-' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #replaces) == replaces .. ' ' then
-      redis.call('DEL', lockKey)
-      replaced[n] = tonumber(string.sub(text, 5, 17)) >= now
-      text = false
-    end
-    local plain = not text and (replaces == '-' or replaced[n]) and requests[at + 4] == '1' and requests[at + 10] == '0' and (floor == '0' or #floor == #clock and floor < clock)
+    local plain = string.sub(terms, 3, 3) == '1' and #clock == 16 and string.sub(terms, 19, 34) < clock and not redis.pcall('GET', lockKey)
     local last = plain and redis.pcall('GET', fenceKey)
-    if plain and (not last or #last == #clock and last < clock) then
+    if plain and (not last or #last == 16 and last < clock) then
       redis.call('SET', fenceKey, clock)
+      local leaseMs = requests[at + 2]
       local ending = string.format(INSTANT, now + leaseMs)
-      local record = requests[at + 2] .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 9] .. ' ' .. requests[at + 8]
+      local record = string.sub(terms, 1, 1) .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 4]
       redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
       replies[n] = clock
     else
@@ -85,7 +84,10 @@ local function answer(lock, who, mode, leaseMs, queue)
   return 2
 end
 
-local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, leaseMs, fences, floor, _, queue, label, owner, minHoldMs, replaces, longestMs)
+local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
+  local mode, queue, floor, fences, minHoldMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local owner, label = string.match(names, '^(%S+) (%S+)$')
+  local leaseMs = tonumber(lengthMs)
   local text = redis.call('GET', lockKey) or ''
   local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
   if owner ~= '-' and replaces == '-' then
@@ -93,9 +95,9 @@ local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, lea
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
-  local more = (replaces == '-' or replaced or leave(lock, replaces)) and 0 or 10
+  local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
   settle(lock)
-  local code, holder = answer(lock, who, mode, tonumber(leaseMs), queue)
+  local code, holder = answer(lock, who, mode, leaseMs, queue)
   closeLock(lock)
   if code == 1 then
     return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
@@ -106,6 +108,6 @@ local function grantOrPlace(replaced, lockKey, queueKey, fenceKey, id, mode, lea
 end
 
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(grantOrPlace, replaced[n], keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+  replies[n] = orRefused(pcall(grantOrPlace, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
 end
 return count == 1 and replies[1] or replies

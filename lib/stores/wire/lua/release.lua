@@ -1,6 +1,6 @@
 --- Takes ids away wherever they are, holding or waiting, and lets in whose turn it is; for one id or for many.
 --- KEYS[...] keys     for each id: its lock, the lock's waiters, the slot group's last fence
---- ARGV[...] holders  for each: the id of the holder or waiter, the highest fence the caller has seen in the slot group, 1 when its work never began (it owes no minHoldMs), else 0
+--- ARGV[...] holders  for each: the id of the holder or waiter; and the highest fence that the caller has seen in the slot group, followed by 1 after a space when its work never began (it owes no minHoldMs), else by 0
 --- RETURNS 1 released
 --- RETURNS 0 lost
 --- RETURNS refused  the server's words: it refused something for this id's keys
@@ -11,7 +11,7 @@ local keys, holders = KEYS, ARGV
 
 --- @include shared/server-time
 
-local FIELDS = 3
+local FIELDS = 2
 local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 
@@ -40,7 +40,8 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/beside-owner
 --- @include shared/refusal
 
-local function release(lockKey, queueKey, fenceKey, id, floor, abandoned)
+local function release(lockKey, queueKey, fenceKey, id, terms)
+  local floor, abandoned = string.match(terms, '^(%S+) (%S+)$')
   local text = redis.call('GET', lockKey)
   if not text then return 0 end
   if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end

@@ -1,58 +1,140 @@
---- Votes for a grant on one node of a Redlock, or against it.
---- KEYS[1] lockKey   the lock
---- KEYS[2] fenceKey  the slot group's last fence
---- KEYS[3] epochKey  since when this node remembers
---- ARGV[1] id          of the ballot, new for each attempt
---- ARGV[2] mode        w or r
---- ARGV[3] leaseMs     length of the lease, in ms
---- ARGV[4] fences      how many fences to reserve
---- ARGV[5] proposal    the least fence the caller can use
---- ARGV[6] notAfter    server time in ms after which to do nothing; 0 for none
---- ARGV[7] label       what the holder says of itself, or -
---- ARGV[8] owner       whose hold may be joined, or -
---- ARGV[9] minHoldMs   the lock stays taken at least so long, in ms
---- ARGV[10] maxLeaseMs  the longest lease, in ms: how long a node that forgot stays out
---- RETURNS 0 busy         now, ms until the present hold ends
---- RETURNS 1 granted      now, fence, ms until the lease ends, 1 for write or 0 for read, 1 when the fence is that of its owner's hold
+--- Votes for a grant on one node of a Redlock, or against it; for one request or for many.
+--- KEYS[...] keys      for each request: the lock, the slot group's last fence, the marks of those who wait, since when this node remembers
+--- ARGV[...] requests  for each: id (of the ballot, new for each attempt), mode (w or r), leaseMs, fences (how many to reserve), proposal (the least fence the caller can use), notAfter (server ms after which to do nothing, 0 for none), label and owner (or -), minHoldMs, maxLeaseMs (how long a node that forgot stays out), runId (of the server, as it told on this connection, or -), process (of the caller), waitedMs (how long it has waited, -1 when it does not wait), patienceMs (how long to keep the lock for it when its turn has come)
+--- RETURNS 0 busy         now, ms until the present hold ends or -1 when it is somebody else's turn
+--- RETURNS 1 granted      now, fence, ms until the lease ends, 1 for write or 0 for read, 1 when the fence is that of its owner's hold; and when others wait, the process that has waited longest
 --- RETURNS 2 upgrade      now
 --- RETURNS 3 late         now
 --- RETURNS 4 quarantined  now, ms until all that this node may have forgotten has ended
 --- RETURNS 5 not admitted  now
 --- RETURNS 6 full         now; the owner has as many holds of the lock as can be
+--- RETURNS refused        the server's words: it refused something for this request's keys
+--- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same vote, not prolonged
+--- INVARIANT a free lock is not given to anybody before those who have waited longer had the time to ask for it
 --- INVARIANT the keys need not share a slot: a node is a single server, never a Cluster
-local lockKey, fenceKey, epochKey = KEYS[1], KEYS[2], KEYS[3]
-local id, mode, leaseMs, fences, proposal, notAfter = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local label, owner, minHoldMs, maxLeaseMs = ARGV[7], ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
+local keys, requests = KEYS, ARGV
 
 --- @include shared/server-time
 --- @include shared/limits
 --- @include shared/next-fence
+
+local FIELDS = 14
+local count = #requests / FIELDS
+local replies, uncommon = {}, {}
+
+-- Whether this is the incarnation of the server that the caller knows, and it forgot nothing: asking the server who it is
+-- costs more than all the rest.
+local function remembers(epochKey, runId)
+  local epoch = redis.call('GET', epochKey) or ''
+  return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
+end
+
+-- The commonest case, before the functions for all others are made: a free lock that nobody waits for. Marks count only while
+-- their lock's key is there, which is kept for a while after the end of a turn or a lease. What the server refuses is left to
+-- the functions: a refusal is a table, which is neither nothing nor a number.
+for n = 1, count do
+  local at = (n - 1) * FIELDS
+  local lockKey, fenceKey, epochKey = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n]
+  local id, mode, leaseMs, fences, proposal, notAfter = unpack(requests, at + 1, at + 6)
+  if notAfter ~= '0' and now > tonumber(notAfter) then
+    replies[n] = { 3, now }
+  elseif
+    requests[at + 9] == '0'
+    and remembers(epochKey, requests[at + 11])
+    and tonumber(proposal) <= HIGHEST_FLOOR
+    and not redis.pcall('GET', lockKey)
+    and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
+  then
+    redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))
+    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. requests[at + 8] .. ' ' .. requests[at + 7]
+    redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
+    replies[n] = { 1, now, tonumber(proposal), tonumber(leaseMs), mode == 'w' and 1 or 0, 0 }
+  else
+    uncommon[#uncommon + 1] = n
+  end
+end
+if #uncommon == 0 then return count == 1 and replies[1] or replies end
+
 --- @include shared/lock-record
 --- @include shared/epoch
+--- @include shared/marks
+--- @include shared/refusal
 
-if notAfter > 0 and now > notAfter then return { 3, now } end
-local epoch = readEpoch(epochKey, maxLeaseMs, now)
-if not epoch.whole then
-  if epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
-  return { 5, now }
+local function granted(lock, holder, shared, waiting)
+  return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
 end
 
--- The node's own clock stays out of the fence: then nodes that saw the same grants answer the same number.
-local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, proposal - 1, now, 0)
-
-local function granted(holder, shared)
-  return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0 }
+local function keepRecord(lock)
+  return formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
 end
 
-local own = holderOf(lock, id)
-if own then return granted(own, false) end
-local kin = ownedBy(lock, owner)
-if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
-if kin and isFullFor(lock, owner) then return { 6, now } end
-if not kin and #lock.holders > 0 and not (lock.mode == 'r' and mode == 'r') then return { 0, now, lastEnd(lock) - now + 1 } end
-if not kin then lock.mode = mode end
-local who = { id = id, fences = fences, minHoldMs = minHoldMs, owner = owner, label = label }
-local holder = enter(lock, who, math.max(leaseMs, minHoldMs), kin and kin.fence)
-redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS))
-return granted(holder, kin)
+-- Readers that wait behind nobody but readers can come in beside the one that has just come in.
+local function callReaders(lock, line)
+  for _, mark in ipairs(line.marks) do
+    if mark.mode == 'w' then return end
+    tellTurn(lock, mark.process)
+  end
+end
+
+-- Whoever holds the lock hears at once that somebody waits for it, when he is the first.
+local function tellHolders(lock, process)
+  if lock.queued then return end
+  lock.queued = true
+  redis.pcall('SET', lock.lockKey, keepRecord(lock))
+  for _, holder in ipairs(lock.holders) do
+    if not isReleased(holder) then tellProcess(lock, string.match(holder.id, '^(.*)%.') or holder.id, 'w ' .. holder.id .. ' ' .. process) end
+  end
+end
+
+local function refuse(lock, line, mark)
+  if mark then addMark(line, mark) end
+  local leftMs = -1
+  if #lock.holders > 0 then
+    leftMs = lastEnd(lock) - now + 1
+    if mark then tellHolders(lock, mark.process) end
+  elseif not line.turn then
+    giveTurn(lock, line)
+    redis.pcall('SET', lock.lockKey, keepRecord(lock))
+  end
+  writeLine(line)
+  return { 0, now, leftMs }
+end
+
+local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fences, proposal, _, label, owner, minHoldMs, maxLeaseMs, runId, process, waitedMs, patienceMs)
+  if not remembers(epochKey, runId) then
+    local epoch = readEpoch(epochKey, tonumber(maxLeaseMs), now)
+    if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
+    if not epoch.whole then return { 5, now } end
+  end
+  -- The node's own clock stays out of the fence: then nodes that saw the same grants answer the same number.
+  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, tonumber(proposal) - 1, now, 0)
+  local own = holderOf(lock, id)
+  if own then return granted(lock, own, false) end
+  local kin = ownedBy(lock, owner)
+  if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
+  if kin and isFullFor(lock, owner) then return { 6, now } end
+  local line = openLine(lock, marksKey)
+  local before = dropMarks(line, process, mode)
+  waitedMs = tonumber(waitedMs)
+  local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
+  local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
+  if not kin and not (fits and goesFirst(line, process, mode, since)) then
+    local mark = { ending = now + MARK_MS, since = since, patience = tonumber(patienceMs), mode = mode, process = process }
+    return refuse(lock, line, waitedMs >= 0 and mark)
+  end
+  if not kin then lock.mode = mode end
+  local waiting = nextInLine(line, lock.mode)
+  lock.queued = waiting and true or false
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  local holder = enter(lock, who, math.max(tonumber(leaseMs), who.minHoldMs), kin and kin.fence)
+  redis.call('SET', lockKey, keepRecord(lock))
+  writeLine(line)
+  if lock.mode == 'r' then callReaders(lock, line) end
+  return granted(lock, holder, kin, waiting)
+end
+
+for _, n in ipairs(uncommon) do
+  replies[n] = orRefused(pcall(vote, keys[4 * n - 3], keys[4 * n - 2], keys[4 * n - 1], keys[4 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+end
+return count == 1 and replies[1] or replies

@@ -1,0 +1,25 @@
+/** Checks the value of one option, and says in words what is wrong with it. Each function throws LockUsageError. */
+import { LockUsageError } from './errors.js';
+
+export function integer(name: string, value: unknown, least: number, most: number, key?: string, hint?: string): void {
+  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return;
+  throw invalid(`expected ${name} to be a whole number from ${least} to ${most}, got ${show(value)}${hint ? ` (${hint})` : ''}`, key);
+}
+
+export function boolean(name: string, value: unknown, key?: string): void {
+  if (typeof value !== 'boolean') throw invalid(`expected ${name} to be true or false, got ${show(value)}`, key);
+}
+
+export function oneOf(name: string, value: unknown, allowed: readonly string[], key?: string): void {
+  if (!allowed.includes(value as string)) {
+    throw invalid(`expected ${name} to be ${allowed.map((word) => `'${word}'`).join(' or ')}, got ${show(value)}`, key);
+  }
+}
+
+export function invalid(problem: string, key?: string): LockUsageError {
+  return new LockUsageError(key === undefined ? `Lock options: ${problem}.` : `Lock '${key}': ${problem}.`, { key });
+}
+
+export function show(value: unknown): string {
+  return typeof value === 'string' ? `'${value}'` : String(value);
+}

@@ -1,0 +1,70 @@
+/** Which options each call of a LockService takes. */
+import { LockUsageError } from './errors.js';
+import type { LockMode } from './lock-mode.js';
+import type { CallSite, LockOptions, WithLockOptions } from './lock-options.js';
+import type { ListOptions } from './lock-store.js';
+import { optionsProblem, type NamesOf, type OptionList } from './option-names.js';
+
+/** Options of {@link LockService.forceRelease}. */
+export interface ForceReleaseOptions {
+  /**
+   * Only the hold with this fence is ended.
+   * @default none: every hold of the lock is ended
+   */
+  fence?: number | undefined;
+}
+
+const example = '{ leaseMs: 5000 }';
+const acquireNames: NamesOf<LockOptions & CallSite> = {
+  mode: true,
+  leaseMs: true,
+  waitMs: true,
+  renew: true,
+  maxHoldMs: true,
+  minHoldMs: true,
+  owner: true,
+  signal: true,
+  minReplicas: true,
+  label: true,
+  template: true,
+  expectsBusy: true,
+};
+const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost: true };
+const forceReleaseNames: NamesOf<ForceReleaseOptions> = { fence: true };
+const listNames: NamesOf<ListOptions> = { startsWith: true };
+
+export const ACQUIRE_OPTIONS: OptionList = { names: acquireNames, example };
+export const WITH_LOCK_OPTIONS: OptionList = { names: withLockNames, example };
+const FORCE_RELEASE_OPTIONS: OptionList = { names: forceReleaseNames, example: '{ fence: 7 }' };
+const LIST_OPTIONS: OptionList = { names: listNames, example: `{ startsWith: 'order:' }` };
+
+/** @throws LockUsageError; a fence that is none must not mean all holders */
+export function checkForceRelease(options: ForceReleaseOptions | undefined, key: string): void {
+  if (options === undefined) return;
+  const problem = optionsProblem(options, FORCE_RELEASE_OPTIONS) ?? fenceProblem(options.fence);
+  if (problem === undefined) return;
+  throw new LockUsageError(`Lock '${key}': ${problem}. Leave it out to take the lock from all holders.`, { key });
+}
+
+function fenceProblem(fence: unknown): string | undefined {
+  if (fence === undefined || (Number.isSafeInteger(fence) && Number(fence) > 0)) return undefined;
+  return `expected fence to be the number of a hold, got ${String(fence)}`;
+}
+
+/** @throws LockUsageError; a filter that is none must not mean all locks */
+export function checkList(options: ListOptions | undefined): void {
+  if (options === undefined) return;
+  const problem = optionsProblem(options, LIST_OPTIONS) ?? startProblem(options.startsWith);
+  if (problem !== undefined) throw new LockUsageError(`Options of list: ${problem}. Leave them out to see all locks.`);
+}
+
+function startProblem(startsWith: unknown): string | undefined {
+  if (startsWith === undefined || typeof startsWith === 'string') return undefined;
+  return `expected startsWith to be a string, got ${String(startsWith)}`;
+}
+
+/** @throws LockUsageError; nobody ever holds a lock in a mode that does not exist */
+export function checkMode(mode: LockMode | undefined, key: string): void {
+  if (mode === undefined || mode === 'read' || mode === 'write') return;
+  throw new LockUsageError(`Lock '${key}': expected mode to be 'read' or 'write', got ${String(mode)}.`, { key });
+}

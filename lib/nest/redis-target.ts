@@ -1,0 +1,154 @@
+/**
+ * Looks at what was given as `redis`, before anything connects: a forgotten environment variable must not mean locks that
+ * protect nobody, or those in some Redis next door, and an option that nobody reads must not mean database 0.
+ */
+import type { ClusterOptions, RedisOptions } from 'ioredis';
+import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { isClient, type ClusterTarget } from '../stores/wire/redis-connection.js';
+
+/** What the versions know that this package may be used with. */
+const ofBoth: NamesOf<Pick<RedisOptions, keyof RedisOptions & keyof ClusterOptions>> = {
+  autoPipeliningIgnoredCommands: true,
+  enableAutoPipelining: true,
+  enableOfflineQueue: true,
+  enableReadyCheck: true,
+  himportFieldsets: true,
+  keyPrefix: true,
+  lazyConnect: true,
+  natMap: true,
+  scripts: true,
+  showFriendlyErrorStack: true,
+};
+const redisNames: NamesOf<RedisOptions> = {
+  ...ofBoth,
+  autoResendUnfulfilledCommands: true,
+  autoResubscribe: true,
+  blockingTimeout: true,
+  blockingTimeoutGrace: true,
+  clientInfoTag: true,
+  commandQueue: true,
+  commandTimeout: true,
+  connectTimeout: true,
+  connectionName: true,
+  Connector: true,
+  db: true,
+  disableClientInfo: true,
+  disconnectTimeout: true,
+  enableTLSForSentinelMode: true,
+  failoverDetector: true,
+  family: true,
+  host: true,
+  keepAlive: true,
+  maxLoadingRetryTime: true,
+  maxRetriesPerRequest: true,
+  monitor: true,
+  name: true,
+  noDelay: true,
+  offlineQueue: true,
+  password: true,
+  path: true,
+  port: true,
+  preferredSlaves: true,
+  protocol: true,
+  readOnly: true,
+  reconnectOnError: true,
+  replyMapping: true,
+  retryStrategy: true,
+  role: true,
+  sentinelCommandTimeout: true,
+  sentinelMaxConnections: true,
+  sentinelPassword: true,
+  sentinelReconnectStrategy: true,
+  sentinelRetryStrategy: true,
+  sentinelTLS: true,
+  sentinelUsername: true,
+  sentinels: true,
+  socketTimeout: true,
+  stringNumbers: true,
+  tls: true,
+  updateSentinels: true,
+  username: true,
+};
+const clusterNames: NamesOf<ClusterOptions> = {
+  ...ofBoth,
+  clusterNodeRetryStrategy: true,
+  clusterRetryStrategy: true,
+  dnsLookup: true,
+  maxRedirections: true,
+  redisOptions: true,
+  resolveSrv: true,
+  retryDelayOnClusterDown: true,
+  retryDelayOnFailover: true,
+  retryDelayOnMoved: true,
+  retryDelayOnTryAgain: true,
+  scaleReads: true,
+  shardedSubscribers: true,
+  slotsRefreshInterval: true,
+  slotsRefreshTimeout: true,
+  useSRVRecords: true,
+};
+const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true };
+
+const REDIS: OptionList = { names: { ...redisNames, cluster: true }, example: `{ host: 'localhost', port: 6379 }`, nullable: true };
+const CLUSTER: OptionList = { names: targetNames, example: `{ cluster: ['redis://a:7000'] }` };
+const CLUSTER_OPTIONS: OptionList = { names: clusterNames, example: '{ maxRedirections: 4 }', nullable: true };
+const NODE_OPTIONS: OptionList = { names: redisNames, example: '{ password: … }', nullable: true };
+
+const LOOK_WHERE = 'look whether an environment variable is missing';
+
+/** What is wrong with this target, as the end of a sentence; undefined when nothing is. `name` is the option that it was given as. */
+export function targetProblem(name: string, target: unknown): string | undefined {
+  if (typeof target === 'string' && target.trim() !== '') return undefined;
+  if (typeof target !== 'object' || target === null) return `${name} was given, but it is undefined or empty; ${LOOK_WHERE}`;
+  if (isClient(target)) return undefined;
+  if (isForeignClient(target)) {
+    return `${name} is a client of another package (node-redis?), and locks need ioredis; give the URL, ioredis options, or a client that new Redis() of ioredis made`;
+  }
+  if ('url' in target) return `${name} has no option url; give the URL itself as ${name}`;
+  return namesProblem(name, target) ?? addressProblem(name, target);
+}
+
+function namesProblem(name: string, target: object): string | undefined {
+  if (!('cluster' in target)) return inOption(name, target, REDIS);
+  const problem = inOption(name, target, CLUSTER);
+  const options = 'options' in target ? target.options : undefined;
+  if (problem !== undefined || options === undefined) return problem;
+  const inside = inOption(`${name}.options`, options, CLUSTER_OPTIONS);
+  const ofNodes = typeof options === 'object' && options !== null && 'redisOptions' in options ? options.redisOptions : undefined;
+  return inside ?? (ofNodes === undefined ? undefined : inOption(`${name}.options.redisOptions`, ofNodes, NODE_OPTIONS));
+}
+
+function inOption(name: string, options: unknown, list: OptionList): string | undefined {
+  const problem = optionsProblem(options, list);
+  if (problem === undefined) return undefined;
+  return `${name}: ${problem}. What only your version of ioredis knows can be given with a client: new Redis({ … })`;
+}
+
+function addressProblem(name: string, target: object): string | undefined {
+  const servers = serversOf(target);
+  if (Array.isArray(servers) && servers.length > 0 && !servers.some(isNowhere)) return undefined;
+  const what = 'its host (or path, cluster, sentinels) is undefined or empty, which would mean the Redis on this machine';
+  return `${name} was given, but ${what}; ${LOOK_WHERE}`;
+}
+
+function serversOf(target: object): unknown {
+  if ('cluster' in target) return target.cluster;
+  return ('sentinels' in target ? target.sentinels : undefined) ?? [target];
+}
+
+/** Looks like a client, but is none of ioredis: node-redis has these methods too. */
+function isForeignClient(target: object): boolean {
+  return ['duplicate', 'sendCommand'].some((name) => typeof Reflect.get(target, name) === 'function');
+}
+
+/** Where no address is given ioredis takes localhost. Who gives a port alone means that. */
+function isNowhere(server: unknown): boolean {
+  if (typeof server !== 'object' || server === null) return isVoid(server);
+  if ('path' in server && !isVoid(server.path)) return false;
+  if ('host' in server) return isVoid(server.host);
+  return !('port' in server) || isVoid(server.port);
+}
+
+function isVoid(value: unknown): boolean {
+  return typeof value === 'string' ? value.trim() === '' : !Number.isInteger(value);
+}

@@ -1,0 +1,39 @@
+/** A release as its part of a script call: it takes an id away wherever it is, holding or waiting. */
+import type { LockStoreError } from '../../core/port/errors.js';
+import type { ReleaseRequest } from '../../core/port/lock-store.js';
+import type { BundledRequest } from '../wire/bundles.js';
+import { releaseOutcome } from '../wire/lock-reply.js';
+import type { LockSpot } from '../wire/redis-keys.js';
+import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+
+export class GivingBack implements BundledRequest {
+  constructor(
+    private readonly request: ReleaseRequest,
+    private readonly spot: LockSpot,
+    private readonly floor: number,
+    private readonly resolve: (outcome: 'released' | 'lost') => void,
+    readonly failed: (error: LockStoreError) => void,
+  ) {}
+
+  get askedAt(): number | undefined {
+    return this.request.askedAt;
+  }
+
+  get key(): string {
+    return this.spot.key;
+  }
+
+  get lockKey(): string {
+    return this.spot.lockKey;
+  }
+
+  addTo(keys: string[], args: ScriptArgument[]): void {
+    const { lockKey, queueKey, fenceKey } = this.spot;
+    keys.push(lockKey, queueKey, fenceKey);
+    args.push(this.request.id, `${this.floor} ${this.request.abandoned ? 1 : 0}`);
+  }
+
+  answered(reply: ScriptReply): void {
+    this.resolve(releaseOutcome(reply));
+  }
+}

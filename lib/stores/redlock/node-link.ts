@@ -1,0 +1,267 @@
+/**
+ * The private connections to one node of a Redlock: who answers there, whether it may be asked, and how scripts run on it.
+ *
+ *     away ──(connected, checked, met)──▶ listening ──(a question's time passed)──▶ silent ──(anything heard)──▶ listening
+ *       └──(met a server that another node has)──▶ twin ──(connected anew)──▶ away
+ *
+ * Nothing is asked of a node that is away or a twin, so that nothing has to be taken back there. A silent one is not asked to
+ * vote while the others are enough; what was asked before is still out, and ends with its answer or with its connection.
+ */
+import type { Redis } from 'ioredis';
+import type { Clock } from '../../core/port/clock.js';
+import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/report.js';
+import { nodeRightsError } from '../wire/access-rule.js';
+import { probe } from '../wire/boot-probe.js';
+import { giveBack, greet, vote, type LuaScript } from '../wire/lua.generated.js';
+import { Outage } from '../wire/outage.js';
+import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
+import type { RedisKeys } from '../wire/redis-keys.js';
+import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../wire/script-runner.js';
+import { ServerClock } from '../wire/server-clock.js';
+import { storeFailure } from '../wire/store-failure.js';
+import { WakeChannel } from '../wire/wake-channel.js';
+import { Bundles } from '../wire/bundles.js';
+import type { KnownServers } from './known-servers.js';
+import type { NodeOutages } from './node-outages.js';
+
+export interface LinkOptions {
+  readonly keys: RedisKeys;
+  readonly process: string;
+  readonly maxLeaseMs: number;
+  readonly commandTimeoutMs: number;
+  readonly bootTimeoutMs: number;
+  readonly clock: Clock;
+  readonly report: Report;
+  readonly outages: NodeOutages;
+  readonly strictServer?: boolean | undefined;
+  readonly servers: KnownServers<NodeLink>;
+  /** Asks nodes without having checked them, as who only looks does. */
+  readonly unchecked?: boolean | undefined;
+}
+
+export interface LinkListener {
+  contended(ballotId: string, by: string | undefined): void;
+  turn(key: string): void;
+  lost(ballotId: string): void;
+  /** A new connection: perhaps to another server, or to one that came up empty. */
+  connected(): void;
+}
+
+type DecodeNow<T> = (reply: ScriptReply, sentAt: number, receivedAt: number) => T;
+
+export class NodeLink {
+  readonly name: string;
+  silent = false;
+  heardAt = -Infinity;
+  /** Why it must not be asked at all. */
+  refused: LockStoreError | undefined;
+  opening = false;
+  /** The run id that its server told on this connection: a frozen one accepts connections and says nothing. */
+  runId: string | undefined;
+  /** The node that has this node's server already. */
+  twin: NodeLink | undefined;
+  readonly serverClock = new ServerClock();
+  readonly outage: Outage;
+  private readonly connections: RedisConnections;
+  private readonly runner: ScriptRunner;
+  /** Votes and returns: those of one turn of the event loop share a command. */
+  private readonly bundles: Bundles;
+  private readonly channel: WakeChannel;
+  /** The wire format as it was agreed on; undefined until this node has been checked. */
+  private format: string | null | undefined;
+
+  constructor(
+    target: RedisTarget,
+    private readonly options: LinkOptions,
+    private readonly listener: LinkListener,
+  ) {
+    const { keys, process, commandTimeoutMs, clock } = options;
+    this.connections = new RedisConnections(target, commandTimeoutMs, clock);
+    if (this.connections.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
+    this.name = this.connections.node;
+    this.outage = new Outage(clock, {
+      away: (reason) => options.outages.away(this.name, reason),
+      back: (afterMs) => options.outages.back(this.name, afterMs),
+      ask: () => void this.runner.command('time', (client) => client.time()).catch(() => undefined), // the outage hears of it
+    });
+    this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs, this.outage);
+    this.bundles = new Bundles(this.runner);
+    this.channel = new WakeChannel(() => this.connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
+      granted: () => {},
+      contended: (_key, id, by) => this.twin === undefined && listener.contended(id, by),
+      turn: (key) => this.twin === undefined && listener.turn(key),
+      lost: (_key, id) => this.twin === undefined && listener.lost(id),
+      listening: () => {},
+    });
+    this.connections.commands.on('close', () => this.ended());
+    this.connections.onOpen(this.connections.commands, () => this.begins());
+  }
+
+  /** Connects and checks it; rejects with LockStoreError, and goes on trying to connect. */
+  async open(): Promise<void> {
+    const { options, connections, runner, channel } = this;
+    const { keys } = options;
+    this.opening = true;
+    try {
+      await probe({ options, connections, runner, keys, channel });
+      const format = await runner.command('format', (client) => client.get(keys.format));
+      await this.probeMemory();
+      await this.teachScripts();
+      this.format = format;
+      this.outage.watch();
+    } catch (error) {
+      throw storeFailure(error, { what: 'opening', key: undefined, node: this.name });
+    } finally {
+      this.opening = false;
+    }
+  }
+
+  /** It has been checked once. */
+  get opened(): boolean {
+    return this.format !== undefined;
+  }
+
+  get connected(): boolean {
+    if (this.options.unchecked) return this.reachable;
+    return this.opened && this.refused === undefined && this.reachable && this.runId !== undefined && this.twin === undefined;
+  }
+
+  /** There is a connection, whatever the checks say. */
+  get reachable(): boolean {
+    return this.connections.isOpen(this.connections.commands);
+  }
+
+  /** Ends this connection: the next one may lead elsewhere. */
+  reconnect(): void {
+    this.connections.dropStalled(this.connections.commands);
+  }
+
+  /** Whether it (still) has the wire format that was agreed on: it may have come back empty, and met somebody else first. */
+  async keepsFormat(): Promise<boolean> {
+    const { format } = this;
+    const { keys } = this.options;
+    if (typeof format === 'string') await this.runner.command('format', (client) => client.set(keys.format, format, 'NX'));
+    return (await this.runner.command('format', (client) => client.get(keys.format))) === format;
+  }
+
+  /** Notes who answers on this connection. */
+  meet(runId: string): void {
+    this.twin = this.options.servers.claim(this, runId);
+    this.runId = runId;
+  }
+
+  /** The server itself, for a walk over its keys. */
+  walk<T>(what: string, send: (server: Redis) => Promise<T>): Promise<T> {
+    const [server] = this.connections.masters();
+    return this.runner.command(what, () => send(server!));
+  }
+
+  close(): void {
+    this.channel.close();
+    this.runner.close();
+    this.connections.close();
+  }
+
+  /** Runs a script, unless the node may not be asked. */
+  run<T>(
+    script: LuaScript,
+    key: string | undefined,
+    keys: readonly string[],
+    args: readonly ScriptArgument[],
+    decode: DecodeNow<T>,
+    timeoutMs?: number,
+  ): Promise<T> {
+    if (this.refused !== undefined) return Promise.reject(this.refused);
+    if (!this.connected) return Promise.reject(this.failure(this.twin === undefined ? 'not connected' : `the same server as ${this.twin.name}`, key));
+    return this.send(script, key, keys, args, decode, timeoutMs);
+  }
+
+  /** The same on a connection of which nothing is known yet. */
+  send<T>(
+    script: LuaScript,
+    key: string | undefined,
+    keys: readonly string[],
+    args: readonly ScriptArgument[],
+    decode: DecodeNow<T>,
+    timeoutMs?: number,
+  ): Promise<T> {
+    return this.runner.run({ script, key, keys, args, timeoutMs }, this.hearing(decode));
+  }
+
+  /** The same together with others of this turn of the event loop. */
+  runBundled<T>(
+    script: LuaScript,
+    key: string,
+    keys: readonly string[],
+    args: readonly ScriptArgument[],
+    decode: DecodeNow<T>,
+  ): Promise<T> {
+    if (!this.connected) return this.run(script, key, keys, args, decode); // which says why
+    const heard = this.hearing(decode);
+    return new Promise<T>((resolve, failed) => {
+      this.bundles.add(script, 0, {
+        key,
+        lockKey: keys[0]!,
+        askedAt: undefined,
+        addTo: (allKeys, allArgs) => {
+          allKeys.push(...keys);
+          allArgs.push(...args);
+        },
+        answered: (reply, sentAt) => resolve(heard(reply, sentAt, this.options.clock.now())),
+        failed,
+      });
+    });
+  }
+
+  /** Whatever it answers, it is not silent. */
+  private hearing<T>(decode: DecodeNow<T>): DecodeNow<T> {
+    return (reply, sentAt, receivedAt) => {
+      this.silent = false;
+      this.heardAt = receivedAt;
+      return decode(reply, sentAt, receivedAt);
+    };
+  }
+
+  /** A server that does not know a script gets it in a second request, which what is asked next may overtake: it learns them here. */
+  private async teachScripts(): Promise<void> {
+    const { runner, options } = this;
+    const { keys, process, maxLeaseMs } = options;
+    const group = keys.groupOf('');
+    const [lock, marks] = [keys.lock(group, ''), keys.marks(group, '')];
+    const tooLate = ['-', 'w', 1, 1, 1, 1, '-', '-', 0, maxLeaseMs, '-', process, -1, 0];
+    await runner.run({ script: vote, keys: [lock, keys.fence(group), marks, keys.epoch], args: tooLate }, () => undefined);
+    await runner.run({ script: giveBack, keys: [lock, marks], args: ['-', 0, '-', process, -2, 'w', 0] }, () => undefined);
+  }
+
+  /** Only a Redlock needs to know who the server is. */
+  private async probeMemory(): Promise<void> {
+    const { runner, name, options } = this;
+    const { keys, maxLeaseMs } = options;
+    try {
+      await runner.run({ script: greet, keys: [keys.epoch], args: [maxLeaseMs] }, () => undefined);
+    } catch (error) {
+      throw nodeRightsError(error, name, keys.prefix) ?? error;
+    }
+  }
+
+  /** Why it was not asked. */
+  failure(reason: string, key: string | undefined): LockStoreError {
+    const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
+    return new LockStoreError(`${subject}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });
+  }
+
+  private begins(): void {
+    if (this.opening) return;
+    this.channel.follow();
+    this.listener.connected();
+  }
+
+  private ended(): void {
+    this.outage.closed(this.connections.lastError);
+    this.serverClock.reset();
+    this.runId = undefined;
+    this.twin = undefined;
+    this.options.servers.leave(this);
+  }
+}
