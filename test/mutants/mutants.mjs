@@ -79,6 +79,9 @@ const list = [
   ['no place after a refusal', redis('acquisition'), 'if (grant === undefined) return acquiring.acquire(', 'if (grant === undefined) places.forget(place);\n    if (grant === undefined) return acquiring.acquire(', 'S2: the next grant is not held against what was seen', 'test/redis/pushes'],
   ['message before its answer', redis('places'), 'answered: false, early: undefined', 'answered: false, early: known.early', 'P10: a message of before is taken for the new place', 'test/redis/places'],
   ['another database', wire('connection-guards'), 'if (!isRefusedSelect(error)) return;', 'if (isRefusedSelect(error)) return;', 'S1: a server that was busy when the connection was made', 'test/redis/faults'],
+  ['a client that gave up', wire('connection-guards'), "for (const event of ['close', 'end']) client.on(event, lookAgain);", 'void lookAgain;', 'every lock fails until the process is restarted', 'test/redis/redis-connection'],
+  ['a password in a cause', wire('store-failure'), 'if (error == null) return undefined;', 'if (error !== 0) return error as Error | undefined;', 'a password stands in the log', 'test/redis/boot'],
+  ['a trial that only asks', redis('redis-store'), 'return takeTrialLock(trialOf(process, this.keys), this.runner, maxLeaseMs);', 'return this.inspect(process + maxLeaseMs).then(() => {});', 'health is up while every lock is refused', 'test/terminus'],
   ['no questions after a gap', redis('redis-store'), "for (const { request } of this.places.all()) this.listener({ kind: 'ask', key: request.key, id: request.id });", '', 'L4: messages were missed', 'test/redis/faults'],
   ['a key that is not decoded', wire('wake-channel'), "key: decodeKey(key.join(' '))", "key: key.join(' ')", 'L4: a grant to somebody who has gone is given back under another name', 'test/redis/pushes'],
   // Core

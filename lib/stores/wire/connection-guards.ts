@@ -97,7 +97,7 @@ export class ConnectionGuards {
     });
   }
 
-  /** Some versions of ioredis stop to try after a connection that ended in a moment they did not foresee: they are told to. */
+  /** Some versions of ioredis stop trying after a connection that ended in a moment they did not foresee: they are told to go on. */
   private keepTrying(client: Redis): void {
     const lookAgain = (): void => {
       const present = this.lookingAgain.get(client);
