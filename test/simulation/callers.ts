@@ -115,7 +115,8 @@ export class Callers {
       await locks.withLock(key, options, (lease) => this.work(call, lease, options, random, inside));
       return;
     }
-    const lease = options.waitMs === 0 ? await locks.tryAcquire(key, options) : await locks.acquire(key, options);
+    const { onLost, ...ours } = options;
+    const lease = options.waitMs === 0 ? await locks.tryAcquire(key, ours) : await locks.acquire(key, ours);
     if (lease === null) return;
     const work = this.work(call, lease, options, random, inside, true);
     await work;

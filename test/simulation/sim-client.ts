@@ -48,6 +48,9 @@ export class SimClient extends EventEmitter {
     return new SimClient(this.way, { ...this.options, ...options });
   }
 
+  /** By this a client of ioredis is told from those of other packages. */
+  defineCommand(): void {}
+
   connect(): Promise<void> {
     this.status = 'connecting';
     const ready = new Promise<void>((resolve, reject) => {
