@@ -189,6 +189,16 @@ describe('The line of those who wait', () => {
     expect(await asks('q')).toBe(1);
   });
 
+  it('loses no mark to another request of the same process: one that reads, or one that only tries', async () => {
+    await node.vote('a', 'p.1/1', { mode: 'r' });
+    await asks('q', { waitedMs: 500 });
+    await asks('q', { waitedMs: -1 });
+    await asks('q', { mode: 'r', waitedMs: -1 });
+    expect(await asks('q', { mode: 'r' })).toBe(1);
+    await node.release('a', '-', { process: 'q', mode: 'r', waitedMs: 0 });
+    expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w q', 'r q']);
+  });
+
   it('lets readers in beside readers that wait, and not beside a writer that has waited longer', async () => {
     await node.vote('a', 'p.1/1', { mode: 'r' });
     expect(await asks('q', { mode: 'r' })).toBe(1);

@@ -21,15 +21,19 @@ export function checkTurns(history: readonly HistoryEvent[]): string[] {
   const found: string[] = [];
   const waiting = new Map<string, Waiting>();
   const granted = new Set<string>();
-  for (const { at, key, id, kind } of history) {
+  const reads = new Set<string>();
+  for (const event of history) {
+    const { at, key, id, kind } = event;
+    if (kind === 'asked' && event.mode === 'read') reads.add(id);
     const process = processOf(id);
     const name = `${process} ${key}`;
     if (kind === 'asked' && !waiting.has(name) && !granted.has(id)) waiting.set(name, { id, since: at, passes: new Map() });
     if (waiting.get(name)?.id === id && kind !== 'asked') waiting.delete(name);
     if (kind !== 'granted' || granted.has(id)) continue;
     granted.add(id);
-    for (const [other, { since, passes }] of waiting) {
+    for (const [other, { id: waits, since, passes }] of waiting) {
       if (!other.endsWith(` ${key}`) || other === name) continue;
+      if (reads.has(id) && reads.has(waits)) continue; // readers take nothing from readers
       const times = (passes.get(process) ?? 0) + 1;
       passes.set(process, times);
       if (times === MOST_PASSES + 1) found.push(`at ${at.toFixed(1)} ${process} got '${key}' ${times} times while ${other.split(' ')[0]} waited for it since ${since.toFixed(1)}`);

@@ -62,8 +62,8 @@ export class NodeScripts {
     return this.run(raiseFence, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences]);
   }
 
-  release(key: string, id: string, { abandoned = 0, next = '-', process = 'p', waitedMs = -2 } = {}): Promise<unknown> {
-    return this.run(giveBack, this.releaseKeys(key), [id, abandoned, next, process, waitedMs, 'w', 50]);
+  release(key: string, id: string, { abandoned = 0, next = '-', process = 'p', waitedMs = -2, mode = 'w' } = {}): Promise<unknown> {
+    return this.run(giveBack, this.releaseKeys(key), [id, abandoned, next, process, waitedMs, mode, 50]);
   }
 
   /** Takes the same ballot away from each key, in one command. */

@@ -1069,7 +1069,7 @@ return taken`,
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '28fd36841b954232572444ad0c15db37d8916db2',
+  sha1: 'caa97d5cce4032877b4565ff13f79cdf344b446b',
   keys: ['...keys'],
   args: ['...leaving'],
   source: `local keys, leaving = KEYS, ARGV
@@ -1200,14 +1200,15 @@ local function openLine(lock, marksKey)
   return line
 end
 local function dropMarks(line, process, mode)
-  local kept, own = {}, nil
+  local kept, own, other = {}, nil, nil
   for _, mark in ipairs(line.marks) do
-    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark end
+    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark else other = mark end
   end
   line.marks = kept
-  return own
+  return own, other
 end
 local function addMark(line, added)
+  if not added then return end
   local marks, placed = {}, false
   for _, mark in ipairs(line.marks) do
     if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
@@ -1217,7 +1218,8 @@ local function addMark(line, added)
   if #marks > MOST_MARKS then table.remove(marks, #marks) end
   line.marks = marks
 end
-local function goesFirst(line, process, mode, since)
+local function goesFirst(line, process, mode, since, begun)
+  if line.turn and begun then return false end
   if line.turn then return line.turn.id == TURN .. process end
   for _, mark in ipairs(line.marks) do
     if mark.since > since then return true end
@@ -1280,8 +1282,9 @@ end
 local function changeMarks(line, process, waitedMs, mode, patienceMs)
   if waitedMs < -1 then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
-  local before = dropMarks(line, process, mode)
+  local before, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
+  addMark(line, other)
   local since = math.min(now - waitedMs, before and before.since or now)
   addMark(line, { ending = now + MARK_MS, since = since, patience = patienceMs, mode = mode, process = process })
 end
@@ -2442,7 +2445,7 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: 'd9f57b092f6d4fdbf9adc5d6ae6594c830bc8ead',
+  sha1: '244044fbc0dad664b5da1e3b7681c78bd86091cf',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -2600,14 +2603,15 @@ local function openLine(lock, marksKey)
   return line
 end
 local function dropMarks(line, process, mode)
-  local kept, own = {}, nil
+  local kept, own, other = {}, nil, nil
   for _, mark in ipairs(line.marks) do
-    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark end
+    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark else other = mark end
   end
   line.marks = kept
-  return own
+  return own, other
 end
 local function addMark(line, added)
+  if not added then return end
   local marks, placed = {}, false
   for _, mark in ipairs(line.marks) do
     if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
@@ -2617,7 +2621,8 @@ local function addMark(line, added)
   if #marks > MOST_MARKS then table.remove(marks, #marks) end
   line.marks = marks
 end
-local function goesFirst(line, process, mode, since)
+local function goesFirst(line, process, mode, since, begun)
+  if line.turn and begun then return false end
   if line.turn then return line.turn.id == TURN .. process end
   for _, mark in ipairs(line.marks) do
     if mark.since > since then return true end
@@ -2681,7 +2686,7 @@ local function tellHolders(lock, process)
   end
 end
 local function refuse(lock, line, mark)
-  if mark then addMark(line, mark) end
+  addMark(line, mark)
   local leftMs = -1
   if #lock.holders > 0 then
     leftMs = lastEnd(lock) - now + 1
@@ -2706,14 +2711,17 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
   if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
   if kin and isFullFor(lock, owner) then return { 6, now } end
   local line = openLine(lock, marksKey)
-  local before = dropMarks(line, process, mode)
+  local before, other = dropMarks(line, process, mode)
   waitedMs = tonumber(waitedMs)
   local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-  if not kin and not (fits and goesFirst(line, process, mode, since)) then
+  if not kin and not (fits and goesFirst(line, process, mode, since, other and not before)) then
     local mark = { ending = now + MARK_MS, since = since, patience = tonumber(patienceMs), mode = mode, process = process }
+    addMark(line, other)
+    if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
   end
+  addMark(line, other)
   if not kin then lock.mode = mode end
   local waiting = nextInLine(line, lock.mode)
   lock.queued = waiting and true or false

@@ -61,8 +61,9 @@ end
 local function changeMarks(line, process, waitedMs, mode, patienceMs)
   if waitedMs < -1 then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
-  local before = dropMarks(line, process, mode)
+  local before, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
+  addMark(line, other)
   local since = math.min(now - waitedMs, before and before.since or now)
   addMark(line, { ending = now + MARK_MS, since = since, patience = patienceMs, mode = mode, process = process })
 end

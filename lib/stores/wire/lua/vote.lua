@@ -11,6 +11,7 @@
 --- RETURNS refused        the server's words: it refused something for this request's keys
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same vote, not prolonged
+--- INVARIANT a request takes away no mark but that of its own process and mode, and only when it is granted or waits itself
 --- INVARIANT a free lock is not given to anybody before those who have waited longer had the time to ask for it
 --- INVARIANT the keys need not share a slot: a node is a single server, never a Cluster
 local keys, requests = KEYS, ARGV
@@ -88,7 +89,7 @@ local function tellHolders(lock, process)
 end
 
 local function refuse(lock, line, mark)
-  if mark then addMark(line, mark) end
+  addMark(line, mark)
   local leftMs = -1
   if #lock.holders > 0 then
     leftMs = lastEnd(lock) - now + 1
@@ -115,14 +116,17 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
   if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
   if kin and isFullFor(lock, owner) then return { 6, now } end
   local line = openLine(lock, marksKey)
-  local before = dropMarks(line, process, mode)
+  local before, other = dropMarks(line, process, mode)
   waitedMs = tonumber(waitedMs)
   local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-  if not kin and not (fits and goesFirst(line, process, mode, since)) then
+  if not kin and not (fits and goesFirst(line, process, mode, since, other and not before)) then
     local mark = { ending = now + MARK_MS, since = since, patience = tonumber(patienceMs), mode = mode, process = process }
+    addMark(line, other)
+    if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
   end
+  addMark(line, other)
   if not kin then lock.mode = mode end
   local waiting = nextInLine(line, lock.mode)
   lock.queued = waiting and true or false

@@ -27,17 +27,18 @@ local function openLine(lock, marksKey)
   return line
 end
 
--- Takes the marks of a process out; gives the one of this mode.
+-- Takes the marks of a process out; gives the one of this mode, and the one of the other mode.
 local function dropMarks(line, process, mode)
-  local kept, own = {}, nil
+  local kept, own, other = {}, nil, nil
   for _, mark in ipairs(line.marks) do
-    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark end
+    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark else other = mark end
   end
   line.marks = kept
-  return own
+  return own, other
 end
 
 local function addMark(line, added)
+  if not added then return end
   local marks, placed = {}, false
   for _, mark in ipairs(line.marks) do
     if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
@@ -48,8 +49,10 @@ local function addMark(line, added)
   line.marks = marks
 end
 
--- Whether nobody has waited longer for what this one would take away from him. Readers take nothing from readers.
-local function goesFirst(line, process, mode, since)
+-- Whether nobody has waited longer for what this one would take away from him. Readers take nothing from readers. A turn that
+-- came to a process because of its mark in the other mode is not for a request that has only begun.
+local function goesFirst(line, process, mode, since, begun)
+  if line.turn and begun then return false end
   if line.turn then return line.turn.id == TURN .. process end
   for _, mark in ipairs(line.marks) do
     if mark.since > since then return true end
