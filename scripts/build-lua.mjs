@@ -1,4 +1,4 @@
-// Compiles lib/stores/wire/lua/*.lua into lua.generated.ts: pulls in the shared functions, holds each header against
+// Compiles lib/stores/wire/lua/*.lua into lua.generated.ts: puts in the shared functions, holds each header against
 // its body, and takes the names of keys and arguments from it. `--check` writes nothing and fails when a build would.
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -43,42 +43,62 @@ function stripComment(line) {
   return line.replace(/('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|--.*$/g, (_, string) => string ?? '').trimEnd();
 }
 
-/** The lines with every shared file pulled in where it is first named. */
-function include(file, lines, dir, seen) {
-  return lines.flatMap((line) => {
-    const name = /^--- @include (shared\/[\w-]+)$/.exec(line)?.[1];
-    if (name === undefined) return [line];
-    if (seen.has(name)) return [];
-    seen.add(name);
-    const path = join(dir, `${name}.lua`);
-    if (!existsSync(path)) throw new Error(`${file}: there is no ${name}.lua to include`);
-    return include(`${name}.lua`, readFileSync(path, 'utf8').split('\n'), dir, seen);
-  });
+const includedBy = (line) => /^--- @include (shared\/[\w-]+)$/.exec(line)?.[1];
+
+/** A shared file that is named here for the first time, as one piece, after those that it names itself. */
+function sharedPieces(file, name, dir, seen) {
+  if (seen.has(name)) return [];
+  seen.add(name);
+  const path = join(dir, `${name}.lua`);
+  if (!existsSync(path)) throw new Error(`${file}: there is no ${name}.lua to include`);
+  const lines = readFileSync(path, 'utf8').split('\n');
+  const named = lines.map(includedBy).filter((other) => other !== undefined);
+  return [...named.flatMap((other) => sharedPieces(`${name}.lua`, other, dir, seen)), { name, lines: lines.filter((line) => includedBy(line) === undefined) }];
+}
+
+/** The lines of a script and the shared files between them: `{ name, lines }`, where lines of the script itself have no name. */
+function piecesOf(file, lines, dir) {
+  const seen = new Set();
+  const pieces = [{ lines: [] }];
+  for (const line of lines) {
+    const name = includedBy(line);
+    if (name === undefined) pieces.at(-1).lines.push(line);
+    else pieces.push(...sharedPieces(file, name, dir, seen), { lines: [] });
+  }
+  return pieces;
+}
+
+function strip(lines) {
+  return lines.map(stripComment).filter((line) => line.trim() !== '').join('\n');
 }
 
 function compile(dir, file) {
   const lines = readFileSync(join(dir, file), 'utf8').split('\n');
   const end = lines.findIndex((line) => !line.startsWith('--- ') || line.startsWith('--- @include'));
   const { KEYS, ARGV } = parseHeader(file, lines.slice(0, end));
-  const whole = include(file, lines.slice(end), dir, new Set());
-  checkBody(file, whole, { KEYS, ARGV });
-  const source = whole.map(stripComment).filter((line) => line.trim() !== '').join('\n');
-  return { name: basename(file, '.lua'), sha1: createHash('sha1').update(source).digest('hex'), keys: KEYS, args: ARGV, source };
+  const pieces = piecesOf(file, lines.slice(end), dir);
+  checkBody(file, pieces.flatMap((piece) => piece.lines), { KEYS, ARGV });
+  const texts = pieces.map((piece) => ({ name: piece.name, text: strip(piece.lines) })).filter(({ text }) => text !== '');
+  const source = texts.map(({ text }) => text).join('\n');
+  return { name: basename(file, '.lua'), sha1: createHash('sha1').update(source).digest('hex'), keys: KEYS, args: ARGV, texts };
 }
 
 /** The text of the module that stands for all scripts of a folder. */
 export function compileFolder(dir) {
   const scripts = readdirSync(dir).filter((file) => file.endsWith('.lua')).sort().map((file) => compile(dir, file));
   const list = (names) => `[${names.map((name) => `'${name}'`).join(', ')}]`;
-  const literal = (text) => `\`${text.replace(/[`\\]|\$\{/g, '\\$&')}\``;
-  const blocks = scripts.map(({ name, sha1, keys, args, source }) => {
-    const constant = name.replace(/-(\w)/g, (_, letter) => letter.toUpperCase());
-    return `export const ${constant} = {
+  const quoted = (text) => text.replace(/[`\\]|\$\{/g, '\\$&');
+  const constantOf = (name) => name.replace(/[-/](\w)/g, (_, letter) => letter.toUpperCase());
+  const named = new Map(scripts.flatMap(({ texts }) => texts).filter(({ name }) => name !== undefined).map(({ name, text }) => [name, text]));
+  const shared = [...named].sort(([one], [other]) => (one < other ? -1 : 1)).map(([name, text]) => `const ${constantOf(name)} = \`${quoted(text)}\`;\n`);
+  const blocks = scripts.map(({ name, sha1, keys, args, texts }) => {
+    const source = texts.map((piece) => (piece.name === undefined ? quoted(piece.text) : `\${${constantOf(piece.name)}}`)).join('\n');
+    return `export const ${constantOf(name)} = {
   name: '${name}',
   sha1: '${sha1}',
   keys: ${list(keys)},
   args: ${list(args)},
-  source: ${literal(source)},
+  source: \`${source}\`,
 } as const satisfies LuaScript;
 `;
   });
@@ -93,7 +113,7 @@ export interface LuaScript {
   readonly source: string;
 }
 
-${blocks.join('\n')}`;
+${[...shared, ...blocks].join('\n')}`;
 }
 
 function main(args) {

@@ -28,7 +28,9 @@ describe('the build of the scripts', () => {
     expect(build().stderr).toBe('');
     return readFileSync(out(), 'utf8');
   };
-  const source = (text: string) => /source: `([\s\S]*?)`,/.exec(text)?.[1];
+  /** The source of the script, with the shared constants that it names in their places. */
+  const source = (text: string) =>
+    /source: `([\s\S]*?)`,/.exec(text)?.[1]?.replace(/\$\{(\w+)\}/g, (_, name) => new RegExp(`const ${name} = \`([\\s\\S]*?)\`;`).exec(text)![1]!);
 
   it('names keys and arguments as the header does', () => {
     write('take-it.lua', ...HEADER, ...BINDINGS, 'return 1');

@@ -9,55 +9,134 @@ export interface LuaScript {
   readonly source: string;
 }
 
-export const acquire = {
-  name: 'acquire',
-  sha1: 'ba1c80f2731b4c4565cfbf7e6f5c25ab1e63add2',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local WAITER_LEASE_MS = 2500
+const sharedBesideOwner = `local function joinAsText(text, lockKey, queueKey, who, lengthMs, longestMs)
+  local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
+  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
+  if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
+  if queued == '1' and redis.call('HGET', queueKey, '@' .. who.id) then return nil end
+  local lines, at = 0, 1
+  while at do
+    lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
+  end
+  if lines >= MOST_HOLDS_OF_OWNER then return nil end
+  local newEnd = now + lengthMs
+  local line = lineOf({
+    ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label,
+  })
+  local keepMs = math.max(longestMs, lengthMs, WAITER_LEASE_MS) + LOCK_GRACE_MS
+  redis.call('SET', lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
+  return tonumber(fence), newEnd
+end
+local function leaveAsText(text, lockKey, queueKey, id, abandoned)
+  local mode, queued = string.match(text, '^([rw])([01])1 ')
+  local at = string.find(text, ' ' .. id .. ' ', 18, true)
+  if not at or mode == 'r' and queued == '1' then return nil end
+  local first, stop = at - 13, string.find(text, '\\n', at, true)
+  local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
+  if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
+  if tonumber(ending) < now or tonumber(minEnd) > now and not abandoned then return nil end
+  local rest
+  if first > 5 then
+    rest = string.sub(text, 1, first - 2) .. (stop and string.sub(text, stop) or '')
+  elseif stop then
+    rest = string.sub(text, 1, 4) .. string.sub(text, stop + 1)
+  end
+  if not rest or tonumber(string.sub(rest, 5, 17)) < now then return nil end
+  redis.call('HDEL', queueKey, '@')
+  redis.call('SET', lockKey, rest, 'KEEPTTL')
+  return true
+end`;
+
+const sharedCloseLock = `local function writeQueue(lock)
+  local queue = lock.queue
+  if not queue then return end
+  if not lock.queued then
+    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
+    return
+  end
+  local sets = queue.sets
+  for mode in pairs(queue.moved) do
+    if queue.head[mode] then
+      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
+      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
+    else
+      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+    end
+  end
+  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
+  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
+end
+local function writeLock(lock)
+  if #lock.holders == 0 then
+    redis.call('DEL', lock.lockKey)
+    return
+  end
+  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
+  if text ~= lock.text then
+    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
+    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
+    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
+  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
+    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
+  end
+end
+local function tell(lock)
+  if #lock.told == 0 then return end
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  local channel = '{' .. prefix .. '}:c:'
+  local contended = lock.queued and 1 or 0
+  for _, news in ipairs(lock.told) do
+    local id, text, mode = news[1], news[2], news[3]
+    if type(text) == 'table' then
+      local lengthMs = text.ending - lock.now
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
+    end
+    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
+  end
+end
+local function closeLock(lock)
+  writeQueue(lock)
+  writeLock(lock)
+  tell(lock)
+end`;
+
+const sharedEpoch = `local function readEpoch(epochKey, maxLeaseMs, now)
+  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
+  since = tonumber(since)
+  local clockSetBack = whole == '0' and since > now
+  if known ~= runId or clockSetBack then
+    since, whole = now, '0'
+    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
+  end
+  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
+end
+local function raiseFences(fenceKeys, floors)
+  for i, fenceKey in ipairs(fenceKeys) do
+    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
+  end
+end`;
+
+const sharedLeave = `local function leave(lock, id, abandoned)
+  local holder, position = holderOf(lock, id)
+  if not holder then return takeOut(lock, id) end
+  lock.frees = true
+  if holder.minEnd > lock.now and not abandoned then
+    holder.id, holder.ending = '~' .. id, holder.minEnd
+  else
+    table.remove(lock.holders, position)
+  end
+  return true
+end`;
+
+const sharedLimits = `local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
-local INSTANT = '%013.0f'
-local FIELDS = 4
-local count = #requests / FIELDS
-local replies, uncommon = {}, {}
-local clock = time[1] .. string.sub('00000' .. time[2], -6)
-local nowText = string.format(INSTANT, now)
-for n = 1, count do
-  local at = (n - 1) * FIELDS
-  local lockKey, fenceKey, terms = keys[3 * n - 2], keys[3 * n], requests[at + 3]
-  if nowText > string.sub(terms, 5, 17) then
-    replies[n] = { 5, now }
-  else
-    local plain = string.sub(terms, 3, 3) == '1' and #clock == 16 and string.sub(terms, 19, 34) < clock and not redis.pcall('GET', lockKey)
-    local last = plain and redis.pcall('GET', fenceKey)
-    if plain and (not last or #last == 16 and last < clock) then
-      redis.call('SET', fenceKey, clock)
-      local leaseMs = requests[at + 2]
-      local ending = string.format(INSTANT, now + leaseMs)
-      local record = string.sub(terms, 1, 1) .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 4]
-      redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
-      replies[n] = clock
-    else
-      uncommon[#uncommon + 1] = n
-    end
-  end
-end
-if #uncommon == 0 then return count == 1 and replies[1] or replies end
-local HIGHEST_FLOOR = 4503599627370496
-local function nextFence(fenceKey, nowUs, floor, count)
-  local last = tonumber(redis.call('GET', fenceKey) or 0)
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
-  return fence
-end
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
+local INSTANT = '%013.0f'`;
+
+const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
   local holders = {}
   local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
@@ -130,8 +209,96 @@ local function enter(lock, who, lengthMs, sharedFence)
   }
   lock.holders[#lock.holders + 1] = holder
   return holder
+end`;
+
+const sharedMarks = `local MARK_MS = 1500
+local MOST_MARKS = 32
+local TURN = '~>'
+local function openLine(lock, marksKey)
+  local line = { key = marksKey, marks = {}, text = redis.call('GET', marksKey) or '' }
+  local present = lock.holders[1]
+  local past = string.match(lock.text, ' ~>(%S+) ')
+  if present and string.sub(present.id, 1, 2) == TURN then
+    line.turn, lock.holders, past = present, {}, nil
+  end
+  for ending, since, patience, mode, process in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
+    ending = tonumber(ending)
+    if ending >= lock.now and ending <= lock.now + MARK_MS and process ~= past then
+      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, process = process }
+    end
+  end
+  return line
 end
-local function openQueue(lock, id)
+local function dropMarks(line, process, mode)
+  local kept, own, other = {}, nil, nil
+  for _, mark in ipairs(line.marks) do
+    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark else other = mark end
+  end
+  line.marks = kept
+  return own, other
+end
+local function addMark(line, added)
+  if not added then return end
+  local marks, placed = {}, false
+  for _, mark in ipairs(line.marks) do
+    if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
+    marks[#marks + 1] = mark
+  end
+  if not placed then marks[#marks + 1] = added end
+  if #marks > MOST_MARKS then table.remove(marks, #marks) end
+  line.marks = marks
+end
+local function goesFirst(line, process, mode, since, begun)
+  if line.turn and begun then return false end
+  if line.turn then return line.turn.id == TURN .. process end
+  for _, mark in ipairs(line.marks) do
+    if mark.since > since then return true end
+    if mode == 'w' or mark.mode == 'w' then return false end
+  end
+  return true
+end
+local function nextInLine(line, mode)
+  for _, mark in ipairs(line.marks) do
+    if mode == 'w' or mark.mode == 'w' then return mark.process end
+  end
+end
+local function tellProcess(lock, process, text)
+  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
+  redis.pcall('PUBLISH', '{' .. prefix .. '}:c:' .. process, text .. ' ' .. key)
+end
+local function tellTurn(lock, process)
+  tellProcess(lock, process, 't ' .. process)
+end
+local function giveTurn(lock, line, named)
+  local first = line.marks[1]
+  for _, mark in ipairs(line.marks) do
+    if mark.process == named then first = mark end
+  end
+  local ending = lock.now + first.patience
+  lock.mode, lock.queued = 'w', true
+  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' } }
+  tellTurn(lock, first.process)
+end
+local function writeLine(line)
+  local lines = {}
+  for i, mark in ipairs(line.marks) do
+    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.process)
+  end
+  local text = table.concat(lines, '\\n')
+  if text == line.text then return end
+  if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
+end`;
+
+const sharedNextFence = `local HIGHEST_FLOOR = 4503599627370496
+local function nextFence(fenceKey, nowUs, floor, count)
+  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  return fence
+end`;
+
+const sharedQueue = `local function openQueue(lock, id)
   if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
   local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
   lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
@@ -235,19 +402,18 @@ local function askAgainIn(lock, id)
   local first
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
   return first == id and lastEnd(lock) - lock.now + 1 or -1
-end
-local function leave(lock, id, abandoned)
-  local holder, position = holderOf(lock, id)
-  if not holder then return takeOut(lock, id) end
-  lock.frees = true
-  if holder.minEnd > lock.now and not abandoned then
-    holder.id, holder.ending = '~' .. id, holder.minEnd
-  else
-    table.remove(lock.holders, position)
-  end
-  return true
-end
-local function grantTo(lock, id, record, after)
+end`;
+
+const sharedRefusal = `local function orRefused(done, reply)
+  if done then return reply end
+  return { 'refused', reply }
+end`;
+
+const sharedServerTime = `local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)`;
+
+const sharedSettle = `local function grantTo(lock, id, record, after)
   local who = readWaiter(id, record)
   takeHead(lock, who.mode, id, after)
   lock.mode = who.mode
@@ -276,101 +442,50 @@ local function settle(lock)
     admitWriter(lock)
     if #lock.holders == 0 then admitReaders(lock) end
   end
-end
-local function writeQueue(lock)
-  local queue = lock.queue
-  if not queue then return end
-  if not lock.queued then
-    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
-    return
-  end
-  local sets = queue.sets
-  for mode in pairs(queue.moved) do
-    if queue.head[mode] then
-      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
-      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
+end`;
+
+export const acquire = {
+  name: 'acquire',
+  sha1: 'ba1c80f2731b4c4565cfbf7e6f5c25ab1e63add2',
+  keys: ['...keys'],
+  args: ['...requests'],
+  source: `local keys, requests = KEYS, ARGV
+${sharedServerTime}
+${sharedLimits}
+local FIELDS = 4
+local count = #requests / FIELDS
+local replies, uncommon = {}, {}
+local clock = time[1] .. string.sub('00000' .. time[2], -6)
+local nowText = string.format(INSTANT, now)
+for n = 1, count do
+  local at = (n - 1) * FIELDS
+  local lockKey, fenceKey, terms = keys[3 * n - 2], keys[3 * n], requests[at + 3]
+  if nowText > string.sub(terms, 5, 17) then
+    replies[n] = { 5, now }
+  else
+    local plain = string.sub(terms, 3, 3) == '1' and #clock == 16 and string.sub(terms, 19, 34) < clock and not redis.pcall('GET', lockKey)
+    local last = plain and redis.pcall('GET', fenceKey)
+    if plain and (not last or #last == 16 and last < clock) then
+      redis.call('SET', fenceKey, clock)
+      local leaseMs = requests[at + 2]
+      local ending = string.format(INSTANT, now + leaseMs)
+      local record = string.sub(terms, 1, 1) .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 4]
+      redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
+      replies[n] = clock
     else
-      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
+      uncommon[#uncommon + 1] = n
     end
   end
-  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
-  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
 end
-local function writeLock(lock)
-  if #lock.holders == 0 then
-    redis.call('DEL', lock.lockKey)
-    return
-  end
-  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
-  if text ~= lock.text then
-    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
-    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
-  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
-    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
-  end
-end
-local function tell(lock)
-  if #lock.told == 0 then return end
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  local channel = '{' .. prefix .. '}:c:'
-  local contended = lock.queued and 1 or 0
-  for _, news in ipairs(lock.told) do
-    local id, text, mode = news[1], news[2], news[3]
-    if type(text) == 'table' then
-      local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
-    end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
-  end
-end
-local function closeLock(lock)
-  writeQueue(lock)
-  writeLock(lock)
-  tell(lock)
-end
-local function joinAsText(text, lockKey, queueKey, who, lengthMs, longestMs)
-  local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
-  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
-  if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
-  if queued == '1' and redis.call('HGET', queueKey, '@' .. who.id) then return nil end
-  local lines, at = 0, 1
-  while at do
-    lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
-  end
-  if lines >= MOST_HOLDS_OF_OWNER then return nil end
-  local newEnd = now + lengthMs
-  local line = lineOf({
-    ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  })
-  local keepMs = math.max(longestMs, lengthMs, WAITER_LEASE_MS) + LOCK_GRACE_MS
-  redis.call('SET', lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
-  return tonumber(fence), newEnd
-end
-local function leaveAsText(text, lockKey, queueKey, id, abandoned)
-  local mode, queued = string.match(text, '^([rw])([01])1 ')
-  local at = string.find(text, ' ' .. id .. ' ', 18, true)
-  if not at or mode == 'r' and queued == '1' then return nil end
-  local first, stop = at - 13, string.find(text, '\\n', at, true)
-  local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
-  if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
-  if tonumber(ending) < now or tonumber(minEnd) > now and not abandoned then return nil end
-  local rest
-  if first > 5 then
-    rest = string.sub(text, 1, first - 2) .. (stop and string.sub(text, stop) or '')
-  elseif stop then
-    rest = string.sub(text, 1, 4) .. string.sub(text, stop + 1)
-  end
-  if not rest or tonumber(string.sub(rest, 5, 17)) < now then return nil end
-  redis.call('HDEL', queueKey, '@')
-  redis.call('SET', lockKey, rest, 'KEEPTTL')
-  return true
-end
-local function orRefused(done, reply)
-  if done then return reply end
-  return { 'refused', reply }
-end
+if #uncommon == 0 then return count == 1 and replies[1] or replies end
+${sharedNextFence}
+${sharedLockRecord}
+${sharedQueue}
+${sharedLeave}
+${sharedSettle}
+${sharedCloseLock}
+${sharedBesideOwner}
+${sharedRefusal}
 local function answer(lock, who, mode, leaseMs, queue)
   local own = holderOf(lock, who.id)
   if own then return 1, own end
@@ -425,25 +540,8 @@ export const admit = {
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local function readEpoch(epochKey, maxLeaseMs, now)
-  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
-  since = tonumber(since)
-  local clockSetBack = whole == '0' and since > now
-  if known ~= runId or clockSetBack then
-    since, whole = now, '0'
-    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
-  end
-  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
-end
-local function raiseFences(fenceKeys, floors)
-  for i, fenceKey in ipairs(fenceKeys) do
-    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
-  end
-end
+${sharedServerTime}
+${sharedEpoch}
 local epochKey, maxLeaseMs = table.remove(keys, 1), tonumber(table.remove(requests, 1))
 local runId, since = table.remove(requests, 1), tonumber(table.remove(requests, 1))
 local epoch = readEpoch(epochKey, maxLeaseMs, now)
@@ -462,283 +560,13 @@ export const downgrade = {
 local id, floor = ARGV[1], tonumber(ARGV[2])
 local text = redis.call('GET', lockKey)
 if not text then return 0 end
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local WAITER_LEASE_MS = 2500
-local FIRST_LEASE_MS = 1500
-local LOCK_GRACE_MS = 1000
-local QUEUE_GRACE_MS = 500
-local INSTANT = '%013.0f'
-local HIGHEST_FLOOR = 4503599627370496
-local function nextFence(fenceKey, nowUs, floor, count)
-  local last = tonumber(redis.call('GET', fenceKey) or 0)
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
-  return fence
-end
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
-  local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
-    if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-      }
-    end
-  end
-  return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
-  }
-end
-local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
-    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-end
-local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
-  for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
-  end
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
-end
-local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then
-      if holder.owner == owner then return holder end
-      if lock.mode == 'w' then return nil end
-    end
-  end
-end
-local MOST_HOLDS_OF_OWNER = 1000
-local function isFullFor(lock, owner)
-  local holds = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
-  end
-  return holds >= MOST_HOLDS_OF_OWNER
-end
-local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
-  return last
-end
-local function enter(lock, who, lengthMs, sharedFence)
-  local _, left = holderOf(lock, '~' .. who.id)
-  if left then table.remove(lock.holders, left) end
-  local fences = sharedFence and 1 or who.fences
-  local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  }
-  lock.holders[#lock.holders + 1] = holder
-  return holder
-end
-local function openQueue(lock, id)
-  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
-  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
-  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
-  lock.queued = (found[1] or found[3]) and true or false
-  return lock.queue, found[5]
-end
-local function moveEnds(lock, mode, head, tail)
-  local queue = lock.queue
-  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
-  lock.queued = (queue.head.r or queue.head.w) and true or false
-end
-local function takeHead(lock, mode, id, after)
-  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
-  lock.deleted = true
-  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
-end
-local function takeOut(lock, id)
-  if not lock.queued then return false end
-  local key, queue = lock.queueKey, openQueue(lock)
-  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
-  local record, after, before = found[1], found[2], found[3]
-  if not record then return false end
-  local mode = string.sub(record, 15, 15)
-  if not before then
-    takeHead(lock, mode, id, after)
-    return true
-  end
-  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
-  lock.deleted = true
-  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
-  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
-  return true
-end
-local function isAlive(lock, record)
-  local ending = record and tonumber(string.sub(record, 1, 13))
-  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
-end
-local function readWaiter(id, record)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return {
-    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
-  }
-end
-local function firstWaiter(lock, mode)
-  local queue = openQueue(lock)
-  while queue.head[mode] do
-    local id = queue.head[mode]
-    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
-    local record, after = found[1], found[2]
-    if isAlive(lock, record) then return id, record, after end
-    takeHead(lock, mode, id, record and after)
-  end
-end
-local function joinQueue(lock, who, mode, leaseMs)
-  local id = who.id
-  if not lock.queued then
-    redis.call('DEL', lock.queueKey)
-    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
-    for _, holder in ipairs(lock.holders) do
-      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
-    end
-  end
-  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
-  local queue = openQueue(lock)
-  local sets, last = queue.sets, queue.tail[mode]
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
-  if last then
-    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
-  else
-    queue.head[mode] = id
-  end
-  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
-end
-local function enterBesideOwner(lock, id, record)
-  local who = readWaiter(id, record)
-  local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
-  takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
-  lock.told[#lock.told + 1] = { id, holder, lock.mode }
-  return holder
-end
-local function keepPlace(lock, id)
-  local queue, record = openQueue(lock, id)
-  if not record then return false end
-  if not isAlive(lock, record) then
-    takeOut(lock, id)
-    return false
-  end
-  local holder = enterBesideOwner(lock, id, record)
-  if holder then return false, holder end
-  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
-  local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
-  queue.heard = true
-  return true
-end
-local function askAgainIn(lock, id)
-  local head = openQueue(lock).head
-  local first
-  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and lastEnd(lock) - lock.now + 1 or -1
-end
-local function grantTo(lock, id, record, after)
-  local who = readWaiter(id, record)
-  takeHead(lock, who.mode, id, after)
-  lock.mode = who.mode
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, who.mode }
-end
-local function admitReaders(lock)
-  local id, record, after = firstWaiter(lock, 'r')
-  while id do
-    grantTo(lock, id, record, after)
-    id, record, after = firstWaiter(lock, 'r')
-  end
-end
-local function admitWriter(lock)
-  local id, record, after = firstWaiter(lock, 'w')
-  if id then grantTo(lock, id, record, after) end
-end
-local function settle(lock)
-  if not lock.queued then return end
-  if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
-  elseif lock.mode == 'w' then
-    admitReaders(lock)
-    if #lock.holders == 0 then admitWriter(lock) end
-  else
-    admitWriter(lock)
-    if #lock.holders == 0 then admitReaders(lock) end
-  end
-end
-local function writeQueue(lock)
-  local queue = lock.queue
-  if not queue then return end
-  if not lock.queued then
-    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
-    return
-  end
-  local sets = queue.sets
-  for mode in pairs(queue.moved) do
-    if queue.head[mode] then
-      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
-      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
-    else
-      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
-    end
-  end
-  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
-  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
-end
-local function writeLock(lock)
-  if #lock.holders == 0 then
-    redis.call('DEL', lock.lockKey)
-    return
-  end
-  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
-  if text ~= lock.text then
-    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
-    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
-  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
-    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
-  end
-end
-local function tell(lock)
-  if #lock.told == 0 then return end
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  local channel = '{' .. prefix .. '}:c:'
-  local contended = lock.queued and 1 or 0
-  for _, news in ipairs(lock.told) do
-    local id, text, mode = news[1], news[2], news[3]
-    if type(text) == 'table' then
-      local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
-    end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
-  end
-end
-local function closeLock(lock)
-  writeQueue(lock)
-  writeLock(lock)
-  tell(lock)
-end
+${sharedServerTime}
+${sharedLimits}
+${sharedNextFence}
+${sharedLockRecord}
+${sharedQueue}
+${sharedSettle}
+${sharedCloseLock}
 local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
 settle(lock)
 local holder = holderOf(lock, id)
@@ -773,283 +601,13 @@ export const forceRelease = {
 local fence, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local text = redis.call('GET', lockKey)
 if not text then return 0 end
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local WAITER_LEASE_MS = 2500
-local FIRST_LEASE_MS = 1500
-local LOCK_GRACE_MS = 1000
-local QUEUE_GRACE_MS = 500
-local INSTANT = '%013.0f'
-local HIGHEST_FLOOR = 4503599627370496
-local function nextFence(fenceKey, nowUs, floor, count)
-  local last = tonumber(redis.call('GET', fenceKey) or 0)
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
-  return fence
-end
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
-  local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
-    if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-      }
-    end
-  end
-  return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
-  }
-end
-local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
-    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-end
-local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
-  for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
-  end
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
-end
-local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then
-      if holder.owner == owner then return holder end
-      if lock.mode == 'w' then return nil end
-    end
-  end
-end
-local MOST_HOLDS_OF_OWNER = 1000
-local function isFullFor(lock, owner)
-  local holds = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
-  end
-  return holds >= MOST_HOLDS_OF_OWNER
-end
-local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
-  return last
-end
-local function enter(lock, who, lengthMs, sharedFence)
-  local _, left = holderOf(lock, '~' .. who.id)
-  if left then table.remove(lock.holders, left) end
-  local fences = sharedFence and 1 or who.fences
-  local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  }
-  lock.holders[#lock.holders + 1] = holder
-  return holder
-end
-local function openQueue(lock, id)
-  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
-  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
-  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
-  lock.queued = (found[1] or found[3]) and true or false
-  return lock.queue, found[5]
-end
-local function moveEnds(lock, mode, head, tail)
-  local queue = lock.queue
-  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
-  lock.queued = (queue.head.r or queue.head.w) and true or false
-end
-local function takeHead(lock, mode, id, after)
-  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
-  lock.deleted = true
-  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
-end
-local function takeOut(lock, id)
-  if not lock.queued then return false end
-  local key, queue = lock.queueKey, openQueue(lock)
-  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
-  local record, after, before = found[1], found[2], found[3]
-  if not record then return false end
-  local mode = string.sub(record, 15, 15)
-  if not before then
-    takeHead(lock, mode, id, after)
-    return true
-  end
-  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
-  lock.deleted = true
-  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
-  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
-  return true
-end
-local function isAlive(lock, record)
-  local ending = record and tonumber(string.sub(record, 1, 13))
-  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
-end
-local function readWaiter(id, record)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return {
-    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
-  }
-end
-local function firstWaiter(lock, mode)
-  local queue = openQueue(lock)
-  while queue.head[mode] do
-    local id = queue.head[mode]
-    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
-    local record, after = found[1], found[2]
-    if isAlive(lock, record) then return id, record, after end
-    takeHead(lock, mode, id, record and after)
-  end
-end
-local function joinQueue(lock, who, mode, leaseMs)
-  local id = who.id
-  if not lock.queued then
-    redis.call('DEL', lock.queueKey)
-    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
-    for _, holder in ipairs(lock.holders) do
-      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
-    end
-  end
-  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
-  local queue = openQueue(lock)
-  local sets, last = queue.sets, queue.tail[mode]
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
-  if last then
-    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
-  else
-    queue.head[mode] = id
-  end
-  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
-end
-local function enterBesideOwner(lock, id, record)
-  local who = readWaiter(id, record)
-  local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
-  takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
-  lock.told[#lock.told + 1] = { id, holder, lock.mode }
-  return holder
-end
-local function keepPlace(lock, id)
-  local queue, record = openQueue(lock, id)
-  if not record then return false end
-  if not isAlive(lock, record) then
-    takeOut(lock, id)
-    return false
-  end
-  local holder = enterBesideOwner(lock, id, record)
-  if holder then return false, holder end
-  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
-  local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
-  queue.heard = true
-  return true
-end
-local function askAgainIn(lock, id)
-  local head = openQueue(lock).head
-  local first
-  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and lastEnd(lock) - lock.now + 1 or -1
-end
-local function grantTo(lock, id, record, after)
-  local who = readWaiter(id, record)
-  takeHead(lock, who.mode, id, after)
-  lock.mode = who.mode
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, who.mode }
-end
-local function admitReaders(lock)
-  local id, record, after = firstWaiter(lock, 'r')
-  while id do
-    grantTo(lock, id, record, after)
-    id, record, after = firstWaiter(lock, 'r')
-  end
-end
-local function admitWriter(lock)
-  local id, record, after = firstWaiter(lock, 'w')
-  if id then grantTo(lock, id, record, after) end
-end
-local function settle(lock)
-  if not lock.queued then return end
-  if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
-  elseif lock.mode == 'w' then
-    admitReaders(lock)
-    if #lock.holders == 0 then admitWriter(lock) end
-  else
-    admitWriter(lock)
-    if #lock.holders == 0 then admitReaders(lock) end
-  end
-end
-local function writeQueue(lock)
-  local queue = lock.queue
-  if not queue then return end
-  if not lock.queued then
-    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
-    return
-  end
-  local sets = queue.sets
-  for mode in pairs(queue.moved) do
-    if queue.head[mode] then
-      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
-      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
-    else
-      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
-    end
-  end
-  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
-  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
-end
-local function writeLock(lock)
-  if #lock.holders == 0 then
-    redis.call('DEL', lock.lockKey)
-    return
-  end
-  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
-  if text ~= lock.text then
-    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
-    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
-  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
-    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
-  end
-end
-local function tell(lock)
-  if #lock.told == 0 then return end
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  local channel = '{' .. prefix .. '}:c:'
-  local contended = lock.queued and 1 or 0
-  for _, news in ipairs(lock.told) do
-    local id, text, mode = news[1], news[2], news[3]
-    if type(text) == 'table' then
-      local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
-    end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
-  end
-end
-local function closeLock(lock)
-  writeQueue(lock)
-  writeLock(lock)
-  tell(lock)
-end
+${sharedServerTime}
+${sharedLimits}
+${sharedNextFence}
+${sharedLockRecord}
+${sharedQueue}
+${sharedSettle}
+${sharedCloseLock}
 local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
 settle(lock)
 local kept, taken = {}, 0
@@ -1073,9 +631,7 @@ export const giveBack = {
   keys: ['...keys'],
   args: ['...leaving'],
   source: `local keys, leaving = KEYS, ARGV
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
+${sharedServerTime}
 local FIELDS = 7
 local count = #leaving / FIELDS
 local replies, uncommon = {}, {}
@@ -1094,174 +650,11 @@ for n = 1, count do
   end
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
-local WAITER_LEASE_MS = 2500
-local FIRST_LEASE_MS = 1500
-local LOCK_GRACE_MS = 1000
-local QUEUE_GRACE_MS = 500
-local INSTANT = '%013.0f'
-local HIGHEST_FLOOR = 4503599627370496
-local function nextFence(fenceKey, nowUs, floor, count)
-  local last = tonumber(redis.call('GET', fenceKey) or 0)
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
-  return fence
-end
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
-  local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
-    if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-      }
-    end
-  end
-  return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
-  }
-end
-local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
-    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-end
-local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
-  for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
-  end
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
-end
-local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then
-      if holder.owner == owner then return holder end
-      if lock.mode == 'w' then return nil end
-    end
-  end
-end
-local MOST_HOLDS_OF_OWNER = 1000
-local function isFullFor(lock, owner)
-  local holds = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
-  end
-  return holds >= MOST_HOLDS_OF_OWNER
-end
-local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
-  return last
-end
-local function enter(lock, who, lengthMs, sharedFence)
-  local _, left = holderOf(lock, '~' .. who.id)
-  if left then table.remove(lock.holders, left) end
-  local fences = sharedFence and 1 or who.fences
-  local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  }
-  lock.holders[#lock.holders + 1] = holder
-  return holder
-end
-local MARK_MS = 1500
-local MOST_MARKS = 32
-local TURN = '~>'
-local function openLine(lock, marksKey)
-  local line = { key = marksKey, marks = {}, text = redis.call('GET', marksKey) or '' }
-  local present = lock.holders[1]
-  local past = string.match(lock.text, ' ~>(%S+) ')
-  if present and string.sub(present.id, 1, 2) == TURN then
-    line.turn, lock.holders, past = present, {}, nil
-  end
-  for ending, since, patience, mode, process in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
-    ending = tonumber(ending)
-    if ending >= lock.now and ending <= lock.now + MARK_MS and process ~= past then
-      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, process = process }
-    end
-  end
-  return line
-end
-local function dropMarks(line, process, mode)
-  local kept, own, other = {}, nil, nil
-  for _, mark in ipairs(line.marks) do
-    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark else other = mark end
-  end
-  line.marks = kept
-  return own, other
-end
-local function addMark(line, added)
-  if not added then return end
-  local marks, placed = {}, false
-  for _, mark in ipairs(line.marks) do
-    if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
-    marks[#marks + 1] = mark
-  end
-  if not placed then marks[#marks + 1] = added end
-  if #marks > MOST_MARKS then table.remove(marks, #marks) end
-  line.marks = marks
-end
-local function goesFirst(line, process, mode, since, begun)
-  if line.turn and begun then return false end
-  if line.turn then return line.turn.id == TURN .. process end
-  for _, mark in ipairs(line.marks) do
-    if mark.since > since then return true end
-    if mode == 'w' or mark.mode == 'w' then return false end
-  end
-  return true
-end
-local function nextInLine(line, mode)
-  for _, mark in ipairs(line.marks) do
-    if mode == 'w' or mark.mode == 'w' then return mark.process end
-  end
-end
-local function tellProcess(lock, process, text)
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  redis.pcall('PUBLISH', '{' .. prefix .. '}:c:' .. process, text .. ' ' .. key)
-end
-local function tellTurn(lock, process)
-  tellProcess(lock, process, 't ' .. process)
-end
-local function giveTurn(lock, line, named)
-  local first = line.marks[1]
-  for _, mark in ipairs(line.marks) do
-    if mark.process == named then first = mark end
-  end
-  local ending = lock.now + first.patience
-  lock.mode, lock.queued = 'w', true
-  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' } }
-  tellTurn(lock, first.process)
-end
-local function writeLine(line)
-  local lines = {}
-  for i, mark in ipairs(line.marks) do
-    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.process)
-  end
-  local text = table.concat(lines, '\\n')
-  if text == line.text then return end
-  if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
-end
-local function orRefused(done, reply)
-  if done then return reply end
-  return { 'refused', reply }
-end
+${sharedLimits}
+${sharedNextFence}
+${sharedLockRecord}
+${sharedMarks}
+${sharedRefusal}
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
   local text, keepMs = formatLock(lock), string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
@@ -1315,25 +708,8 @@ export const greet = {
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local function readEpoch(epochKey, maxLeaseMs, now)
-  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
-  since = tonumber(since)
-  local clockSetBack = whole == '0' and since > now
-  if known ~= runId or clockSetBack then
-    since, whole = now, '0'
-    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
-  end
-  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
-end
-local function raiseFences(fenceKeys, floors)
-  for i, fenceKey in ipairs(fenceKeys) do
-    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
-  end
-end
+${sharedServerTime}
+${sharedEpoch}
 local epoch = readEpoch(table.remove(keys, 1), tonumber(table.remove(requests, 1)), now)
 if not epoch.whole then raiseFences(keys, requests) end
 return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now }`,
@@ -1345,283 +721,13 @@ export const heartbeat = {
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local WAITER_LEASE_MS = 2500
-local FIRST_LEASE_MS = 1500
-local LOCK_GRACE_MS = 1000
-local QUEUE_GRACE_MS = 500
-local INSTANT = '%013.0f'
-local HIGHEST_FLOOR = 4503599627370496
-local function nextFence(fenceKey, nowUs, floor, count)
-  local last = tonumber(redis.call('GET', fenceKey) or 0)
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
-  return fence
-end
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
-  local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
-    if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-      }
-    end
-  end
-  return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
-  }
-end
-local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
-    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-end
-local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
-  for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
-  end
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
-end
-local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then
-      if holder.owner == owner then return holder end
-      if lock.mode == 'w' then return nil end
-    end
-  end
-end
-local MOST_HOLDS_OF_OWNER = 1000
-local function isFullFor(lock, owner)
-  local holds = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
-  end
-  return holds >= MOST_HOLDS_OF_OWNER
-end
-local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
-  return last
-end
-local function enter(lock, who, lengthMs, sharedFence)
-  local _, left = holderOf(lock, '~' .. who.id)
-  if left then table.remove(lock.holders, left) end
-  local fences = sharedFence and 1 or who.fences
-  local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  }
-  lock.holders[#lock.holders + 1] = holder
-  return holder
-end
-local function openQueue(lock, id)
-  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
-  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
-  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
-  lock.queued = (found[1] or found[3]) and true or false
-  return lock.queue, found[5]
-end
-local function moveEnds(lock, mode, head, tail)
-  local queue = lock.queue
-  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
-  lock.queued = (queue.head.r or queue.head.w) and true or false
-end
-local function takeHead(lock, mode, id, after)
-  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
-  lock.deleted = true
-  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
-end
-local function takeOut(lock, id)
-  if not lock.queued then return false end
-  local key, queue = lock.queueKey, openQueue(lock)
-  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
-  local record, after, before = found[1], found[2], found[3]
-  if not record then return false end
-  local mode = string.sub(record, 15, 15)
-  if not before then
-    takeHead(lock, mode, id, after)
-    return true
-  end
-  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
-  lock.deleted = true
-  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
-  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
-  return true
-end
-local function isAlive(lock, record)
-  local ending = record and tonumber(string.sub(record, 1, 13))
-  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
-end
-local function readWaiter(id, record)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return {
-    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
-  }
-end
-local function firstWaiter(lock, mode)
-  local queue = openQueue(lock)
-  while queue.head[mode] do
-    local id = queue.head[mode]
-    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
-    local record, after = found[1], found[2]
-    if isAlive(lock, record) then return id, record, after end
-    takeHead(lock, mode, id, record and after)
-  end
-end
-local function joinQueue(lock, who, mode, leaseMs)
-  local id = who.id
-  if not lock.queued then
-    redis.call('DEL', lock.queueKey)
-    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
-    for _, holder in ipairs(lock.holders) do
-      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
-    end
-  end
-  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
-  local queue = openQueue(lock)
-  local sets, last = queue.sets, queue.tail[mode]
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
-  if last then
-    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
-  else
-    queue.head[mode] = id
-  end
-  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
-end
-local function enterBesideOwner(lock, id, record)
-  local who = readWaiter(id, record)
-  local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
-  takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
-  lock.told[#lock.told + 1] = { id, holder, lock.mode }
-  return holder
-end
-local function keepPlace(lock, id)
-  local queue, record = openQueue(lock, id)
-  if not record then return false end
-  if not isAlive(lock, record) then
-    takeOut(lock, id)
-    return false
-  end
-  local holder = enterBesideOwner(lock, id, record)
-  if holder then return false, holder end
-  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
-  local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
-  queue.heard = true
-  return true
-end
-local function askAgainIn(lock, id)
-  local head = openQueue(lock).head
-  local first
-  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and lastEnd(lock) - lock.now + 1 or -1
-end
-local function grantTo(lock, id, record, after)
-  local who = readWaiter(id, record)
-  takeHead(lock, who.mode, id, after)
-  lock.mode = who.mode
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, who.mode }
-end
-local function admitReaders(lock)
-  local id, record, after = firstWaiter(lock, 'r')
-  while id do
-    grantTo(lock, id, record, after)
-    id, record, after = firstWaiter(lock, 'r')
-  end
-end
-local function admitWriter(lock)
-  local id, record, after = firstWaiter(lock, 'w')
-  if id then grantTo(lock, id, record, after) end
-end
-local function settle(lock)
-  if not lock.queued then return end
-  if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
-  elseif lock.mode == 'w' then
-    admitReaders(lock)
-    if #lock.holders == 0 then admitWriter(lock) end
-  else
-    admitWriter(lock)
-    if #lock.holders == 0 then admitReaders(lock) end
-  end
-end
-local function writeQueue(lock)
-  local queue = lock.queue
-  if not queue then return end
-  if not lock.queued then
-    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
-    return
-  end
-  local sets = queue.sets
-  for mode in pairs(queue.moved) do
-    if queue.head[mode] then
-      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
-      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
-    else
-      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
-    end
-  end
-  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
-  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
-end
-local function writeLock(lock)
-  if #lock.holders == 0 then
-    redis.call('DEL', lock.lockKey)
-    return
-  end
-  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
-  if text ~= lock.text then
-    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
-    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
-  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
-    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
-  end
-end
-local function tell(lock)
-  if #lock.told == 0 then return end
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  local channel = '{' .. prefix .. '}:c:'
-  local contended = lock.queued and 1 or 0
-  for _, news in ipairs(lock.told) do
-    local id, text, mode = news[1], news[2], news[3]
-    if type(text) == 'table' then
-      local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
-    end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
-  end
-end
-local function closeLock(lock)
-  writeQueue(lock)
-  writeLock(lock)
-  tell(lock)
-end
+${sharedServerTime}
+${sharedLimits}
+${sharedNextFence}
+${sharedLockRecord}
+${sharedQueue}
+${sharedSettle}
+${sharedCloseLock}
 local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
@@ -1671,83 +777,8 @@ export const inspect = {
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
-  local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
-    if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-      }
-    end
-  end
-  return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
-  }
-end
-local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
-    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-end
-local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
-  for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
-  end
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
-end
-local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then
-      if holder.owner == owner then return holder end
-      if lock.mode == 'w' then return nil end
-    end
-  end
-end
-local MOST_HOLDS_OF_OWNER = 1000
-local function isFullFor(lock, owner)
-  local holds = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
-  end
-  return holds >= MOST_HOLDS_OF_OWNER
-end
-local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
-  return last
-end
-local function enter(lock, who, lengthMs, sharedFence)
-  local _, left = holderOf(lock, '~' .. who.id)
-  if left then table.remove(lock.holders, left) end
-  local fences = sharedFence and 1 or who.fences
-  local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  }
-  lock.holders[#lock.holders + 1] = holder
-  return holder
-end
+${sharedServerTime}
+${sharedLockRecord}
 local lock = parseLock(text, {}, 0, now, nowUs)
 local reply = { lock.mode, #lock.holders }
 for _, holder in ipairs(lock.holders) do
@@ -1779,112 +810,11 @@ export const raiseFence = {
   args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local WAITER_LEASE_MS = 2500
-local FIRST_LEASE_MS = 1500
-local LOCK_GRACE_MS = 1000
-local QUEUE_GRACE_MS = 500
-local INSTANT = '%013.0f'
-local HIGHEST_FLOOR = 4503599627370496
-local function nextFence(fenceKey, nowUs, floor, count)
-  local last = tonumber(redis.call('GET', fenceKey) or 0)
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
-  return fence
-end
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
-  local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
-    if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-      }
-    end
-  end
-  return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
-  }
-end
-local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
-    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-end
-local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
-  for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
-  end
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
-end
-local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then
-      if holder.owner == owner then return holder end
-      if lock.mode == 'w' then return nil end
-    end
-  end
-end
-local MOST_HOLDS_OF_OWNER = 1000
-local function isFullFor(lock, owner)
-  local holds = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
-  end
-  return holds >= MOST_HOLDS_OF_OWNER
-end
-local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
-  return last
-end
-local function enter(lock, who, lengthMs, sharedFence)
-  local _, left = holderOf(lock, '~' .. who.id)
-  if left then table.remove(lock.holders, left) end
-  local fences = sharedFence and 1 or who.fences
-  local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  }
-  lock.holders[#lock.holders + 1] = holder
-  return holder
-end
-local function readEpoch(epochKey, maxLeaseMs, now)
-  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
-  since = tonumber(since)
-  local clockSetBack = whole == '0' and since > now
-  if known ~= runId or clockSetBack then
-    since, whole = now, '0'
-    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
-  end
-  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
-end
-local function raiseFences(fenceKeys, floors)
-  for i, fenceKey in ipairs(fenceKeys) do
-    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
-  end
-end
+${sharedServerTime}
+${sharedLimits}
+${sharedNextFence}
+${sharedLockRecord}
+${sharedEpoch}
 raiseFences({ fenceKey }, { string.format('%.0f', fence + fences - 1) })
 local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, 0, now, 0)
 local holder = holderOf(lock, id)
@@ -1900,9 +830,7 @@ export const release = {
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
+${sharedServerTime}
 local FIELDS = 2
 local count = #holders / FIELDS
 local replies, uncommon = {}, {}
@@ -1919,333 +847,15 @@ for n = 1, count do
   end
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
-local WAITER_LEASE_MS = 2500
-local FIRST_LEASE_MS = 1500
-local LOCK_GRACE_MS = 1000
-local QUEUE_GRACE_MS = 500
-local INSTANT = '%013.0f'
-local HIGHEST_FLOOR = 4503599627370496
-local function nextFence(fenceKey, nowUs, floor, count)
-  local last = tonumber(redis.call('GET', fenceKey) or 0)
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
-  return fence
-end
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
-  local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
-    if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-      }
-    end
-  end
-  return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
-  }
-end
-local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
-    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-end
-local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
-  for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
-  end
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
-end
-local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then
-      if holder.owner == owner then return holder end
-      if lock.mode == 'w' then return nil end
-    end
-  end
-end
-local MOST_HOLDS_OF_OWNER = 1000
-local function isFullFor(lock, owner)
-  local holds = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
-  end
-  return holds >= MOST_HOLDS_OF_OWNER
-end
-local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
-  return last
-end
-local function enter(lock, who, lengthMs, sharedFence)
-  local _, left = holderOf(lock, '~' .. who.id)
-  if left then table.remove(lock.holders, left) end
-  local fences = sharedFence and 1 or who.fences
-  local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  }
-  lock.holders[#lock.holders + 1] = holder
-  return holder
-end
-local function openQueue(lock, id)
-  if lock.queue then return lock.queue, id and lock.queued and redis.call('HGET', lock.queueKey, '@' .. id) end
-  local found = lock.queued and redis.call('HMGET', lock.queueKey, 'rh', 'rt', 'wh', 'wt', '@' .. (id or '')) or {}
-  lock.queue = { head = { r = found[1], w = found[3] }, tail = { r = found[2], w = found[4] }, moved = {}, sets = {} }
-  lock.queued = (found[1] or found[3]) and true or false
-  return lock.queue, found[5]
-end
-local function moveEnds(lock, mode, head, tail)
-  local queue = lock.queue
-  queue.head[mode], queue.tail[mode], queue.moved[mode] = head, tail, true
-  lock.queued = (queue.head.r or queue.head.w) and true or false
-end
-local function takeHead(lock, mode, id, after)
-  redis.call('HDEL', lock.queueKey, '@' .. id, '>' .. id, '<' .. (after or id))
-  lock.deleted = true
-  moveEnds(lock, mode, after, after and lock.queue.tail[mode])
-end
-local function takeOut(lock, id)
-  if not lock.queued then return false end
-  local key, queue = lock.queueKey, openQueue(lock)
-  local found = redis.call('HMGET', key, '@' .. id, '>' .. id, '<' .. id)
-  local record, after, before = found[1], found[2], found[3]
-  if not record then return false end
-  local mode = string.sub(record, 15, 15)
-  if not before then
-    takeHead(lock, mode, id, after)
-    return true
-  end
-  redis.call('HDEL', key, '@' .. id, '>' .. id, '<' .. id, '>' .. before)
-  lock.deleted = true
-  if after then redis.call('HSET', key, '>' .. before, after, '<' .. after, before) end
-  moveEnds(lock, mode, queue.head[mode], after and queue.tail[mode] or before)
-  return true
-end
-local function isAlive(lock, record)
-  local ending = record and tonumber(string.sub(record, 1, 13))
-  return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
-end
-local function readWaiter(id, record)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  return {
-    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
-  }
-end
-local function firstWaiter(lock, mode)
-  local queue = openQueue(lock)
-  while queue.head[mode] do
-    local id = queue.head[mode]
-    local found = redis.call('HMGET', lock.queueKey, '@' .. id, '>' .. id)
-    local record, after = found[1], found[2]
-    if isAlive(lock, record) then return id, record, after end
-    takeHead(lock, mode, id, record and after)
-  end
-end
-local function joinQueue(lock, who, mode, leaseMs)
-  local id = who.id
-  if not lock.queued then
-    redis.call('DEL', lock.queueKey)
-    lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
-    for _, holder in ipairs(lock.holders) do
-      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
-    end
-  end
-  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
-  local queue = openQueue(lock)
-  local sets, last = queue.sets, queue.tail[mode]
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
-  if last then
-    sets[#sets + 1], sets[#sets + 2], sets[#sets + 3], sets[#sets + 4] = '>' .. last, id, '<' .. id, last
-  else
-    queue.head[mode] = id
-  end
-  queue.tail[mode], queue.moved[mode], queue.joined = id, true, true
-end
-local function enterBesideOwner(lock, id, record)
-  local who = readWaiter(id, record)
-  local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
-  takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
-  lock.told[#lock.told + 1] = { id, holder, lock.mode }
-  return holder
-end
-local function keepPlace(lock, id)
-  local queue, record = openQueue(lock, id)
-  if not record then return false end
-  if not isAlive(lock, record) then
-    takeOut(lock, id)
-    return false
-  end
-  local holder = enterBesideOwner(lock, id, record)
-  if holder then return false, holder end
-  redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
-  local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
-  queue.heard = true
-  return true
-end
-local function askAgainIn(lock, id)
-  local head = openQueue(lock).head
-  local first
-  if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and lastEnd(lock) - lock.now + 1 or -1
-end
-local function leave(lock, id, abandoned)
-  local holder, position = holderOf(lock, id)
-  if not holder then return takeOut(lock, id) end
-  lock.frees = true
-  if holder.minEnd > lock.now and not abandoned then
-    holder.id, holder.ending = '~' .. id, holder.minEnd
-  else
-    table.remove(lock.holders, position)
-  end
-  return true
-end
-local function grantTo(lock, id, record, after)
-  local who = readWaiter(id, record)
-  takeHead(lock, who.mode, id, after)
-  lock.mode = who.mode
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
-  lock.told[#lock.told + 1] = { id, holder, who.mode }
-end
-local function admitReaders(lock)
-  local id, record, after = firstWaiter(lock, 'r')
-  while id do
-    grantTo(lock, id, record, after)
-    id, record, after = firstWaiter(lock, 'r')
-  end
-end
-local function admitWriter(lock)
-  local id, record, after = firstWaiter(lock, 'w')
-  if id then grantTo(lock, id, record, after) end
-end
-local function settle(lock)
-  if not lock.queued then return end
-  if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
-  elseif lock.mode == 'w' then
-    admitReaders(lock)
-    if #lock.holders == 0 then admitWriter(lock) end
-  else
-    admitWriter(lock)
-    if #lock.holders == 0 then admitReaders(lock) end
-  end
-end
-local function writeQueue(lock)
-  local queue = lock.queue
-  if not queue then return end
-  if not lock.queued then
-    if next(queue.moved) then redis.call('DEL', lock.queueKey) end
-    return
-  end
-  local sets = queue.sets
-  for mode in pairs(queue.moved) do
-    if queue.head[mode] then
-      sets[#sets + 1], sets[#sets + 2] = mode .. 'h', queue.head[mode]
-      sets[#sets + 1], sets[#sets + 2] = mode .. 't', queue.tail[mode]
-    else
-      redis.call('HDEL', lock.queueKey, mode .. 'h', mode .. 't')
-    end
-  end
-  if #sets > 0 then redis.call('HSET', lock.queueKey, unpack(sets)) end
-  if queue.joined then redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS) end
-end
-local function writeLock(lock)
-  if #lock.holders == 0 then
-    redis.call('DEL', lock.lockKey)
-    return
-  end
-  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
-  if text ~= lock.text then
-    if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
-    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
-  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
-    redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
-  end
-end
-local function tell(lock)
-  if #lock.told == 0 then return end
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  local channel = '{' .. prefix .. '}:c:'
-  local contended = lock.queued and 1 or 0
-  for _, news in ipairs(lock.told) do
-    local id, text, mode = news[1], news[2], news[3]
-    if type(text) == 'table' then
-      local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
-    end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
-  end
-end
-local function closeLock(lock)
-  writeQueue(lock)
-  writeLock(lock)
-  tell(lock)
-end
-local function joinAsText(text, lockKey, queueKey, who, lengthMs, longestMs)
-  local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
-  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
-  if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
-  if queued == '1' and redis.call('HGET', queueKey, '@' .. who.id) then return nil end
-  local lines, at = 0, 1
-  while at do
-    lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
-  end
-  if lines >= MOST_HOLDS_OF_OWNER then return nil end
-  local newEnd = now + lengthMs
-  local line = lineOf({
-    ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  })
-  local keepMs = math.max(longestMs, lengthMs, WAITER_LEASE_MS) + LOCK_GRACE_MS
-  redis.call('SET', lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
-  return tonumber(fence), newEnd
-end
-local function leaveAsText(text, lockKey, queueKey, id, abandoned)
-  local mode, queued = string.match(text, '^([rw])([01])1 ')
-  local at = string.find(text, ' ' .. id .. ' ', 18, true)
-  if not at or mode == 'r' and queued == '1' then return nil end
-  local first, stop = at - 13, string.find(text, '\\n', at, true)
-  local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
-  if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
-  if tonumber(ending) < now or tonumber(minEnd) > now and not abandoned then return nil end
-  local rest
-  if first > 5 then
-    rest = string.sub(text, 1, first - 2) .. (stop and string.sub(text, stop) or '')
-  elseif stop then
-    rest = string.sub(text, 1, 4) .. string.sub(text, stop + 1)
-  end
-  if not rest or tonumber(string.sub(rest, 5, 17)) < now then return nil end
-  redis.call('HDEL', queueKey, '@')
-  redis.call('SET', lockKey, rest, 'KEEPTTL')
-  return true
-end
-local function orRefused(done, reply)
-  if done then return reply end
-  return { 'refused', reply }
-end
+${sharedLimits}
+${sharedNextFence}
+${sharedLockRecord}
+${sharedQueue}
+${sharedLeave}
+${sharedSettle}
+${sharedCloseLock}
+${sharedBesideOwner}
+${sharedRefusal}
 local function release(lockKey, queueKey, fenceKey, id, terms)
   local floor, abandoned = string.match(terms, '^(%S+) (%S+)$')
   local text = redis.call('GET', lockKey)
@@ -2269,14 +879,8 @@ export const renew = {
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local WAITER_LEASE_MS = 2500
-local FIRST_LEASE_MS = 1500
-local LOCK_GRACE_MS = 1000
-local QUEUE_GRACE_MS = 500
-local INSTANT = '%013.0f'
+${sharedServerTime}
+${sharedLimits}
 local written = false
 local function write(lockKey, text, keepMs)
   if not written then redis.call('PEXPIRE', lockKey, keepMs) end
@@ -2307,80 +911,7 @@ for run = 2, #requests, 2 do
   end
 end
 if #locks == 0 then return reply end
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
-  local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
-    if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-      }
-    end
-  end
-  return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
-  }
-end
-local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
-    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-end
-local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
-  for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
-  end
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
-end
-local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then
-      if holder.owner == owner then return holder end
-      if lock.mode == 'w' then return nil end
-    end
-  end
-end
-local MOST_HOLDS_OF_OWNER = 1000
-local function isFullFor(lock, owner)
-  local holds = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
-  end
-  return holds >= MOST_HOLDS_OF_OWNER
-end
-local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
-  return last
-end
-local function enter(lock, who, lengthMs, sharedFence)
-  local _, left = holderOf(lock, '~' .. who.id)
-  if left then table.remove(lock.holders, left) end
-  local fences = sharedFence and 1 or who.fences
-  local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  }
-  lock.holders[#lock.holders + 1] = holder
-  return holder
-end
+${sharedLockRecord}
 local longestMs = tonumber(requests[1])
 local function tell(at, left, queued)
   local n = #reply
@@ -2418,25 +949,8 @@ export const survey = {
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local function readEpoch(epochKey, maxLeaseMs, now)
-  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
-  since = tonumber(since)
-  local clockSetBack = whole == '0' and since > now
-  if known ~= runId or clockSetBack then
-    since, whole = now, '0'
-    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
-  end
-  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
-end
-local function raiseFences(fenceKeys, floors)
-  for i, fenceKey in ipairs(fenceKeys) do
-    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
-  end
-end
+${sharedServerTime}
+${sharedEpoch}
 local epoch = readEpoch(table.remove(keys, 1), tonumber(requests[1]), now)
 local reply = { epoch.whole and 1 or 0 }
 for i, fenceKey in ipairs(keys) do reply[i + 1] = redis.call('GET', fenceKey) or '0' end
@@ -2449,22 +963,9 @@ export const vote = {
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-local WAITER_LEASE_MS = 2500
-local FIRST_LEASE_MS = 1500
-local LOCK_GRACE_MS = 1000
-local QUEUE_GRACE_MS = 500
-local INSTANT = '%013.0f'
-local HIGHEST_FLOOR = 4503599627370496
-local function nextFence(fenceKey, nowUs, floor, count)
-  local last = tonumber(redis.call('GET', fenceKey) or 0)
-  if not last then error('DAMAGED the last fence is not a number', 0) end
-  local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
-  return fence
-end
+${sharedServerTime}
+${sharedLimits}
+${sharedNextFence}
 local FIELDS = 14
 local count = #requests / FIELDS
 local replies, uncommon = {}, {}
@@ -2494,177 +995,10 @@ for n = 1, count do
   end
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
-  local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
-    if ending >= now then
-      holders[#holders + 1] = {
-        ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-      }
-    end
-  end
-  return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
-  }
-end
-local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
-    holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
-end
-local function formatLock(lock)
-  local lines = {}
-  for i, holder in ipairs(lock.holders) do lines[i] = lineOf(holder) end
-  local odd = #lines > 1 or lock.holders[1].minEnd > 0
-  return lock.mode .. (lock.queued and '1' or '0') .. (odd and '1 ' or '0 ') .. table.concat(lines, '\\n')
-end
-local function holderOf(lock, id)
-  for i, holder in ipairs(lock.holders) do
-    if holder.id == id then return holder, i end
-  end
-end
-local function holdersById(lock)
-  local holders = {}
-  for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
-  return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
-end
-local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
-  for _, holder in ipairs(lock.holders) do
-    if not isReleased(holder) then
-      if holder.owner == owner then return holder end
-      if lock.mode == 'w' then return nil end
-    end
-  end
-end
-local MOST_HOLDS_OF_OWNER = 1000
-local function isFullFor(lock, owner)
-  local holds = 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
-  end
-  return holds >= MOST_HOLDS_OF_OWNER
-end
-local function lastEnd(lock)
-  local last = 0
-  for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
-  return last
-end
-local function enter(lock, who, lengthMs, sharedFence)
-  local _, left = holderOf(lock, '~' .. who.id)
-  if left then table.remove(lock.holders, left) end
-  local fences = sharedFence and 1 or who.fences
-  local holder = {
-    id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
-  }
-  lock.holders[#lock.holders + 1] = holder
-  return holder
-end
-local function readEpoch(epochKey, maxLeaseMs, now)
-  local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
-  since = tonumber(since)
-  local clockSetBack = whole == '0' and since > now
-  if known ~= runId or clockSetBack then
-    since, whole = now, '0'
-    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
-  end
-  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
-end
-local function raiseFences(fenceKeys, floors)
-  for i, fenceKey in ipairs(fenceKeys) do
-    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
-  end
-end
-local MARK_MS = 1500
-local MOST_MARKS = 32
-local TURN = '~>'
-local function openLine(lock, marksKey)
-  local line = { key = marksKey, marks = {}, text = redis.call('GET', marksKey) or '' }
-  local present = lock.holders[1]
-  local past = string.match(lock.text, ' ~>(%S+) ')
-  if present and string.sub(present.id, 1, 2) == TURN then
-    line.turn, lock.holders, past = present, {}, nil
-  end
-  for ending, since, patience, mode, process in string.gmatch(line.text, '(%d+) (%d+) (%d+) ([wr]) (%S+)') do
-    ending = tonumber(ending)
-    if ending >= lock.now and ending <= lock.now + MARK_MS and process ~= past then
-      line.marks[#line.marks + 1] = { ending = ending, since = tonumber(since), patience = tonumber(patience), mode = mode, process = process }
-    end
-  end
-  return line
-end
-local function dropMarks(line, process, mode)
-  local kept, own, other = {}, nil, nil
-  for _, mark in ipairs(line.marks) do
-    if mark.process ~= process then kept[#kept + 1] = mark elseif mark.mode == mode then own = mark else other = mark end
-  end
-  line.marks = kept
-  return own, other
-end
-local function addMark(line, added)
-  if not added then return end
-  local marks, placed = {}, false
-  for _, mark in ipairs(line.marks) do
-    if not placed and added.since < mark.since then marks[#marks + 1], placed = added, true end
-    marks[#marks + 1] = mark
-  end
-  if not placed then marks[#marks + 1] = added end
-  if #marks > MOST_MARKS then table.remove(marks, #marks) end
-  line.marks = marks
-end
-local function goesFirst(line, process, mode, since, begun)
-  if line.turn and begun then return false end
-  if line.turn then return line.turn.id == TURN .. process end
-  for _, mark in ipairs(line.marks) do
-    if mark.since > since then return true end
-    if mode == 'w' or mark.mode == 'w' then return false end
-  end
-  return true
-end
-local function nextInLine(line, mode)
-  for _, mark in ipairs(line.marks) do
-    if mode == 'w' or mark.mode == 'w' then return mark.process end
-  end
-end
-local function tellProcess(lock, process, text)
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  redis.pcall('PUBLISH', '{' .. prefix .. '}:c:' .. process, text .. ' ' .. key)
-end
-local function tellTurn(lock, process)
-  tellProcess(lock, process, 't ' .. process)
-end
-local function giveTurn(lock, line, named)
-  local first = line.marks[1]
-  for _, mark in ipairs(line.marks) do
-    if mark.process == named then first = mark end
-  end
-  local ending = lock.now + first.patience
-  lock.mode, lock.queued = 'w', true
-  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' } }
-  tellTurn(lock, first.process)
-end
-local function writeLine(line)
-  local lines = {}
-  for i, mark in ipairs(line.marks) do
-    lines[i] = string.format('%.0f %.0f %.0f %s %s', mark.ending, mark.since, mark.patience, mark.mode, mark.process)
-  end
-  local text = table.concat(lines, '\\n')
-  if text == line.text then return end
-  if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
-end
-local function orRefused(done, reply)
-  if done then return reply end
-  return { 'refused', reply }
-end
+${sharedLockRecord}
+${sharedEpoch}
+${sharedMarks}
+${sharedRefusal}
 local function granted(lock, holder, shared, waiting)
   return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
 end
