@@ -6,7 +6,9 @@
  * it does nothing: only a release that was sent later than that has taken back all there can be.
  */
 import type { Clock } from '../port/clock.js';
+import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockStore, ReleaseRequest } from '../port/lock-store.js';
+import { Backoff } from './backoff.js';
 import { Alarm, type Schedule } from './schedule.js';
 
 const FIRST_RETRY_MS = 50;
@@ -35,6 +37,20 @@ export class BackgroundRelease {
     void done.then(() => this.pending.delete(done));
   }
 
+  /** Releases a lease and tells what became of it. When that is not known, the release is repeated in the background. */
+  releaseAndTell(lease: DoubtfulRelease, endsInMs: number, done: (outcome: ReleaseOutcome) => void): void {
+    this.store.release(lease).then(
+      (outcome) => {
+        this.releaseLate(lease);
+        done(outcome);
+      },
+      () => {
+        this.release(lease, endsInMs);
+        done('unknown');
+      },
+    );
+  }
+
   /** It was released; what is late of it is taken back as well. */
   releaseLate(request: DoubtfulRelease): void {
     const { lateUntil = -Infinity } = request;
@@ -52,7 +68,9 @@ export class BackgroundRelease {
   }
 
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
-    for (let retryMs = FIRST_RETRY_MS; !this.closed; retryMs = Math.min(LONGEST_RETRY_MS, 2 * retryMs)) {
+    const backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
+    while (!this.closed) {
+      const retryMs = backoff.nextMs();
       const sentAt = this.clock.now();
       try {
         await this.store.release({ key, id, abandoned });
@@ -61,7 +79,7 @@ export class BackgroundRelease {
         // Still unknown. The reason was told to the caller whose request this belongs to.
         if (this.clock.now() + retryMs > until) return;
       }
-      await this.pause(retryMs * (0.5 + Math.random() / 2));
+      await this.pause(retryMs);
     }
   }
 

@@ -9,14 +9,14 @@
 import { FenceDemand } from '../lease/fence-demand.js';
 import type { GuardedLease, LossListener } from '../lease/guarded-lease.js';
 import { askAlike, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
-import { busyError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant, Wake } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
 import { KeyLeases } from './key-leases.js';
-import { refusal } from './refusal.js';
+import { ReplacedLease } from './replaced-lease.js';
+import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
 import type { Answer, RequestListener, RequestParts } from './request-parts.js';
 import { StoreRequest } from './store-request.js';
 
@@ -36,11 +36,7 @@ type LeaseCaller = Caller<StoreLease>;
 export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, CallerKeeper<StoreLease> {
   private readonly line = new CallerLine<StoreLease>();
   private readonly leases = new KeyLeases();
-  /** The request to the store, and the caller whose options it carries. */
   private request: StoreRequest | undefined;
-  private asker: LeaseCaller | undefined;
-  /** How many callers had come when it was made. */
-  private arrivalsThen = 0;
   private isResting = false;
   /** Made when callers follow each other. */
   private demand: FenceDemand | undefined;
@@ -60,11 +56,11 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
 
   /** Queues the caller, or rejects it at once when it does not want to wait. */
   enter(caller: LeaseCaller, now: number): void {
-    if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options, now)) return caller.reject(this.refusedNow(caller));
+    if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options, now)) return caller.reject(refusedAtOnce(this.request, caller));
     this.line.add(caller);
     caller.startWaiting(this);
     this.pump(now);
-    if (this.asker !== caller) caller.tellWaiting();
+    if (this.request?.asker !== caller) caller.tellWaiting();
   }
 
   /**
@@ -122,10 +118,10 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
 
   giveUp(caller: LeaseCaller, reason: unknown): void {
     if (!this.line.remove(caller)) return;
-    caller.reject(reason === undefined ? (this.request?.storeFailure(caller.options.waitMs) ?? this.busy(caller)) : reason);
+    caller.reject(reason === undefined ? waitedInVain(this.request, caller) : reason);
     // The place in the queue stays with the others of this process, unless it is of no use to the next of them.
     const { first } = this.line;
-    if (this.asker === caller && !(first && askAlike(first.options, caller.options))) this.dropRequest();
+    if (this.request?.asker === caller && !(first && askAlike(first.options, caller.options))) this.dropRequest();
     this.pump();
   }
 
@@ -158,17 +154,18 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   }
 
   requestAnswered(answer: Answer): void {
-    const { request, asker } = this;
-    this.request = this.asker = undefined;
-    if (answer.kind === 'granted') this.take(request!, answer.grant, answer.at, asker!.options);
-    else if (answer.kind !== 'gone' && this.line.remove(asker!)) asker!.reject(refusal(this.key, answer, asker!.options));
+    const request = this.request!;
+    const { asker } = request;
+    this.request = undefined;
+    if (answer.kind === 'granted') this.take(request, answer.grant, answer.at);
+    else if (answer.kind !== 'gone' && this.line.remove(asker)) asker.reject(refusal(answer, asker));
     this.pump(answer.kind === 'granted' ? answer.at : undefined);
   }
 
   /** The store did not grant at once. */
   requestDelayed(): void {
     for (const caller of this.line.all()) {
-      if (caller.options.waitMs === 0) this.giveUp(caller, this.refusedNow(caller));
+      if (caller.options.waitMs === 0) this.giveUp(caller, refusedAtOnce(this.request, caller));
       else caller.tellWaiting();
     }
   }
@@ -198,20 +195,9 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   }
 
   private giveBack(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
-    const { store, background } = this.parts;
     this.letGo(lease);
-    const released = store.release(lease);
+    this.parts.background.releaseAndTell(lease, lease.options.leaseMs, done);
     this.pump();
-    released.then(
-      (outcome) => {
-        background.releaseLate(lease);
-        done(outcome);
-      },
-      () => {
-        background.release(lease, lease.options.leaseMs);
-        done('unknown');
-      },
-    );
   }
 
   private letGo(lease: StoreLease): void {
@@ -228,17 +214,13 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     // first; behind its own writer there is nothing to ask before that one has ended.
     if (lease?.isUsed && lease.mode === 'write') return;
     if (this.request) {
-      if (askAlike(this.asker!.options, first.options)) return;
+      if (askAlike(this.request.asker.options, first.options)) return;
       this.dropRequest();
     }
     const unused = lease && !lease.isUsed ? lease : undefined;
     if (unused) this.letGo(unused);
-    const { options } = first;
-    this.asker = first;
-    this.request = new StoreRequest(
-      this.parts, this.key, this.parts.nextId(), options, this.fencesFor(options), this, unused && { lease: unused, done: replaced },
-    );
-    this.arrivalsThen = this.line.arrivals;
+    const { parts, line } = this;
+    this.request = new StoreRequest(parts, parts.nextId(), first, line.arrivals, this.fencesFor(first.options), this, unused && new ReplacedLease(unused, replaced));
     this.request.ask(now);
   }
 
@@ -248,14 +230,15 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     return this.demand.of(options, this.line.size);
   }
 
-  private take({ id, wasRefused, lateUntil }: StoreRequest, grant: Grant, at: number, options: ResolvedOptions): void {
+  private take({ id, asker, arrivals, wasRefused, lateUntil }: StoreRequest, grant: Grant, at: number): void {
     const { leases, parts } = this;
+    const { options } = asker;
     const { current } = leases;
     // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
     if (current && (grant.mode === 'write' || current.mode === 'write')) current.lose('the store granted the lock anew');
     // A phase of reading is decided once, for all who waited when it began: they enter together, past writers that wait among
     // them. Whoever is let in at once begins one with those that were there when it asked.
-    const phase = wasRefused ? this.line.arrivals : this.arrivalsThen;
+    const phase = wasRefused ? this.line.arrivals : arrivals;
     const lease = new StoreLease(this.key, id, options, grant, at, phase, lateUntil, this, parts.watchdog);
     leases.add(lease);
     lease.onLoss(this);
@@ -265,7 +248,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
 
   private dropRequest(): void {
     this.request?.cancel();
-    this.request = this.asker = undefined;
+    this.request = undefined;
   }
 
   private tidy(): void {
@@ -273,14 +256,5 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     const { current } = this.leases;
     if (this.leases.areNone) this.parts.queueIsIdle(this);
     else if (current && !current.isUsed) this.giveBack(current, () => {});
-  }
-
-  /** For who does not wait: that the lock is busy is more than we know while the store cannot be asked. */
-  private refusedNow(caller: LeaseCaller): Error {
-    return this.request?.lastFailure(0) ?? this.busy(caller);
-  }
-
-  private busy({ options }: LeaseCaller): Error {
-    return busyError(this.key, options.waitMs);
   }
 }

@@ -1,10 +1,9 @@
 /** What a request to the store is made with, and what it tells. */
-import type { BackgroundRelease, DoubtfulRelease } from '../lease/background-release.js';
+import type { BackgroundRelease } from '../lease/background-release.js';
 import type { Heartbeats } from '../lease/heartbeats.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
-import type { ReleaseOutcome } from '../port/lease.js';
 import type { Grant, LockStore } from '../port/lock-store.js';
 import type { Traffic } from './traffic.js';
 
@@ -32,11 +31,4 @@ export interface RequestListener {
   requestAnswered(answer: Answer): void;
   /** Told each time the store could not grant. */
   requestDelayed(): void;
-}
-
-/** A lease that a request gives back in the same step. */
-export interface Replaced {
-  readonly lease: DoubtfulRelease;
-  /** Told once what became of it. */
-  done?(outcome: ReleaseOutcome): void;
 }

@@ -8,15 +8,18 @@
  *     waiting ──(cancel)──▶ the id is released in the background
  *       └─────(the store lost the place)──▶ gone: the queue of the key makes a new request
  */
+import { Backoff } from '../lease/backoff.js';
 import { Waiter, type Heartbeats } from '../lease/heartbeats.js';
 import { Alarm } from '../lease/schedule.js';
+import type { StoreLease } from '../lease/store-lease.js';
 import { LockStoreError } from '../port/errors.js';
-import { asStoreError, isSilence, outageError, silenceError, slownessError } from '../port/hold-errors.js';
+import { asStoreError, slownessError } from '../port/hold-errors.js';
 import type { LockMode } from '../port/lock-mode.js';
-import type { ResolvedOptions } from '../port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome } from '../port/lock-store.js';
-import { verdictOn } from './grant-verdict.js';
-import type { Answer, Replaced, RequestListener, RequestParts } from './request-parts.js';
+import type { Caller } from './caller.js';
+import { lengthened, verdictOn } from './grant-verdict.js';
+import type { ReplacedLease } from './replaced-lease.js';
+import type { Answer, RequestListener, RequestParts } from './request-parts.js';
 import type { Sender } from './traffic.js';
 
 const FIRST_RETRY_MS = 20;
@@ -26,6 +29,7 @@ const LONGEST_RETRY_MS = 200;
 const PUSH_COUNTS_FROM_MS = 10_000;
 
 export class StoreRequest extends Waiter implements AcquireRequest, Sender {
+  readonly key: string;
   readonly mode: LockMode;
   readonly leaseMs: number;
   readonly queue: boolean;
@@ -40,7 +44,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   wasRefused = false;
   private state: 'open' | 'answered' | 'cancelled' = 'open';
   /** Why the store could not be asked, if the last try failed. */
-  private lastError: LockStoreError | undefined;
+  lastError: LockStoreError | undefined;
   /** Also while it stands in line to be sent. */
   private asking = false;
   private askingSince = 0;
@@ -52,19 +56,24 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   private isKnownToWait = false;
   /** A wake came while the store was being asked: ask once more. */
   private askAgain = false;
-  private retryMs = FIRST_RETRY_MS;
+  /** Since the last answer, if a try has failed since. */
+  private backoff: Backoff | undefined;
   private bound: Alarm | undefined;
 
   constructor(
     private readonly parts: RequestParts,
-    readonly key: string,
     readonly id: string,
-    private readonly options: ResolvedOptions,
+    /** The caller whose options the request carries. */
+    readonly asker: Caller<StoreLease>,
+    /** How many callers had come when the request was made. */
+    readonly arrivals: number,
     readonly fences: number,
     private readonly listener: RequestListener,
-    private replaced: Replaced | undefined,
+    private replaced: ReplacedLease | undefined,
   ) {
     super();
+    const { wish, options } = asker;
+    this.key = wish.key;
     this.mode = options.mode;
     this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
     this.queue = options.waitMs > 0;
@@ -75,7 +84,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   }
 
   get replaces(): string | undefined {
-    return this.replaced?.lease.id;
+    return this.replaced?.id;
   }
 
   /**
@@ -107,14 +116,9 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.giveBack();
   }
 
-  /** The error for a caller whose time ran out while the store could not be asked. */
-  storeFailure(waitMs: number): LockStoreError | undefined {
-    return this.lastFailure(waitMs) ?? (this.isSilent(waitMs) ? silenceError(this.key, waitMs) : undefined);
-  }
-
-  /** The same, if the store has failed already. */
-  lastFailure(waitMs: number): LockStoreError | undefined {
-    return this.lastError && outageError(this.key, waitMs, this.lastError);
+  /** How long the store has not answered a request that it never answered before; 0 when it has. */
+  get silentForMs(): number {
+    return this.asking && !this.wasRefused ? this.parts.clock.now() - this.askingSince : 0;
   }
 
   /** The store says that it was granted, or that it should ask. A hint: it means nothing to a request that the store does not know to wait. */
@@ -157,36 +161,24 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     return this.parts.heartbeats;
   }
 
-  private isSilent(waitMs: number): boolean {
-    return this.asking && !this.wasRefused && isSilence(this.parts.clock.now() - this.askingSince, waitMs);
-  }
-
   private storeAnswered(outcome: AcquireOutcome | LockStoreError): void {
     this.parts.traffic.left();
     this.asking = false;
-    if (outcome instanceof LockStoreError) this.unansweredUntil = this.notAfter;
-    this.tellReplaced(outcome);
+    const isUnknown = outcome instanceof LockStoreError;
+    if (isUnknown) this.unansweredUntil = this.notAfter;
+    this.replaced?.tell(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
     if (this.state === 'answered') return;
     if (this.state === 'open') this.heard(outcome);
     // Nobody wants it any more. The release may have overtaken this request: it is sent once more.
-    else if (outcome instanceof LockStoreError || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();
+    else if (isUnknown || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();
     if (this.askAgain) this.ask();
-  }
-
-  private tellReplaced(outcome: AcquireOutcome | LockStoreError): void {
-    const { replaced } = this;
-    if (replaced?.done === undefined) return;
-    const unknown = outcome instanceof LockStoreError;
-    // Its release is asked for again with the request, but whoever gave it back is told only once.
-    this.replaced = { lease: replaced.lease };
-    replaced.done(unknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
   }
 
   private heard(outcome: AcquireOutcome | LockStoreError): void {
     if (outcome instanceof LockStoreError) return this.failed(outcome);
     this.lastError = undefined;
-    this.retryMs = FIRST_RETRY_MS;
-    if (this.replaced) this.parts.background.releaseLate(this.replaced.lease);
+    this.backoff = undefined;
+    this.replaced?.released(this.parts.background);
     this.replaced = undefined;
     switch (outcome.kind) {
       case 'granted':
@@ -215,8 +207,8 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
       this.giveBack();
       return this.answer({ kind: 'failed', error });
     }
-    this.askIn(this.retryMs * (0.5 + Math.random() / 2));
-    this.retryMs = Math.min(LONGEST_RETRY_MS, 2 * this.retryMs);
+    this.backoff ??= new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
+    this.askIn(this.backoff.nextMs());
     this.delay();
   }
 
@@ -224,7 +216,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   private judge(grant: Grant, countedFrom: number): void {
     const now = this.parts.clock.now();
     if (this.parts.watchdog.sleep.happenedSince(countedFrom, now)) return this.ask();
-    switch (verdictOn(grant, now, this.leaseMs, !this.options.renew && this.wasRefused)) {
+    switch (verdictOn(grant, now, this.leaseMs, !this.asker.options.renew && this.wasRefused)) {
       case 'over':
         return this.failed(slownessError(this.key, this.leaseMs));
       case 'short':
@@ -235,14 +227,10 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   }
 
   private async lengthen(grant: Grant): Promise<void> {
-    const { store, clock, watchdog } = this.parts;
-    const { key, id, leaseMs, minReplicas } = this;
-    const sentAt = clock.now();
-    const [renewed] = await store.renew([{ key, id, leaseMs, minReplicas }]);
+    const longer = await lengthened(grant, this, this.parts);
     if (this.state !== 'open') return;
-    const now = clock.now();
-    if (renewed?.kind !== 'renewed' || watchdog.sleep.happenedSince(sentAt, now)) return this.ask();
-    this.answer({ kind: 'granted', grant: { ...grant, trustedUntil: renewed.trustedUntil }, at: now });
+    if (longer) this.answer({ kind: 'granted', ...longer });
+    else this.ask();
   }
 
   private answer(answer: Answer): void {
@@ -272,11 +260,11 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     const { key, id, leaseMs, minHoldMs, unansweredUntil: lateUntil, replaced } = this;
     const { background, commandTimeoutMs } = this.parts;
     if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + commandTimeoutMs);
-    if (replaced) background.release(replaced.lease, leaseMs + commandTimeoutMs);
+    replaced?.giveBack(background, leaseMs + commandTimeoutMs);
   }
 
   private releaseLate(): void {
     const { key, id, unansweredUntil: lateUntil } = this;
-    if (lateUntil > -Infinity) this.parts.background.releaseLate({ key, id, abandoned: true, lateUntil });
+    this.parts.background.releaseLate({ key, id, abandoned: true, lateUntil });
   }
 }

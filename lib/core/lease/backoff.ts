@@ -1,0 +1,14 @@
+/** Growing pauses between tries, each spread at random over its later half, so that many who failed together do not return together. */
+export class Backoff {
+  constructor(
+    private pauseMs: number,
+    private readonly longestMs: number,
+  ) {}
+
+  /** The pause before the next try, in ms. */
+  nextMs(): number {
+    const { pauseMs, longestMs } = this;
+    this.pauseMs = Math.min(longestMs, 2 * pauseMs);
+    return pauseMs * (0.5 + Math.random() / 2);
+  }
+}
