@@ -24,9 +24,9 @@ afterEach(async () => {
 
 let requests = 0;
 const newId = (): string => `p.${++requests}`;
-function ask(store: LockStore, key: string, id: string, leaseMs = 3_000): Promise<AcquireOutcome> {
-  const usual = { mode: 'write', queue: false, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
-  return store.acquire({ key, id, leaseMs, ...usual, notAfter: systemClock.now() + 2_000 });
+function ask(store: LockStore, key: string, id: string, leaseMs = 3_000, notAfter = systemClock.now() + 2_000, queue = false): Promise<AcquireOutcome> {
+  const usual = { mode: 'write', fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
+  return store.acquire({ key, id, leaseMs, queue, ...usual, notAfter });
 }
 const renew = async (store: LockStore, key: string, id: string, leaseMs = 3_000) => (await store.renew([{ key, id, leaseMs, minReplicas: 0 }]))[0]!;
 
@@ -112,6 +112,25 @@ describe('A dead or frozen node', () => {
     for (const master of gone) await (master.exitCode === undefined ? master.resume() : master.start());
     await untilUsable(store, 1_000 + 2_000);
     await eventually(async () => expect(await standing()).toBe(0));
+  }, 30_000);
+
+  it.each(faults)('%s: a lease that only three of five granted outlives the loss of one of them, though others wait for it', async (_, fault) => {
+    const [store, other] = [await openRedlock(masters, 'p'), await openRedlock(masters, 'q')];
+    const late = masters.slice(3);
+    await Promise.all(late.map((master) => master.pause()));
+    const [id, waiting] = [newId(), newId()];
+    const notAfter = systemClock.now() + 500;
+    expect((await ask(store, 'order:1', id, 3_000, notAfter)).kind).toBe('granted');
+    await delay(systemClock, notAfter - systemClock.now() + 100); // what the frozen ones read then comes too late
+    await Promise.all(late.map((master) => master.resume()));
+    for (const master of late) expect(await master.command('KEYS', '{lock:*}:l:*')).toEqual([]);
+    await eventually(async () => {
+      expect(await ask(other, 'order:1', waiting, 3_000, systemClock.now() + 500, true)).toMatchObject({ kind: 'busy' });
+      for (const master of late) expect(await master.command('KEYS', '{lock:*}:l:*')).toHaveLength(1);
+    });
+    await fault(masters[0]);
+    await eventually(async () => expect((await renew(store, 'order:1', id)).kind).toBe('renewed'), 2_000);
+    expect(await store.release({ key: 'order:1', id })).toBe('released');
   }, 30_000);
 
   it('lets a holder whose quorum is gone know that its renewal is in doubt, and does not revive the lease later', async () => {

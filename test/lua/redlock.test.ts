@@ -189,6 +189,16 @@ describe('The line of those who wait', () => {
     expect(await asks('q')).toBe(1);
   });
 
+  it('is passed by who has the lock on other nodes already, and loses no mark to it', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('q', { waitedMs: 5_000 });
+    await asks('h', { waitedMs: 10 });
+    await node.release('a', 'p.1/1');
+    expect(await asks('h', { waitedMs: -2 })).toBe(1);
+    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['q', 'h']);
+    expect(await asks('g', { waitedMs: -2 })).toBe(0);
+  });
+
   it('loses no mark to another request of the same process: one that reads, or one that only tries', async () => {
     await node.vote('a', 'p.1/1', { mode: 'r' });
     await asks('q', { waitedMs: 500 });

@@ -136,7 +136,10 @@ const list = [
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/faults/redlock-memory'],
   ['votes are not taken back', redlock('ballot'), 'for (const node of this.asked) this.withdraw(node, mark);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
   ['looked at once', redlock('redlock-store'), 'this.lateNodes.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/faults/redlock-nodes'],
-  ['re-joins as it likes', redlock('quorum-renewals'), "if (outcome?.kind === 'renewed' && there[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);", 'if (there[n] === undefined) void ballot.rejoin(node, leaseMs, clock.now() + leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
+  ['lost with a minority', redlock('quorum-renewals'), ' && !(there.length > 0 && ballot.mayOutlive(now))', '', 'availability: one node of three that granted ends a lease', 'test/redlock/quorum-renewals'],
+  ['revives what was released', redlock('ballot'), 'this.takenOn.size === 0 && ', '', 'forceRelease: taken back by its holder', 'test/redlock/ballot'],
+  ['a holder behind those who wait', lua('vote'), '(hasItElsewhere or goesFirst(', '(goesFirst(', 'availability: a lease is lost to those who wait', 'test/lua/redlock'],
+  ['re-joins as it likes', redlock('quorum-renewals'), "if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) void ballot.rejoin(node, leaseMs);", 'if (there[n] === undefined) void ballot.rejoin(node, leaseMs);', 'S1: votes where it is lost', 'test/redlock/quorum-renewals'],
   // What is told
   ['the holder is waited for', core('hold/timeouts'), 'schedule.set(patience, this.clock.now() + TELLS_WITHIN_MS);', '', 'waitMs: a silent store keeps who waited in vain', 'test/core/timeouts'],
   ['holders are asked for on hot paths', 'lib/lock.service.ts', 'options.waitMs > 0 && !options.expectsBusy', 'options.waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/timeouts'],

@@ -272,21 +272,29 @@ describe('A silent node', () => {
 
 describe('A ballot that is held', () => {
   it('is put back on a node that lost it, with its fence', onStage(async ({ cast, ballot, nodes, asked }) => {
-    const { fence, trustedUntil } = granted(await cast());
+    const { fence } = granted(await cast());
     nodes[2].acts.length = 0;
     nodes[2].says = { fence: fence + 40 };
-    await ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS, trustedUntil);
+    await ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS);
     expect(nodes[2].acts).toEqual(['vote p.1/1', `raise p.1/1 ${fence}`]);
     expect(asked('release p.1/1')).toBe('');
   }));
 
   it('is not put back when it is over, nor on a node to which no limit can be told', onStage(async ({ cast, ballot, nodes }) => {
-    const { trustedUntil } = granted(await cast());
+    granted(await cast());
     for (const node of nodes) node.acts.length = 0;
     nodes[1].keepsLimits = false;
-    await ballot.rejoin(nodes[1] as unknown as RedlockNode, LEASE_MS, trustedUntil);
+    await ballot.rejoin(nodes[1] as unknown as RedlockNode, LEASE_MS);
     ballot.finish();
-    await ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS, trustedUntil);
+    await ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS);
     expect(nodes.flatMap(({ acts }) => acts)).toEqual([]);
+  }));
+
+  it('may outlive a quorum while it can be trusted, and not when a node released it for an operator', onStage(async ({ cast, ballot, nodes, clock }) => {
+    const { trustedUntil } = granted(await cast());
+    expect(ballot.mayOutlive(clock.now())).toBe(true);
+    expect(ballot.mayOutlive(trustedUntil)).toBe(false);
+    ballot.takenOn.add(nodes[0] as unknown as RedlockNode);
+    expect(ballot.mayOutlive(clock.now())).toBe(false);
   }));
 });

@@ -13,7 +13,7 @@ const LEASE_MS = 1_000;
 type Word = 'has it' | 'lost it' | 'fails' | 'has it, late';
 
 /** What became of the renewal, and the nodes that were given the lease back, by their places. */
-async function renewal(...words: Word[]): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
+async function renewal(words: readonly Word[], mayOutlive = true): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
   const clock = new FakeClock();
   const nodes = words.map((word) => ({
     async renew(): Promise<readonly (number | undefined)[]> {
@@ -24,7 +24,7 @@ async function renewal(...words: Word[]): Promise<{ kind: RenewOutcome['kind']; 
   })) as unknown as RedlockNode[];
   const givenBack: number[] = [];
   const rejoin = async (node: RedlockNode): Promise<void> => void givenBack.push(nodes.indexOf(node));
-  const ballot = { key: 'k', id: 'p.1/1', state: 'held', lasts: () => {}, rejoin } as unknown as Ballot;
+  const ballot = { key: 'k', id: 'p.1/1', state: 'held', lasts: () => {}, mayOutlive: () => mayOutlive, rejoin } as unknown as Ballot;
   const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
   const [outcome] = await clock.runUntil(renewByQuorum(requests, { nodes, clock, commandTimeoutMs: 2_000, held: () => ballot }));
   await clock.advance(LEASE_MS);
@@ -33,19 +33,25 @@ async function renewal(...words: Word[]): Promise<{ kind: RenewOutcome['kind']; 
 
 describe('A renewal by quorum', () => {
   it('gives the lease back to a node that lost it', async () => {
-    expect(await renewal('has it', 'lost it', 'has it', 'has it', 'has it')).toEqual({ kind: 'renewed', givenBack: [1] });
+    expect(await renewal(['has it', 'lost it', 'has it', 'has it', 'has it'])).toEqual({ kind: 'renewed', givenBack: [1] });
   });
 
-  it('gives it back to no node when a quorum lost it: somebody else may have it', async () => {
-    expect(await renewal('has it', 'has it', 'lost it', 'lost it', 'lost it')).toEqual({ kind: 'lost', givenBack: [] });
+  it('gives it back to a quorum that does not have it, while two nodes have it and it can be trusted', async () => {
+    expect(await renewal(['has it', 'lost it', 'lost it', 'has it', 'lost it'])).toEqual({ kind: 'unknown', givenBack: [1, 2, 4] });
+    expect(await renewal(['lost it', 'lost it', 'lost it', 'has it', 'has it'])).toEqual({ kind: 'unknown', givenBack: [0, 1, 2] });
+    expect(await renewal(['has it', 'has it', 'lost it', 'lost it', 'fails'])).toEqual({ kind: 'unknown', givenBack: [2, 3] });
   });
 
-  it('gives it back to no node while nobody knows whether a quorum has it', async () => {
-    expect(await renewal('has it', 'has it', 'lost it', 'lost it', 'fails')).toEqual({ kind: 'unknown', givenBack: [] });
+  it('gives it back to no node when a quorum released it or its trust is over: somebody else may have it', async () => {
+    expect(await renewal(['has it', 'has it', 'lost it', 'lost it', 'lost it'], false)).toEqual({ kind: 'lost', givenBack: [] });
+  });
+
+  it('is lost at once when no node has it', async () => {
+    expect(await renewal(['lost it', 'lost it', 'lost it', 'fails', 'lost it'])).toEqual({ kind: 'lost', givenBack: [] });
   });
 
   it('does not count a node that answers too late', async () => {
-    expect(await renewal('has it', 'has it', 'has it, late', 'lost it', 'fails')).toEqual({ kind: 'unknown', givenBack: [] });
+    expect(await renewal(['has it', 'has it', 'has it, late', 'lost it', 'fails'])).toEqual({ kind: 'unknown', givenBack: [3] });
   });
 
   it('of a short lease, for which the nodes are too far away, brings no long one in doubt', async () => {

@@ -20,6 +20,9 @@ import { quorumEnd, quorumOf, verdict } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import { patienceMs, retryPause } from './retry-pause.js';
 
+/** As `waitedMs`: the vote is for a lock that other nodes granted already, and goes before all who wait. */
+const HAS_IT_ELSEWHERE = -2;
+
 type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
 
 export class Ballot implements VoteRequest {
@@ -42,6 +45,8 @@ export class Ballot implements VoteRequest {
   readonly patienceMs: number;
   /** Nodes on which a forced release took it away. */
   readonly takenOn = new Set<RedlockNode>();
+  /** Local instant until which a quorum is known to have it. */
+  trustedUntil = -Infinity;
   /** Local instant at which it has ended by itself on every node. */
   private endsAt = 0;
   private castAt = 0;
@@ -61,7 +66,7 @@ export class Ballot implements VoteRequest {
     readonly group: number,
     /** On the nodes: the holder's, and what follows a slash. */
     readonly id: string,
-    /** How long its holder has been refused for; -1 when it does not wait. */
+    /** For how long its holder has been refused; -1 when it does not wait. */
     readonly waitedMs: number,
   ) {
     this.key = request.key;
@@ -123,13 +128,21 @@ export class Ballot implements VoteRequest {
     this.endsAt = Math.max(this.endsAt, this.station.clock.now() + forMs + marginOf(forMs));
   }
 
-  /** Puts a held lock back on a node that has lost it; only while the others are a quorum without it. */
-  async rejoin(node: RedlockNode, leaseMs: number, notAfter: number): Promise<void> {
+  /** Whether it may go on although a quorum of the nodes does not have it: they did not release it, and it can still be trusted. */
+  mayOutlive(now: number): boolean {
+    return this.takenOn.size === 0 && now < this.trustedUntil;
+  }
+
+  /**
+   * Puts a held lock back on a node that does not have it. Until `trustedUntil` no other process can have been granted the
+   * lock: the nodes that granted this one have it, or forgot it and stay in quarantine for longer.
+   */
+  async rejoin(node: RedlockNode, leaseMs: number): Promise<void> {
     // Too late it would be a vote for somebody who lost the lock: no limit, no vote.
     if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
     const { key, group, id, mode, fences, owner, label } = this;
-    const request: VoteRequest = { key, group, id, mode, fences, owner, label, leaseMs, minHoldMs: 0, waitedMs: -1, patienceMs: 0 };
-    await this.ask(node, request, this.fence, notAfter).catch(() => {}); // the next renewal tries again
+    const request: VoteRequest = { key, group, id, mode, fences, owner, label, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
+    await this.ask(node, request, this.fence, this.trustedUntil).catch(() => {}); // the next renewal tries again
   }
 
   /** Over, and released on its nodes by whoever says so. */
@@ -245,6 +258,7 @@ export class Ballot implements VoteRequest {
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
+    this.trustedUntil = trustedUntil;
     this.abandoned = false;
     for (const { next } of this.votes.values()) this.next ??= next;
     const { fence, fences, mode } = this;

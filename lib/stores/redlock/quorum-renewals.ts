@@ -1,6 +1,7 @@
 /**
- * Renewals by quorum: one command for a batch of like leases on each node, each lease counted by itself. A node that has lost one is given
- * it back as soon as a quorum of the others has renewed it, so that a lease outlives the nodes it began on.
+ * Renewals by quorum: one command for a batch of like leases on each node, each lease counted by itself. A node that does not
+ * have one is given it while the lease can be trusted, so that a lease outlives the nodes it began on. That holds without a
+ * quorum of the others too: a lease that three of five nodes granted outlives the loss of one of the three.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -10,7 +11,7 @@ import { batchesOf } from '../wire/batches.js';
 import type { Ballot } from './ballot.js';
 import type { RenewedThere } from './node-vote.js';
 import { answersOf, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
-import { quorumEnd, verdict } from './quorum.js';
+import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A batch costs each node well under a millisecond. */
@@ -54,8 +55,7 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeout
   const request = parts.map(({ ballot: { key, id }, leaseMs }) => ({ key, id, leaseMs }));
   const giveBack = (node: RedlockNode, there: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
-      const outcome = outcomes[at];
-      if (outcome?.kind === 'renewed' && there[n] === undefined) void ballot.rejoin(node, leaseMs, outcome.trustedUntil);
+      if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) void ballot.rejoin(node, leaseMs);
     });
   };
   const replies = await poll({
@@ -63,32 +63,30 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeout
     clock,
     timeoutMs: leaseTimeoutMs(shortestMs, commandTimeoutMs),
     ask: (node) => node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)),
-    decide: (replies: Answers) => (parts.every((_, n) => verdictOf(n, nodes, replies) !== undefined) ? new Map(replies) : undefined),
+    decide: (replies: Answers) => (replies.size === nodes.length || parts.every((_, n) => hasQuorum(n, replies, nodes.length)) ? new Map(replies) : undefined),
     late: (node, reply) => reply.kind === 'answer' && giveBack(node, reply.answer),
   });
-  parts.forEach((part, n) => (outcomes[part.at] = outcomeOf(part, n, nodes, replies)));
+  parts.forEach((part, n) => {
+    const outcome = outcomeOf(part, n, nodes, replies, clock.now());
+    if (outcome.kind === 'renewed') part.ballot.trustedUntil = outcome.trustedUntil;
+    outcomes[part.at] = outcome;
+  });
   for (const [node, there] of answersOf(replies)) giveBack(node, there);
 }
 
-function verdictOf(n: number, nodes: readonly RedlockNode[], replies: Answers): 'renewed' | 'lost' | 'split' | undefined {
-  return verdict(
-    nodes.map((node) => {
-      const reply = replies.get(node);
-      if (reply === undefined) return undefined;
-      return reply.kind === 'failure' ? null : reply.answer[n] === undefined ? 'lost' : 'renewed';
-    }),
-  );
+function hasQuorum(n: number, replies: Answers, nodes: number): boolean {
+  return answersOf(replies).filter(([, answer]) => answer[n] !== undefined).length >= quorumOf(nodes);
 }
 
-function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], replies: Answers): RenewOutcome {
-  switch (verdictOf(n, nodes, replies)) {
-    case 'renewed':
-      return renewed(answersOf(replies).flatMap(([, there]) => there[n] ?? []), nodes.length);
-    case 'lost':
-      return { kind: 'lost' };
-    default:
-      return { kind: 'unknown', cause: noQuorum('a renewal', ballot.key, nodes, replies, (there) => (there[n] === undefined ? 'lost' : 'renewed')) };
-  }
+function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], replies: Answers, now: number): RenewOutcome {
+  const answers = answersOf(replies);
+  const there = answers.flatMap(([, answer]) => answer[n] ?? []);
+  const quorum = quorumOf(nodes.length);
+  if (there.length >= quorum) return renewed(there, nodes.length);
+  // While one node has it, the others can be given it again.
+  const isLost = answers.length - there.length >= quorum && !(there.length > 0 && ballot.mayOutlive(now));
+  if (isLost) return { kind: 'lost' };
+  return { kind: 'unknown', cause: noQuorum('a renewal', ballot.key, nodes, replies, (answer) => (answer[n] === undefined ? 'lost' : 'renewed')) };
 }
 
 /** That somebody waits is worth knowing from one node. */

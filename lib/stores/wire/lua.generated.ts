@@ -959,7 +959,7 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: '244044fbc0dad664b5da1e3b7681c78bd86091cf',
+  sha1: '997d509417f9c7666ab925057c2f99f6f1606830',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -1047,15 +1047,17 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
   local line = openLine(lock, marksKey)
   local before, other = dropMarks(line, process, mode)
   waitedMs = tonumber(waitedMs)
+  local hasItElsewhere = waitedMs == -2
   local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-  if not kin and not (fits and goesFirst(line, process, mode, since, other and not before)) then
+  if not kin and not (fits and (hasItElsewhere or goesFirst(line, process, mode, since, other and not before))) then
     local mark = { ending = now + MARK_MS, since = since, patience = tonumber(patienceMs), mode = mode, process = process }
     addMark(line, other)
     if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
   end
   addMark(line, other)
+  if hasItElsewhere then addMark(line, before) end
   if not kin then lock.mode = mode end
   local waiting = nextInLine(line, lock.mode)
   lock.queued = waiting and true or false

@@ -1,6 +1,6 @@
 --- Votes for a grant on one node of a Redlock, or against it; for one request or for many.
 --- KEYS[...] keys      for each request: the lock, the slot group's last fence, the marks of those who wait, since when this node remembers
---- ARGV[...] requests  for each: id (of the ballot, new for each attempt), mode (w or r), leaseMs, fences (how many to reserve), proposal (the least fence the caller can use), notAfter (server ms after which to do nothing, 0 for none), label and owner (or -), minHoldMs, maxLeaseMs (how long a node that forgot stays out), runId (of the server, as it told on this connection, or -), process (of the caller), waitedMs (how long it has waited, -1 when it does not wait), patienceMs (how long to keep the lock for it when its turn has come)
+--- ARGV[...] requests  for each: id (of the ballot, new for each attempt), mode (w or r), leaseMs, fences (how many to reserve), proposal (the least fence the caller can use), notAfter (server ms after which to do nothing, 0 for none), label and owner (or -), minHoldMs, maxLeaseMs (how long a node that forgot stays out), runId (of the server, as it told on this connection, or -), process (of the caller), waitedMs (how long it has waited; -1 when it does not wait; -2 when it has the lock already, on other nodes), patienceMs (how long to keep the lock for it when its turn has come)
 --- RETURNS 0 busy         now, ms until the present hold ends or -1 when it is somebody else's turn
 --- RETURNS 1 granted      now, fence, ms until the lease ends, 1 for write or 0 for read, 1 when the fence is that of its owner's hold; and when others wait, the process that has waited longest
 --- RETURNS 2 upgrade      now
@@ -12,7 +12,7 @@
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same vote, not prolonged
 --- INVARIANT a request takes away no mark but that of its own process and mode, and only when it is granted or waits itself
---- INVARIANT a free lock is not given to anybody before those who have waited longer had the time to ask for it
+--- INVARIANT a free lock is not given to anybody before those who have waited longer had the time to ask for it, but to who has it already on other nodes
 --- INVARIANT the keys need not share a slot: a node is a single server, never a Cluster
 local keys, requests = KEYS, ARGV
 
@@ -118,15 +118,17 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
   local line = openLine(lock, marksKey)
   local before, other = dropMarks(line, process, mode)
   waitedMs = tonumber(waitedMs)
+  local hasItElsewhere = waitedMs == -2
   local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
-  if not kin and not (fits and goesFirst(line, process, mode, since, other and not before)) then
+  if not kin and not (fits and (hasItElsewhere or goesFirst(line, process, mode, since, other and not before))) then
     local mark = { ending = now + MARK_MS, since = since, patience = tonumber(patienceMs), mode = mode, process = process }
     addMark(line, other)
     if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
   end
   addMark(line, other)
+  if hasItElsewhere then addMark(line, before) end
   if not kin then lock.mode = mode end
   local waiting = nextInLine(line, lock.mode)
   lock.queued = waiting and true or false
