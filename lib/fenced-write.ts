@@ -1,4 +1,4 @@
-/** The guarded resource in Redis: a hash that refuses the write of a holder that came too late. */
+/** `writeFenced`: writes into a Redis hash, and refuses the write of a holder when a later holder has written already. */
 import { LockUsageError } from './core/port/errors.js';
 import { fencedWrite } from './stores/wire/lua.generated.js';
 
@@ -8,13 +8,15 @@ export interface EvalClient {
 }
 
 /**
- * Writes `fields` into the hash at `key`, with the fence of the hold that wants it beside them, in one step. `stale`: a
- * hold with a higher fence has written before, and nothing was changed. The field `fence` belongs to this function. Without
- * fields it claims the hash: do that before you read what you will write. Some 4,000 fields are the most that fit in a call.
+ * Writes `fields` and `fence` into the hash at the Redis key `key`, in one script. Resolves to `written`, or to `stale` when
+ * a hold with a higher fence has written before: then nothing was changed. The field `fence` belongs to this function.
+ * A call with no fields only stores the fence, so that earlier holders can no longer write: do that before you read what you
+ * will change. One call can write some 4,000 fields at most.
  *
  *     await writeFenced(redis, 'account:7', lease.fence, { balance: 100 })
  *
- * @throws LockUsageError for a fence that is no fence; whatever the client throws
+ * @throws LockUsageError when `fence` is not a positive safe integer, or when `fields` has a field named `fence`; the errors
+ * of the client
  */
 export async function writeFenced(
   client: EvalClient,

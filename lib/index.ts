@@ -1,5 +1,6 @@
 /**
- * The public surface, whole. What is not named here is private; test/public-api.test.ts pins the list.
+ * The whole public surface of the package's main entry point. What this file does not name is private;
+ * test/public-api.test.ts pins the list.
  */
 export { LockModule } from './nest/lock.module.js';
 export type { ClusterTarget, LockModuleOptions, RedisTarget } from './nest/lock-module-options.js';

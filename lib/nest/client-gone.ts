@@ -1,25 +1,28 @@
 /**
- * Tells that the client of a request has gone before its answer was complete, so that nobody waits for a lock on its
- * behalf. Asks of the response only what Express and Fastify share.
+ * Makes an AbortSignal that aborts when the client of a request disconnects before the response was complete, so that the
+ * request stops waiting for its lock. It works with the responses of Express and of Fastify.
  */
 import { IntrinsicException, type ExecutionContext } from '@nestjs/common';
 
-/** What the wait is ended with. Nest writes no line in the log for it: that a client goes away is no defect. */
+/**
+ * The reason of the signal, with which the wait for the lock rejects. It is an IntrinsicException, which Nest does not log: a
+ * client that disconnects is not a defect.
+ */
 class ClientGoneError extends IntrinsicException {
   override readonly name = 'AbortError';
 }
 
-/** The response of Node. */
+/** The part of Node's http.ServerResponse that is used here. */
 interface RawResponse {
   readonly destroyed?: boolean;
   readonly writableFinished?: boolean;
   once(event: 'close', listener: () => void): unknown;
 }
 
-/** One for each response: the locked fields of one GraphQL query share a listener. */
+/** One signal for each response, because the locked resolvers of one GraphQL query share a response: so one listener serves all. */
 const signals = new WeakMap<object, AbortSignal>();
 
-/** Aborts when the client of this request goes away; undefined where there is no response to look at. */
+/** The signal of the request in `context`; undefined for transports that have no HTTP response. */
 export function clientGone(context: ExecutionContext): AbortSignal | undefined {
   const response = rawOf(responseOf(context));
   if (response === undefined) return undefined;
@@ -33,12 +36,12 @@ function signalOf(response: RawResponse): AbortSignal {
   const gone = (): void =>
     controller.abort(new ClientGoneError('The client has gone while its request waited for a lock. The handler did not run.'));
   if (response.destroyed) gone();
-  // Node says 'close' after a complete answer as well.
+  // Node emits 'close' after a complete response as well.
   else response.once('close', () => response.writableFinished || gone());
   return controller.signal;
 }
 
-/** GraphQL has it in the context of its resolvers, by the name that its server gives it. */
+/** The HTTP response. In GraphQL it is in the context of the resolvers: Apollo on Express names it `res`, Mercurius `reply`. */
 function responseOf(context: ExecutionContext): unknown {
   switch (context.getType<string>()) {
     case 'http':
@@ -52,7 +55,7 @@ function responseOf(context: ExecutionContext): unknown {
   }
 }
 
-/** Fastify wraps what Express extends. */
+/** Node's response: Fastify's reply has it as `raw`, and the response of Express is one itself. */
 function rawOf(response: unknown): RawResponse | undefined {
   if (typeof response !== 'object' || response === null) return undefined;
   const raw: unknown = 'raw' in response ? response.raw : response;

@@ -1,5 +1,5 @@
 /**
- * From options to a store: the only file that knows every adapter.
+ * Makes the store that the options of a lock module ask for. This is the only file that imports every store.
  */
 import type { Clock } from '../core/port/clock.js';
 import { resolveDefaults } from '../core/port/lock-options.js';
@@ -10,19 +10,19 @@ import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
 import type { LockModuleOptions, Whereabouts } from './lock-module-options.js';
 
-/** What a store gets from the application around it. */
+/** What a store is given beside the options of the module. */
 interface StoreSurroundings {
-  /** The name that holder ids start with. */
+  /** The name of this process, with which its holder ids start. */
   readonly process: string;
   readonly clock: Clock;
-  /** Gets what an operator must read. */
+  /** Receives the findings that an operator should read in the log. */
   readonly report: Report;
 }
 
-/** Where the locks of a module may live that has a store. */
+/** Where the locks live, for a module that has a store: not one that only routes keys to other modules. */
 type StoreWhereabouts = Exclude<Whereabouts, { kind: 'elsewhere' }>;
 
-/** Makes the store; it connects when it is opened. @throws LockUsageError */
+/** Makes the store, which connects only when `open` is called. @throws LockUsageError for options that are not valid */
 export function createStore(where: StoreWhereabouts, options: LockModuleOptions, around: StoreSurroundings): LockStore {
   const { maxLeaseMs, commandTimeoutMs } = resolveDefaults(options);
   if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });

@@ -1,4 +1,7 @@
-/** Which options the decorators take, and LockInterceptor.of: for callers whose compiler did not look. */
+/**
+ * The names of the options that the decorators and LockInterceptor.of take. They are checked at run time, because callers in
+ * JavaScript or behind a cast are not checked by the compiler.
+ */
 import type { NamesOf, OptionList } from '../core/port/option-names.js';
 import type { LockedOptions } from './locked-method.js';
 import type { RouteLockOptions } from './route-lock.js';
@@ -20,9 +23,9 @@ const routeNames: NamesOf<RouteLockOptions> = {
 const lockedNames: NamesOf<LockedOptions> = { ...routeNames, onBusy: true, returns: true };
 const { mode: _saidByTheName, ...sidedNames } = lockedNames;
 
-/** Of LockInterceptor.of. */
+/** The options of LockInterceptor.of. */
 export const ROUTE_OPTIONS: OptionList = { names: routeNames, example };
-/** Of @Locked. */
+/** The options of @Locked. */
 export const LOCKED_OPTIONS: OptionList = { names: lockedNames, example };
-/** Of @WriteLock and @ReadLock. */
+/** The options of @WriteLock and @ReadLock, whose names say the mode. */
 export const SIDED_OPTIONS: OptionList = { names: sidedNames, example };

@@ -1,10 +1,13 @@
-/** Finds the locks of a lock module for the modules beside it: the board, the metrics, the health indicator. */
+/** Finds the LockService of a lock module, for the board, the telemetry and the health indicator. */
 import type { ModuleRef } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockService } from '../lock.service.js';
 import { locksToken } from './lock-names.js';
 
-/** Wherever in the application it is imported. `who` asks for it. @throws LockUsageError */
+/**
+ * The LockService of the lock module named `instance`, in whichever module of the application it is imported.
+ * @throws LockUsageError, which names `who`, when there is no lock module of that name
+ */
 export function findLocks<Asked extends Partial<LockService>>(moduleRef: ModuleRef, instance: string, who: string): Asked {
   try {
     return moduleRef.get<LockService, Asked>(locksToken(instance), { strict: false });

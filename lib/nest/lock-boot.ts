@@ -1,6 +1,7 @@
 /**
- * What a lock module does when all objects of the application are there: looks at every locked method, gives objects
- * that came from a factory their interceptor, and tells of methods that are not locked though they look it.
+ * What a lock module checks when Nest has made all providers of the application: the options and keys of every locked
+ * method, and methods that override a locked method without a lock. It also gives objects that a factory made their
+ * interceptor, because Nest injects properties only into objects that it makes itself.
  */
 import type { ModulesContainer } from '@nestjs/core';
 import { foreignPlaceholder } from '../core/key/foreign-placeholder.js';
@@ -12,15 +13,21 @@ import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
 
+/** One lock module, as it starts. */
 interface BootOfInstance {
+  /** The name of the lock module. */
   readonly instance: string;
   readonly interceptor: LockInterceptor;
-  /** What every locked method has to keep to. */
+  /** The defaults and limits against which the options of every locked method are checked. */
   readonly limits: ResolvedDefaults;
+  /** What the store can do; undefined when a route decides at each call which store is asked. */
   readonly capabilities: StoreCapabilities | undefined;
 }
 
-/** Of two global modules of one name it is left to chance which one a class gets. @throws LockUsageError */
+/**
+ * Refuses two global lock modules of one name, because it would depend on the order of imports which of them a class gets.
+ * @throws LockUsageError
+ */
 export function refuseTwins(modules: ModulesContainer, instance: string): void {
   const locks = locksToken(instance);
   const twins = [...modules.values()].filter((each) => each.isGlobal && each.providers.has(INSTANCE_NAME) && each.providers.has(locks));
@@ -31,16 +38,16 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
   );
 }
 
-/** What an operator should read, a sentence for each. */
+/** What was found at boot and should be in the log, one sentence for each finding. */
 export interface BootFindings {
-  /** Overridden methods that lost their lock. */
+  /** Methods that override a locked method and are not locked themselves. */
   readonly overrides: Set<string>;
-  /** Keys that hold a placeholder of another notation. */
+  /** Keys that contain a placeholder of another notation, such as `{id}`, which is plain text in a key template. */
   readonly misread: Set<string>;
 }
 
 /**
- * Visits every provider and controller.
+ * Visits every provider and controller of the application, checks their locked methods, and sets missing interceptors.
  * @throws LockUsageError for a decorator whose options cannot work with those of the module
  */
 export function visitProviders(modules: ModulesContainer, boot: BootOfInstance): BootFindings {
@@ -74,12 +81,15 @@ function classPrototype(metatype: unknown): object | undefined {
 /** Interceptors whose lock module is closed. */
 const retired = new WeakSet<object>();
 
-/** Objects that outlive their application may be given to the next one from here on. */
+/**
+ * Marks the interceptor of a lock module that is closed. An object that outlives its application, and is provided to another
+ * one, gets the interceptor of the other one then.
+ */
 export function retire(interceptor: LockInterceptor): void {
   retired.add(interceptor);
 }
 
-/** Nest injects into what it constructs itself; what a factory constructed, or somebody else, comes here. */
+/** Sets the interceptor of an object that Nest did not construct: one from a factory or from `useValue`. */
 function handOver(made: object, { instance, interceptor }: BootOfInstance): void {
   const slot = interceptorSlot(instance);
   if (!(slot in made) || !Object.isExtensible(made)) return;
@@ -128,7 +138,7 @@ function ancestors(prototype: object): object[] {
   return chain;
 }
 
-/** At boot rather than at the first call. */
+/** Checks the options of a locked method at boot, so that they do not fail at the first call. @throws LockUsageError */
 function checkOptions({ options, place }: LockedCall, { limits, capabilities }: BootOfInstance): void {
   const { minReplicas } = resolveOptions(options, limits, place);
   if (minReplicas > 0 && capabilities?.replicas === false) {

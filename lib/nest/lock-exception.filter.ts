@@ -1,11 +1,12 @@
 /**
- * Turns errors of this library into answers: the one place that knows of HTTP. For HTTP, GraphQL, WebSocket and RPC.
+ * LockExceptionFilter: answers requests that failed with an error of this library, over HTTP, GraphQL, WebSocket and RPC.
+ * No other file of the library maps an error to an HTTP status.
  */
 import { Catch, HttpStatus, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import { throwError } from 'rxjs';
 import { LockError, type LockErrorCode } from '../core/port/errors.js';
 
-/** What clients are told. Keys and advice to programmers stay in the log. */
+/** What a client is told. The error's own message, with keys and advice to programmers, goes only to the log. */
 interface LockErrorAnswer {
   readonly statusCode: number;
   readonly code: LockErrorCode;
@@ -21,14 +22,15 @@ const ANSWERS: Readonly<Record<LockErrorCode, LockErrorAnswer>> = {
   LOCK_USAGE: answer(HttpStatus.INTERNAL_SERVER_ERROR, 'LOCK_USAGE', 'Internal server error'),
 };
 
-/** When it is worth another try, in seconds: locks are short, and waiting longer is what `waitMs` is for. */
+/** The Retry-After header, in seconds. It is short because most holds are, and because a longer wait is set by `waitMs`. */
 const RETRY_AFTER_SECONDS = 1;
 
+/** What is used of the response of Express, or of the reply of Fastify. */
 interface HttpResponse {
   readonly headersSent?: boolean;
-  /** Fastify's word for the same. */
+  /** Fastify's name for `headersSent`. */
   readonly sent?: boolean;
-  /** Fastify's way to the response of Node, which Express extends. */
+  /** Node's response, in Fastify; the response of Express is one itself. */
   readonly raw?: { end(): unknown };
   end?(): unknown;
   status(code: number): unknown;
@@ -37,9 +39,10 @@ interface HttpResponse {
 }
 
 /**
- * Busy → 423 with Retry-After, store or shutdown → 503 with Retry-After, key → 400, lost and misused → 500; errors
- * with the same codes for the other transports. Logs as errors what somebody has to look at, a key that could not be made
- * of a call's arguments included; a shutdown is one warning, and a busy lock is not logged.
+ * Answers HTTP requests: LockTimeoutError with 423 and Retry-After, LockStoreError and LockClosedError with 503 and
+ * Retry-After, LockKeyError with 400, LockLostError and LockUsageError with 500. Over the other transports the client gets an
+ * error with the same status and code. The filter logs every error but a LockTimeoutError; of LockClosedError it logs one
+ * warning only.
  *
  *     app.useGlobalFilters(new LockExceptionFilter())   // or { provide: APP_FILTER, useClass: LockExceptionFilter }
  */
@@ -69,11 +72,11 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     }
   }
 
-  /** A busy lock is the client's to hear. All else somebody has to look at, and a stack shows where. */
+  /** Logs the error with its stack. A busy lock is normal operation, of which only the client is told. */
   private log({ code, message, stack }: LockError): void {
     if (code === 'LOCK_TIMEOUT') return;
     if (code !== 'LOCK_CLOSED') return this.logger.error(message, stack);
-    // Every deployment stops processes in which somebody waits: that is one line, however many they are.
+    // Every deployment stops processes in which requests wait for locks: one line is enough for all of them.
     if (!this.closingTold) this.logger.warn(`${message} Further requests of this shutdown are answered alike, without a line.`);
     this.closingTold = true;
   }
@@ -83,10 +86,10 @@ function answer(statusCode: number, code: LockErrorCode, message: string): LockE
   return { statusCode, code, message };
 }
 
-/** By the methods that Express and Fastify share, so that the filter needs nothing injected. */
+/** Uses only methods that Express and Fastify share, so that the filter needs no HttpAdapterHost. */
 function sendHttp(response: HttpResponse, reply: LockErrorAnswer): void {
   if (response.headersSent || response.sent) {
-    // Nothing can be said any more. Nest's own filter ends such an answer too: the client would wait for the rest of it.
+    // The status was sent already. The response is ended, as Nest's own filter does it, or the client would wait for the rest.
     if (response.raw) response.raw.end();
     else response.end?.();
     return;
@@ -97,7 +100,7 @@ function sendHttp(response: HttpResponse, reply: LockErrorAnswer): void {
   response.send(reply);
 }
 
-/** Like Nest's own filter: an event 'exception', which a plain WebSocket gets as a message. */
+/** Emits the event 'exception', as Nest's own filter does; a client of plain WebSocket gets it as a JSON message. */
 function sendWs(client: unknown, reply: LockErrorAnswer): void {
   const data = { status: 'error', ...reply };
   if (has(client, 'send') && 'readyState' in client && typeof client.readyState === 'number') {

@@ -1,6 +1,6 @@
 /**
- * Findings as lines of Nest's log: of one kind never more than one in ten seconds. What was kept back is told when that time is
- * over, in one line with its number, so that a storm is seen without being the log.
+ * Writes findings to Nest's log, at most one line of each kind in ten seconds. When that time is over, and more findings of
+ * the kind came meanwhile, the last of them is written with their number.
  */
 import type { LoggerService } from '@nestjs/common';
 import type { Clock } from '../core/port/clock.js';
@@ -10,13 +10,13 @@ const ONE_IN_MS = 10_000;
 
 type Log = Pick<LoggerService, 'error' | 'warn' | 'log'>;
 
-/** What came of one kind since its last line. */
+/** The findings of one kind that came since the last line of that kind and were not written. */
 interface KeptBack {
   count: number;
   last: Finding | undefined;
 }
 
-/** A reporter that writes to `log`. Its timers keep no process alive, and there is none for a kind that nothing was told of. */
+/** A Report that writes to `log`. It has a timer only for a kind that was written in the last ten seconds. */
 export function logReports(log: Log, clock: Clock): Report {
   const kinds = new Map<string, KeptBack>();
   const tell = (finding: Finding): void => {

@@ -1,11 +1,11 @@
 /**
- * Replaces a method by one that goes through the LockInterceptor of its instance, and leaves everything else as it was.
+ * Replaces a method by a Proxy whose calls go through a LockInterceptor, and leaves everything else of the method as it was.
  *
- *   - Nest keeps guards, routes, patterns and schedules as metadata of the function object. The replacement is a Proxy:
- *     what decorators below put on the function is copied, what they add to it later is inherited, and what decorators
- *     above put on the Proxy is where Nest looks. So the order of decorators does not matter.
- *   - The interceptor is injected into the instance, never looked up in a static: two applications, request scope and
- *     subclasses work, and a class whose lock module is missing fails at boot.
+ *   - Nest keeps guards, routes, patterns and schedules as metadata of the function object. Metadata that decorators below
+ *     this one put on the method is copied to the Proxy, metadata that they add later is inherited, and decorators above
+ *     this one write to the Proxy itself, which is where Nest reads it. So the order of decorators does not matter.
+ *   - The interceptor is injected into the object that has the method, and is not looked up in a static variable: so two
+ *     applications in one process, request scope and subclasses work, and a class whose lock module is missing fails at boot.
  */
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
@@ -19,22 +19,22 @@ import type { LockInterceptor } from './lock.interceptor.js';
 import { checkNames, lockedCall, type LockedCall } from './locked-call.js';
 import type { LockedDecorator, LockedOptions, OnBusy, Returns, StopsWait } from './locked-method.js';
 
-/** On a prototype: its locked methods. */
+/** The metadata key under which a prototype lists its locked methods. */
 const LOCKED_METHODS = Symbol.for('nestjs-holdfast:locked-methods');
 
-/** What a test module without locks comes to, when it puts mocks in the place of whatever it does not have. */
+/** The end of the message for a test module that has no lock module and mocks every missing provider (`useMocker`). */
 export const MOCKED =
   'but what was injected as its LockInterceptor is none: probably a mock (useMocker). Import locks into the test module: ' +
   'new TestLocks().asModule() of nestjs-holdfast/testing.';
 
-/** Makes the decorator that `name` stands for in messages; `mode` is what that name says. */
+/** Makes a lock decorator. `name` is its name in messages; `mode` is given when the decorator's name says the mode. */
 export function lockMethod<K, R extends Returns, B extends OnBusy, S extends StopsWait>(
   name: string,
   key: K,
   options: LockedOptions<R, B, S> | undefined,
   mode?: LockMode,
 ): LockedDecorator<K, R, B, S>;
-// What the compiler asks of the method is said by the result type above and is nothing that happens at run time.
+// LockedDecorator only tells the compiler what the method must look like; at run time this is an ordinary method decorator.
 export function lockMethod(name: string, key: CallKey, options: LockedOptions | undefined, mode?: LockMode): MethodDecorator {
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
     const method = methodOf(name, target, property, descriptor);
@@ -42,18 +42,21 @@ export function lockMethod(name: string, key: CallKey, options: LockedOptions | 
     checkNames(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, place);
     const call = lockedCall(key, mode === undefined ? { ...options } : { ...options, mode }, place);
     register(target, property, call);
-    // Changed in place: a composed decorator (applyDecorators) does not pass on what we would return.
+    // The descriptor is changed in place, because Nest's applyDecorators ignores a descriptor that a decorator returns.
     if (descriptor) descriptor.value = locked(method, call);
   };
 }
 
-/** The locked methods of one prototype, without those of its ancestors, each with its locks, the inner one first. */
+/**
+ * The locked methods of one prototype, without those of its ancestors. A method with several lock decorators has several
+ * calls; the first is that of the decorator nearest to the method.
+ */
 export function lockedMethodsOf(prototype: object): ReadonlyMap<string | symbol, readonly LockedCall[]> {
   const found: unknown = Reflect.getOwnMetadata(LOCKED_METHODS, prototype);
   return found instanceof Map ? found : new Map();
 }
 
-/** The property by which an instance holds the interceptor of a lock module. */
+/** The property in which an object with locked methods has the interceptor of the lock module named `instance`. */
 export function interceptorSlot(instance: string): symbol {
   return Symbol.for(`nestjs-holdfast:interceptor:${instance}`);
 }
@@ -80,7 +83,7 @@ function methodOf(
   throw new LockUsageError(`${place} is no method: @${name} locks calls of methods only.`);
 }
 
-/** Makes {@link lockedMethodsOf} know that this method goes through `call`. */
+/** Adds `call` to what {@link lockedMethodsOf} gives for this method. */
 export function recordLock(prototype: object, property: string | symbol, call: LockedCall): void {
   const known = lockedMethodsOf(prototype);
   const calls = [...(known.get(property) ?? []), call];
@@ -94,7 +97,7 @@ function register(prototype: object, property: string | symbol, call: LockedCall
   Object.defineProperty(prototype, slot, {
     configurable: true,
     get: () => undefined,
-    // What Nest assigns becomes a hidden property: it shall not show in logs, comparisons and copies of the instance.
+    // The property that Nest assigns is not enumerable, so that it does not show in logs, comparisons and copies of the object.
     set(this: object, interceptor: LockInterceptor) {
       Object.defineProperty(this, slot, { value: interceptor, configurable: true, writable: true });
     },

@@ -1,6 +1,6 @@
 /**
- * What a lock module can be told, and the only place where it is checked (the defaults of calls are checked by
- * resolveDefaults in core).
+ * The options of a lock module, and their validation. The options that are defaults of calls are validated by
+ * resolveDefaults, in core/port/lock-options.ts.
  */
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
@@ -9,7 +9,7 @@ import type { RedisTarget } from '../stores/wire/redis-connection.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
 import { targetProblem } from './redis-target.js';
 
-/** Public with the option that they are the type of; the package's index knows no store. */
+/** Types of the option `redis`. They are exported here because lib/index.ts must not import from stores/. */
 export type { ClusterTarget, RedisTarget } from '../stores/wire/redis-connection.js';
 
 /** Options of LockModule.forRoot: where the locks live, and defaults for all calls. */
@@ -21,46 +21,49 @@ export interface LockModuleOptions extends LockDefaults {
    */
   redis?: RedisTarget | readonly RedisTarget[] | undefined;
   /**
-   * true: locks in this process only, for tests and for applications that run once. `forRoot()` without any option
-   * means this too, says so in the log, and is refused in production.
+   * true: the locks live in this process only, for tests and for applications that run as one process. `forRoot()`
+   * without any option means the same, writes a line to the log, and throws when NODE_ENV is production.
    * @default false
    */
   embedded?: boolean | undefined;
   /**
-   * The start of every Redis key and channel. The only prefix: an ioredis keyPrefix is not inherited.
+   * The start of every Redis key and channel of this module. The keyPrefix of an ioredis client is not used.
    * @default 'lock'
    */
   prefix?: string | undefined;
   /**
-   * Says for each key which lock module (by its `name`; 'default' is the one without) keeps it: locks spread over
-   * separate Redises. Several keys of one call must go to the same one. Must give the same answer in every process.
-   * The module that keeps the key has the say: its defaults hold and its limits.
+   * Gives for each key the `name` of the lock module that keeps it ('default' is the module without a name), so that locks
+   * are spread over several Redis servers. It must give the same name in every process. All keys of one call must go to
+   * one module, else the call rejects with LockUsageError. Defaults and limits are those of the module that keeps the key.
    * @default none
    */
   route?: ((key: string) => string) | undefined;
   /**
-   * How long to try to reach Redis at boot, in ms; then the boot fails.
+   * How long the module tries to reach Redis at boot, in ms. After that the boot fails with LockStoreError.
    * @default 10000
    */
   bootTimeoutMs?: number | undefined;
   /**
-   * Whether holders say in Redis who they are (host, process, class and method), for operators to see.
+   * Whether host, process id, class and method of a holder are written to Redis, where operators and error messages can
+   * name them.
    * @default true
    */
   describeHolders?: boolean | undefined;
   /**
-   * Refuse to start on a server whose maxmemory-policy may evict locks, instead of an error in the log.
+   * true: the boot fails when the server's maxmemory-policy is not noeviction, because it could evict locks. false: an
+   * error is written to the log.
    * @default false
    */
   strictServer?: boolean | undefined;
   /**
-   * Refuse to start when a subclass overrides a locked method without a lock decorator, instead of a warning.
+   * true: the boot fails when a subclass overrides a locked method without a lock decorator. false: a warning is written
+   * to the log.
    * @default false
    */
   strictOverrides?: boolean | undefined;
 }
 
-/** Every option, so that one that is not known can be told: a typing error must not mean a default. */
+/** The names of all options. An unknown name is refused, because a misspelt option would silently mean the default. */
 const names: NamesOf<LockModuleOptions> = {
   redis: true,
   embedded: true,
@@ -83,16 +86,16 @@ const names: NamesOf<LockModuleOptions> = {
   shutdownGraceMs: true,
 };
 const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }' };
-/** What a module uses that keeps no locks itself. */
+/** The options that have a meaning for a module that has only a route and keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides'];
 const FLAGS = ['embedded', 'describeHolders', 'strictServer', 'strictOverrides'] as const;
 
-/** Where the locks of a module live. */
+/** Where the locks of a module live. `implied`: no option said so. */
 export type Whereabouts =
   | { readonly kind: 'embedded'; readonly implied: boolean }
   | { readonly kind: 'redis'; readonly target: RedisTarget }
   | { readonly kind: 'redlock'; readonly targets: readonly RedisTarget[] }
-  /** Nowhere: every key is kept by another module. */
+  /** The module has only a route: every key is kept by another module. */
   | { readonly kind: 'elsewhere' };
 
 /** Checks the options against each other and says where the locks live. @throws LockUsageError */
@@ -112,7 +115,10 @@ export function whereabouts(options: LockModuleOptions, environment: string | un
   return { kind: 'embedded', implied: true };
 }
 
-/** Before Nest takes them apart: a bare URL would come to options named 0, 1, 2. @throws LockUsageError */
+/**
+ * Refuses options that are no object. It is called before Nest copies the options by spreading them, which would make options
+ * named 0, 1, 2 of a bare URL. @throws LockUsageError
+ */
 export function checkShape(options: unknown): void {
   const problem = shapeProblem(options, OPTIONS);
   if (problem !== undefined) throw refused(problem);
@@ -151,7 +157,7 @@ function redisOf({ redis, embedded }: LockModuleOptions): Whereabouts {
   return { kind: 'redis', target: redis as RedisTarget };
 }
 
-/** Limits, defaults and servers are those of the module that keeps the key: here they would be read by nobody. */
+/** Refuses options that a module without a store would ignore: limits and defaults are those of the module that keeps the key. */
 function elsewhere(options: LockModuleOptions): Whereabouts {
   const idle = Object.entries(options).find(([name, value]) => value !== undefined && !OF_A_ROUTE.includes(name));
   if (!idle) return { kind: 'elsewhere' };

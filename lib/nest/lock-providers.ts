@@ -1,5 +1,5 @@
 /**
- * The providers of one lock module: options → store → LockService → LockInterceptor.
+ * The providers of one lock module. Each is made of the one before: options, store, LockService, LockInterceptor.
  */
 import { Logger, type FactoryProvider, type InjectionToken, type Provider } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
@@ -16,12 +16,12 @@ import { LockInterceptor } from './lock.interceptor.js';
 import { LockRouter, type Locks } from './lock-router.js';
 import { processName } from './process-name.js';
 
-/** The name of this process in holder ids; private to a module. */
+/** The token of the name of this process in holder ids. It is not exported from the lock module. */
 const PROCESS_NAME = Symbol.for('nestjs-holdfast:process-name');
-/** Where the store and the service of a module tell what an operator should read; private to a module. */
+/** The token of the Report to which the store and the LockService give what belongs into the log. It is not exported either. */
 const REPORT = Symbol.for('nestjs-holdfast:report');
 
-/** What the module `instance` provides, and what of it other modules may inject. */
+/** The providers of the lock module named `instance`, and the tokens that it exports. @throws LockUsageError for an invalid name */
 export function lockProviders(instance: string): { providers: Provider[]; exports: InjectionToken[] } {
   if (typeof instance !== 'string' || instance === '') {
     throw new LockUsageError(`LockModule: expected name to be a text that is not empty, got ${String(instance)}.`);
@@ -34,13 +34,16 @@ export function lockProviders(instance: string): { providers: Provider[]; export
 const processProvider: FactoryProvider<string> = {
   provide: PROCESS_NAME,
   inject: [MODULE_OPTIONS],
-  // A factory may have given nothing: that is told by what makes the store, in words.
+  // The options can be undefined here, when useFactory returned nothing: the store's provider then throws an error that says so.
   useFactory: (options: LockModuleOptions | undefined) => processName(options?.describeHolders ?? true),
 };
 
 const reportProvider: FactoryProvider<Report> = { provide: REPORT, useFactory: () => logReports(new Logger('LockModule'), systemClock) };
 
-/** Apart from the service, so that tests can put another in its place. Null where every key is routed elsewhere. */
+/**
+ * The store has a provider of its own, so that tests can override it. It is null for a module that routes every key to other
+ * modules.
+ */
 function storeProvider(instance: string): FactoryProvider<LockStore | null> {
   return {
     provide: storeToken(instance),
@@ -57,7 +60,10 @@ function storeProvider(instance: string): FactoryProvider<LockStore | null> {
   };
 }
 
-/** Opened while the application is put together: a store that cannot serve fails the boot, and every hook can lock. */
+/**
+ * The LockService is opened while Nest makes the providers: so a store that cannot serve fails the boot, and locks can be
+ * taken from `onModuleInit` on.
+ */
 function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
   return {
     provide: locksToken(instance),
@@ -93,7 +99,7 @@ async function opened(locks: LockService): Promise<LockService> {
   }
 }
 
-/** Without a route there always is a store, unless a test took it away. */
+/** A module without a route has a store, unless a test has overridden it by null. */
 function neverRouted(instance: string): never {
   throw new LockUsageError(`LockModule '${instance}' has neither a store nor a route.`);
 }

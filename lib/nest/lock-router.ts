@@ -1,6 +1,7 @@
 /**
- * The LockService of a module with `route`: each call goes to the module that keeps its key. It has no locks of its own
- * but those of the store that its module may have beside the route.
+ * LockRouter: what a lock module with the option `route` provides as its LockService. It passes each call on to the
+ * LockService of the module that keeps the key. If the module has a store beside its route, that store is one of those that
+ * the route can name.
  */
 import type { ModulesContainer } from '@nestjs/core';
 import { defer, mergeMap, ReplaySubject, type Observable } from 'rxjs';
@@ -16,11 +17,11 @@ import { optionsAndWork, type Work } from '../core/hold/run-in-hold.js';
 import { LockService, type LockKey } from '../lock.service.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 
-/** What a LockService shows to its users. */
+/** The public members of LockService, without its private ones. */
 export type Locks = { [Name in keyof LockService]: LockService[Name] };
 
 export class LockRouter implements Locks {
-  /** What happens in all modules, in those too that are made after somebody subscribed. */
+  /** The events of all lock modules of the application, including those that are made after the subscription. */
   readonly events: Observable<LockEvent>;
   private readonly known = new Map<string, LockService>();
   private readonly found = new ReplaySubject<LockService>();
@@ -39,7 +40,7 @@ export class LockRouter implements Locks {
     if (own) this.add(name, own);
   }
 
-  /** The application is put together: no module comes any more. Modules open and close their own. */
+  /** Called when Nest has made all modules: from then on no lock module is added. Every module opens and closes its own store. */
   async open(): Promise<void> {
     this.instances();
     this.whole = true;
@@ -62,7 +63,7 @@ export class LockRouter implements Locks {
     return this.of(key).tryAcquire(key, options);
   }
 
-  /** Without a key: the one that was entered last, of whatever module. */
+  /** The lease of `key`; without a key, of all modules' leases the one whose hold began last. */
   currentLease(key?: string): Lease | undefined {
     if (key !== undefined) return this.of(key).currentLease(key);
     const leases = this.all().flatMap((locks) => locks.currentLease() ?? []);
@@ -102,10 +103,14 @@ export class LockRouter implements Locks {
     await this.own?.close();
   }
 
-  /** @throws LockKeyError; LockUsageError when the route names no module, or several for one call */
+  /**
+   * The LockService of the module that keeps `key`.
+   * @throws LockKeyError when `key` is not valid
+   * @throws LockUsageError when the route names a module that does not exist, or several modules for the keys of one call
+   */
   private of(key: LockKey): LockService {
     const keys = typeof key === 'string' ? [key] : key;
-    keysInOrder(keys); // what is no key must not reach the route
+    keysInOrder(keys); // throws when a key is not valid, so that the route function gets valid keys only
     const names = [...new Set(keys.map((one) => this.route(one)))];
     const [name] = names as [string];
     if (names.length > 1) {
@@ -130,7 +135,10 @@ export class LockRouter implements Locks {
     return [...this.instances().values()];
   }
 
-  /** Every lock module of this application that keeps locks itself. Until the application is put together more may come. */
+  /**
+   * The LockService of every lock module that has a store, by the module's name. Until {@link open} was called, modules that
+   * Nest has made since the last look are added.
+   */
   instances(): ReadonlyMap<string, LockService> {
     if (this.whole) return this.known;
     for (const [name, locks] of keepers(this.modules)) if (!this.known.has(name)) this.add(name, locks);

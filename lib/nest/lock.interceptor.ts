@@ -1,6 +1,6 @@
 /**
- * Around one call: makes the key from the arguments, takes the lock, calls the method, gives the lock back. Every
- * decorator goes this way; {@link LockInterceptor.of} makes a Nest interceptor for routes of it.
+ * LockInterceptor: makes the key of a call from its arguments, acquires the lock, runs the method, and releases the lock.
+ * Every lock decorator calls it; {@link LockInterceptor.of} makes a Nest interceptor that calls it for a route.
  */
 import type { NestInterceptor, Type } from '@nestjs/common';
 import { EMPTY, from, isObservable, type Observable } from 'rxjs';
@@ -11,30 +11,32 @@ import type { LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';
 import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js';
 
-/** What the interceptor needs of a LockService. */
+/** The part of LockService that the interceptor uses. */
 export type Locker = Pick<LockService, 'withLock'>;
 
 export class LockInterceptor {
-  /** `describe` says whether the store may know which method a holder is. */
+  /** `describe`: whether class and method of a holder are given to the store (`describeHolders`). */
   constructor(
     private readonly locks: Locker,
     private readonly describe = true,
   ) {}
 
   /**
-   * A Nest interceptor that locks a route by its request, from before the handler until its answer is complete:
+   * Makes a Nest interceptor that holds a lock from before the route's handler runs until its response is complete:
    *
    *     @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
    *
-   * Placeholders are paths into the request; a function gets the ExecutionContext. A request whose client goes away stops
-   * waiting; a handler that runs is not disturbed. A decorator on a service method is the better place wherever the method
-   * is also called from elsewhere.
+   * Placeholders of the key are paths into the request; a key function gets the ExecutionContext. When the client disconnects
+   * while its request waits, the request stops waiting for the lock and the handler does not run; a handler that runs already
+   * goes on. For a method that is also called from elsewhere, use a decorator on the method instead.
+   *
+   * @throws LockKeyError for a malformed template; LockUsageError for unknown or invalid options
    */
   static of(key: RouteKey, options: RouteLockOptions = {}): Type<NestInterceptor> {
     return routeLock(key, options);
   }
 
-  /** Runs `work` under the lock that `call` and `args` name. */
+  /** Runs `work` under the lock whose key `call` makes of `args`. */
   around(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> | Observable<unknown> {
     if (call.returns === 'observable') return this.observed(call, args, work);
     if (call.onBusy === 'throw') return this.promised(call, args, work);
@@ -51,7 +53,7 @@ export class LockInterceptor {
     work: () => unknown,
     instead: 'skip' | CallableFunction,
   ): Promise<unknown> {
-    // Only our own lock counts: a busy lock that the method itself asked for is the method's error.
+    // Once the method runs, a LockTimeoutError is from a lock that the method itself asked for, and is passed on.
     let entered = false;
     const enter = () => {
       entered = true;
@@ -65,7 +67,10 @@ export class LockInterceptor {
     }
   }
 
-  /** Runs at each subscription what {@link around} runs at each call. A wait ends with the signal `gone` as well. */
+  /**
+   * An Observable that acquires the lock and runs `work` at each subscription. The wait for the lock ends when `gone` aborts,
+   * besides the signal of the options.
+   */
   observed(call: LockedCall, args: readonly unknown[], work: () => unknown, gone?: AbortSignal): Observable<unknown> {
     const { place, onBusy } = call;
     return lockedObservable({
@@ -91,7 +96,10 @@ function isBusy(error: unknown): boolean {
   return isLockError(error) && error.code === 'LOCK_TIMEOUT';
 }
 
-/** The result of a method that must have ended when its promise settles: only then is it safe to give the lock back. */
+/**
+ * Runs `work` and resolves to its result. A result that is no promise, or that is a stream, is refused: the work would go on
+ * after the lock was released. @throws LockUsageError
+ */
 async function settled({ place }: LockedCall, work: () => unknown): Promise<unknown> {
   const result = work();
   if (!isThenable(result)) {
@@ -107,13 +115,13 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
-/** Whether work goes on behind this value: Observables, Node and web streams, generators, StreamableFile. */
+/** Whether work goes on while this value is read: an Observable, a Node or web stream, an async generator, a StreamableFile. */
 function isStream(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return isObservable(value) || Symbol.asyncIterator in value || ('pipe' in value && !isSink(value)) || 'getStream' in value;
 }
 
-/** What can only be written to: the response of a handler with @Res(), which `return res.json(…)` gives back. */
+/** Whether this is a writable stream only, such as the response that a handler with @Res() returns by `return res.json(…)`. */
 function isSink(value: object): boolean {
   return 'write' in value && !('readable' in value);
 }

@@ -1,21 +1,21 @@
 /**
- * The shape of the lock module: forRoot, forRootAsync, and what both take beside the options.
+ * The class with forRoot and forRootAsync that LockModule extends, and the extras that both methods take beside the options.
  */
 import { ConfigurableModuleBuilder } from '@nestjs/common';
 import { lockProviders } from './lock-providers.js';
 import type { LockModuleOptions } from './lock-module-options.js';
 import { DEFAULT_INSTANCE, MODULE_OPTIONS } from './lock-names.js';
 
-/** What Nest must know before any option can be asked for. */
+/** What Nest must know before a factory can give the options: so it stands beside `useFactory`, not in its result. */
 export interface LockModuleExtras {
   /**
-   * Whether every module of the application sees the locks without importing them.
+   * Whether every module of the application can inject the locks without importing LockModule.
    * @default true
    */
   isGlobal?: boolean;
   /**
-   * The name of a further instance, for `@InjectLocks(name)` and the option `instance` of the decorators.
-   * @default none: the instance that is meant where none is named
+   * The name of this instance of LockModule, for `@InjectLocks(name)` and the option `instance` of the decorators.
+   * @default 'default', the instance that is used where no name is given
    */
   name?: string;
 }

@@ -1,5 +1,6 @@
 /**
- * LockModule: what an application imports. Boot checks when it starts, an orderly end when it stops.
+ * LockModule: the module that an application imports. It checks options and decorators when the application starts, and ends
+ * holds and closes the store when it stops.
  */
 import {
   Inject,
@@ -22,7 +23,7 @@ import { LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } from './lock.module-definition.js';
 
-/** More than any module can allow. */
+/** A limit in ms that every valid leaseMs is within. */
 const LONGEST_LEASE_MS = 2 ** 40;
 
 /**
@@ -34,7 +35,8 @@ const LONGEST_LEASE_MS = 2 ** 40;
  *       useFactory: (config: ConfigService) => ({ redis: config.getOrThrow('REDIS_URL') }),
  *     })
  *
- * The boot fails when Redis cannot be reached within `bootTimeoutMs`, or when options contradict each other.
+ * The boot fails with LockStoreError when Redis cannot be reached within `bootTimeoutMs` or refuses what locks need, and with
+ * LockUsageError when options are unknown, invalid or contradict each other.
  */
 @Module({})
 export class LockModule extends ConfigurableModuleClass implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown {
@@ -66,7 +68,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     this.interceptor = interceptor;
     const options = this.single<LockModuleOptions>(MODULE_OPTIONS);
     const store = this.single<LockStore | null>(storeToken(this.instance));
-    // Where a route decides, only the call knows whose limits it has to keep to.
+    // With a route, the limits are those of the module that keeps the key, which is known only when a call has made its key.
     const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_LEASE_MS } : options);
     const capabilities = options.route ? undefined : store?.capabilities;
     const { overrides, misread } = visitProviders(this.modules, { instance: this.instance, interceptor, limits, capabilities });
@@ -74,7 +76,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     for (const warning of [...overrides, ...misread]) this.logger.warn(warning);
   }
 
-  /** Requests still arrive while the application drains, so the store stays open until the last hook. */
+  /** Refuses new calls and cancels those that wait. Holds go on, so the store stays open until onApplicationShutdown. */
   onModuleDestroy(): void {
     this.ownLocks()?.prepareShutdown();
   }
@@ -84,7 +86,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     if (this.interceptor) retire(this.interceptor);
   }
 
-  /** @throws LockUsageError when the provider is made for each request, and with it everything that is locked */
+  /** The provider of `token`. @throws LockUsageError when it is request-scoped, which would make every locked class so */
   private single<T>(token: symbol): T {
     try {
       return this.moduleRef.get<T>(token, { strict: true });
@@ -97,7 +99,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     }
   }
 
-  /** What the module made: a double that a test put in its place is not ours to close. */
+  /** The LockService or LockRouter of this module; undefined when a test has overridden it by an object of another class. */
   private ownLocks(): LockService | LockRouter | undefined {
     try {
       const locks: unknown = this.moduleRef.get(locksToken(this.instance), { strict: true });

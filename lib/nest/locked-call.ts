@@ -1,5 +1,6 @@
 /**
- * What is known of a locked method when its class is defined: everything that a call does not have to find out again.
+ * LockedCall: the key, the options and the names of one lock decorator. It is made once, when the class is defined, so that
+ * calls of the method do not repeat the work.
  */
 import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey, type CallKey, type KeyOfCall } from '../core/key/call-key.js';
@@ -9,27 +10,29 @@ import type { TemplateSubject } from '../core/key/key-template.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
 
-/** What a holder says of itself is this long at most, in bytes: it is stored with every lock. */
+/** The longest label, in bytes. It is short because the store keeps the label with every lock. */
 const LONGEST_LABEL_BYTES = 48;
 
-/** How a locked method is called. */
+/** One lock around a method. */
 export interface LockedCall {
   /** Class and method, for messages: `OrderService.pay`. */
   readonly place: string;
   /** The name of the lock module that keeps the lock. */
   readonly instance: string;
-  /** As it was given, and what its placeholders look into. */
+  /** The key as the decorator was given it. */
   readonly key: unknown;
+  /** What the placeholders of the key are read from. */
   readonly subject: TemplateSubject;
+  /** Makes the key of a call from its arguments. */
   readonly keyOf: KeyOfCall;
   readonly options: WithLockOptions & CallSite;
-  /** Gives the signal of a call, where the decorator was given a function. */
+  /** Gives the signal of a call; undefined when the decorator was given no signal function. */
   readonly signalOf: ((args: readonly unknown[]) => AbortSignal | undefined) | undefined;
   readonly onBusy: OnBusy;
   readonly returns: Returns;
 }
 
-/** Checks and completes what a decorator was given. @throws LockKeyError, LockUsageError naming class and method */
+/** Checks and completes the key and the options of a decorator. @throws LockKeyError or LockUsageError, naming class and method */
 export function lockedCall(key: CallKey, given: LockedOptions, place: string): LockedCall {
   const { onBusy = 'throw', returns = 'promise', instance = DEFAULT_INSTANCE, signal, ...options } = given;
   if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
@@ -41,7 +44,7 @@ export function lockedCall(key: CallKey, given: LockedOptions, place: string): L
   if (typeof instance !== 'string' || instance === '') {
     throw new LockUsageError(`${place}: expected instance to be the name of a lock module, got ${String(instance)}.`);
   }
-  // Who has something else to do when the lock is busy does not want to wait for it.
+  // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
   const site = { label: shortLabel(place), template: templateText(key), expectsBusy: onBusy !== 'throw' };
   const keyOf = compileCallKey(key, place);
@@ -51,7 +54,7 @@ export function lockedCall(key: CallKey, given: LockedOptions, place: string): L
   return { place, instance, key, subject: 'arguments', keyOf, options: { ...options, waitMs, signal: fixed, ...site }, signalOf, onBusy, returns };
 }
 
-/** @throws LockUsageError for options that nobody would read */
+/** Checks the names of the options. @throws LockUsageError for a name that is not in `list`, or for options that are no object */
 export function checkNames(given: unknown, list: OptionList, place: string): void {
   const problem = given === undefined ? undefined : optionsProblem(given, list);
   if (problem !== undefined) throw new LockUsageError(`${place}: ${problem}.`);
@@ -71,13 +74,13 @@ function checkSignal(given: unknown, expected: string): asserts given is AbortSi
   if (!isSignal) throw new LockUsageError(`${expected}, got ${String(given)}.`);
 }
 
-/** The key before rendering, in one line, for telemetry. */
+/** The key before rendering, as one line of text for telemetry and events. */
 export function templateText(key: unknown): string {
   if (Array.isArray(key)) return key.map(templateText).join(' ');
   return typeof key === 'function' ? `${key.name || 'function'}()` : String(key);
 }
 
-/** The end of `place`, where the method is named, as far as it fits. */
+/** The label of a holder: the last bytes of `place` that fit, because the name of the method is at its end. */
 export function shortLabel(place: string): string {
   let label = place;
   while (Buffer.byteLength(label) > LONGEST_LABEL_BYTES) label = label.slice(1);

@@ -1,44 +1,45 @@
 /**
- * What the compiler asks of a decorated method: the shape of its result, and that key and options suit it. The
- * complaint is a sentence in the decorator's return type, because that is what the compiler prints.
+ * The types of the lock decorators. The compiler checks with them that a method returns a Promise or an Observable, and that
+ * the key and the options suit its arguments and result. An error message is a string type in the decorator's return type,
+ * because the compiler prints that type.
  */
 import type { Observable } from 'rxjs';
 import type { KeyProblem } from '../core/key/key-template-paths.js';
 import type { WithLockOptions } from '../core/port/lock-options.js';
 
-/** What a locked method gives back. */
+/** What a locked method returns. */
 export type Returns = 'promise' | 'observable';
 
-/** What becomes of a call whose lock is busy: an error, nothing, or what a function of the arguments gives. */
+/** What a call does when its lock is busy: it rejects, it resolves to undefined, or it returns what a function of the arguments returns. */
 export type OnBusy = 'throw' | 'skip' | ((...args: never[]) => unknown);
 
-/** What ends the wait of a call: a signal for all calls, or what a function of the arguments gives. */
+/** The signal that stops the wait: one for all calls, or a function that gives the signal of a call from its arguments. */
 export type StopsWait = AbortSignal | ((...args: never[]) => AbortSignal | undefined);
 
 /** Options of @Locked, @WriteLock and @ReadLock. */
 export interface LockedOptions<R extends Returns = Returns, B extends OnBusy = OnBusy, S extends StopsWait = StopsWait>
   extends Omit<WithLockOptions, 'signal'> {
   /**
-   * `throw` rejects with LockTimeoutError; `skip` resolves to undefined (an Observable completes empty); a function is
-   * called with the method's arguments and gives the result instead, outside the lock. `skip` and a function imply
-   * `waitMs: 0` unless it is given.
+   * What a call does when the lock is busy. `throw`: it rejects with LockTimeoutError. `skip`: it resolves to undefined, and
+   * an Observable completes without a value. A function: it is called with the method's arguments, without the lock, and its
+   * result is the result of the call. With `skip` and a function the default of `waitMs` is 0.
    * @default 'throw'
    */
   onBusy?: B | undefined;
   /**
-   * `observable`: the method returns an Observable; its body runs at each subscription, under a lease of its own that
-   * ends on completion, error or unsubscription.
+   * `observable`: the method returns an Observable. The body of the method runs at each subscription, under a lock of its own
+   * that is released on completion, error or unsubscription.
    * @default 'promise'
    */
   returns?: R | undefined;
   /**
    * The `name` of the LockModule that keeps this lock.
-   * @default the module without a name
+   * @default 'default', the module without a name
    */
   instance?: string | undefined;
   /**
-   * Stops the wait when it aborts; the call rejects with `signal.reason`. A function is called with the method's arguments
-   * and gives the signal of this call, or undefined: `signal: (order: Order, stop: AbortSignal) => stop`.
+   * Stops the wait for the lock when it aborts; the call rejects with `signal.reason`. A function gets the method's arguments
+   * and returns the signal of this call, or undefined: `signal: (order: Order, stop: AbortSignal) => stop`.
    * @default none
    */
   signal?: S | undefined;
@@ -47,8 +48,9 @@ export interface LockedOptions<R extends Returns = Returns, B extends OnBusy = O
 type AnyMethod = (...args: never[]) => unknown;
 
 /**
- * The decorator of a method whose shape suits `K`, `R`, `B` and `S`; for others it does not compile, and the error says why.
- * It is a MethodDecorator too, for Nest's applyDecorators, behind which the method is out of the compiler's sight.
+ * A decorator of methods that suit its key `K` and its options `returns` (`R`), `onBusy` (`B`) and `signal` (`S`). On another
+ * method it does not compile, and the error message says why. It is a MethodDecorator as well, as applyDecorators of Nest asks
+ * for; in applyDecorators the compiler does not see the method and checks nothing.
  */
 export type LockedDecorator<K, R extends Returns, B extends OnBusy, S extends StopsWait = StopsWait> = CheckedDecorator<K, R, B, S> &
   MethodDecorator;
@@ -60,8 +62,8 @@ type CheckedDecorator<K, R extends Returns, B extends OnBusy, S extends StopsWai
 ) => Verdict<Problem<K, R, B, S, M>>;
 
 /**
- * Whether `P` is a problem. Where it depends on a type parameter of the class the compiler cannot tell before the class
- * is extended: then it takes the one branch that is not `any`, which lets the method through, to be checked at the call.
+ * `void` when `P` is never, which lets the decorator compile; else a type that contains the message `P`. When `P` depends on a
+ * type parameter of the class, the compiler cannot decide: then the result is `void`, and the call is checked at run time.
  */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what makes the compiler take the other branch
 type Verdict<P> = Outcome<P, [P] extends [never] ? void : any>;
@@ -107,7 +109,7 @@ type SignalProblem<S extends StopsWait, Args extends readonly unknown[]> = Stops
       : `the signal function must accept the arguments of the method and return an AbortSignal or undefined`
     : never;
 
-/** A skipped Observable just completes; a skipped Promise resolves to undefined, which the method must allow. */
+/** With `skip` an Observable completes without a value, and a Promise resolves to undefined, so its type must include undefined. */
 type SkipProblem<R extends Returns, Result> = R extends 'observable'
   ? never
   : undefined extends Awaited<Result>

@@ -1,6 +1,6 @@
 /**
- * An Observable under a lock: each subscription takes a lease of its own, subscribes to the source inside the hold, and
- * gives the lease back on completion, error or unsubscription, whichever comes first.
+ * An Observable under a lock: each subscription acquires the lock, subscribes to the source inside the hold, and releases the
+ * lock on completion, error or unsubscription, whichever comes first.
  */
 import { Observable, takeUntil, type Subscriber } from 'rxjs';
 import { Hold } from '../core/hold/hold.js';
@@ -11,27 +11,27 @@ import type { Locker } from './lock.interceptor.js';
 
 interface ObservableUnderLock {
   readonly locks: Locker;
-  /** Asked for at each subscription. @throws LockUsageError */
+  /** Gives the options of one subscription. @throws LockUsageError when the signal function gives no AbortSignal */
   readonly options: () => WithLockOptions;
-  /** Ends the wait, as the signal of the options does. */
+  /** Ends the wait for the lock when it aborts, as the signal of the options does. */
   readonly gone: AbortSignal | undefined;
   readonly keyOf: () => string | readonly string[];
-  /** Called inside the hold. */
+  /** Makes the Observable to subscribe to; called inside the hold. */
   readonly source: () => Observable<unknown>;
-  /** What to subscribe to, outside any lock, when the lock could not be had; throws what the subscriber shall get. */
+  /** Gives the Observable to subscribe to, without the lock, when acquiring failed with `error`; or throws the error of the subscriber. */
   readonly instead: (error: unknown) => Observable<unknown>;
 }
 
 export function lockedObservable(work: ObservableUnderLock): Observable<unknown> {
   return new Observable<unknown>((subscriber) => {
     const stopped = new AbortController();
-    // Registered before anything can run: an unsubscription in the same turn must stop the wait as well.
+    // This is registered first, because the subscriber may unsubscribe before `run` returns, and that must end the wait too.
     subscriber.add(() => stopped.abort());
     void run(work, subscriber, stopped);
   });
 }
 
-/** Never rejects: whatever goes wrong is the subscriber's to hear. */
+/** Never rejects: every error goes to the subscriber. */
 async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, stopped: AbortController): Promise<void> {
   let entered = false;
   try {
@@ -41,7 +41,7 @@ async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, s
       entered = true;
       return relayed(work.source, stopsOnLoss(options, lease), lease, subscriber);
     });
-    // After the release, so that who sees the end finds the lock free.
+    // The subscriber completes after the release, so that it finds the lock free then.
     subscriber.complete();
   } catch (error) {
     if (entered) subscriber.error(error);
@@ -49,12 +49,15 @@ async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, s
   }
 }
 
-/** Passes the source on; resolves when it ended or nobody reads it any more, rejects with its error or the loss. */
+/**
+ * Passes the values of the source on to the subscriber. Resolves when the source has completed or the subscriber has
+ * unsubscribed; rejects with the error of the source, or with LockLostError when `untilLoss` and the lease is lost.
+ */
 function relayed(source: () => Observable<unknown>, untilLoss: boolean, lease: Lease, subscriber: Subscriber<unknown>): Promise<void> {
   if (subscriber.closed) return Promise.resolve();
   return new Promise<void>((resolve, reject) => {
-    // An Observable, and not a subscription kept for later: a source may emit, and its reader leave, while it is being
-    // subscribed to.
+    // `over` ends the subscription by takeUntil, because a source may emit, and its reader unsubscribe, before subscribe()
+    // returns a subscription that could be ended.
     const over = new Observable<void>((notice) => {
       subscriber.add(() => notice.next());
       if (!untilLoss) return undefined;
@@ -69,8 +72,8 @@ function relayed(source: () => Observable<unknown>, untilLoss: boolean, lease: L
 }
 
 /**
- * Whether to end with the loss as soon as it is known. The hold knows what the call and the module that keeps the lock say;
- * a double of LockService, in a test, may give leases that are none of ours.
+ * Whether a lost lease ends the subscription at once: `onLost` of the call, or the default of the module that keeps the lock. A
+ * Hold has both merged; a lease that is no Hold comes from a test double of LockService, and only the call's option is known.
  */
 function stopsOnLoss(options: WithLockOptions, lease: Lease): boolean {
   const { onLost } = lease instanceof Hold ? lease.options : options;

@@ -1,14 +1,14 @@
 /**
- * The name of this process in holder ids and channels. It stands in every lock, so it is short; it says host and pid,
- * so that an operator finds the holder without another command; and its end is random, so that no two are the same.
+ * The name of this process in holder ids and channels. It is short, because it is stored in every lock; it contains host and
+ * pid, so that an operator can find the holder; and it ends with random characters, so that no two processes have the same.
  */
 import { randomInt } from 'node:crypto';
 import { hostname } from 'node:os';
 
-/** The end of a host name tells pods of one deployment apart, its start does not. */
+/** The longest part of the host name that is kept, in characters: its end, because pods of one deployment differ there. */
 const LONGEST_HOST = 16;
 
-/** A new name; only its random part unless `describe`. */
+/** Makes a new name: `host:pid:random`, or only the random part when `describe` is false. */
 export function processName(describe: boolean): string {
   const random = randomInt(36 ** 8).toString(36).padStart(8, '0');
   if (!describe) return random;

@@ -1,12 +1,12 @@
 /**
- * Looks at what was given as `redis`, before anything connects: a forgotten environment variable must not mean locks that
- * protect nobody, or those in some Redis next door, and an option that nobody reads must not mean database 0.
+ * Checks the option `redis` before anything connects. A missing environment variable must not lead to locks on another server,
+ * such as the Redis on this machine, and a misspelt ioredis option must not silently lead to a default, such as database 0.
  */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import { isClient, type ClusterTarget } from '../stores/wire/redis-connection.js';
 
-/** What the versions know that this package may be used with. */
+/** The options that single connections and clusters share, in every version of ioredis that this package may be used with. */
 const ofBoth: NamesOf<Pick<RedisOptions, keyof RedisOptions & keyof ClusterOptions>> = {
   autoPipeliningIgnoredCommands: true,
   enableAutoPipelining: true,
@@ -96,7 +96,7 @@ const NODE_OPTIONS: OptionList = { names: redisNames, example: '{ password: … 
 
 const LOOK_WHERE = 'look whether an environment variable is missing';
 
-/** What is wrong with this target, as the end of a sentence; undefined when nothing is. `name` is the option that it was given as. */
+/** What is wrong with this target, as the end of a sentence; undefined when it is valid. `name` is the option it was given as. */
 export function targetProblem(name: string, target: unknown): string | undefined {
   if (typeof target === 'string' && target.trim() !== '') return undefined;
   if (typeof target !== 'object' || target === null) return `${name} was given, but it is undefined or empty; ${LOOK_WHERE}`;
@@ -136,12 +136,15 @@ function serversOf(target: object): unknown {
   return ('sentinels' in target ? target.sentinels : undefined) ?? [target];
 }
 
-/** Looks like a client, but is none of ioredis: node-redis has these methods too. */
+/** Whether this has methods of a Redis client. It is called for what is no ioredis client, so it is one of node-redis or alike. */
 function isForeignClient(target: object): boolean {
   return ['duplicate', 'sendCommand'].some((name) => typeof Reflect.get(target, name) === 'function');
 }
 
-/** Where no address is given ioredis takes localhost. Who gives a port alone means that. */
+/**
+ * Whether this entry gives no address, so that ioredis would connect to localhost unasked. A port alone counts as an address:
+ * whoever gives one means localhost.
+ */
 function isNowhere(server: unknown): boolean {
   if (typeof server !== 'object' || server === null) return isVoid(server);
   if ('path' in server && !isVoid(server.path)) return false;

@@ -1,5 +1,5 @@
 /**
- * A lock around a route: a Nest interceptor whose key comes from the request.
+ * Makes the Nest interceptors of LockInterceptor.of, which lock a route by a key from the request.
  */
 import {
   Inject,
@@ -21,19 +21,23 @@ import type { LockInterceptor } from './lock.interceptor.js';
 import { checkNames, lockedCall, shortLabel, templateText } from './locked-call.js';
 import type { LockedOptions } from './locked-method.js';
 
-/** A template whose placeholders are paths into the request, or a function of the execution context. */
+/** The key of a route: a template whose placeholders are paths into the request, or a function of the ExecutionContext. */
 export type RouteKey = string | ((context: ExecutionContext) => string | readonly string[]);
 
-/** A route always answers with its handler's result, so there is nothing to say about results and busy locks here. */
+/**
+ * Options of {@link LockInterceptor.of}. It has no `returns`, because the interceptor locks every kind of result, and no
+ * `onBusy`, because a route has no other answer than that of its handler: a busy lock is a LockTimeoutError.
+ */
 export interface RouteLockOptions extends Omit<LockedOptions, 'returns' | 'onBusy' | 'signal'> {
   /**
-   * Stops the wait when it aborts, as the end of the client's connection does anyhow. A function gets the ExecutionContext.
+   * Stops the wait for the lock when it aborts; the request fails with `signal.reason`. A function gets the ExecutionContext
+   * and returns the signal of this request, or undefined. The wait also ends without this option when the client disconnects.
    * @default none
    */
   signal?: AbortSignal | ((context: ExecutionContext) => AbortSignal | undefined) | undefined;
 }
 
-/** What {@link LockInterceptor.of} answers. */
+/** Makes the interceptor class that {@link LockInterceptor.of} returns. @throws LockKeyError, LockUsageError */
 export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestInterceptor> {
   const place = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
   const keyOf = compileRouteKey(key, place);
@@ -71,8 +75,8 @@ function compileRouteKey(key: RouteKey, place: string): (context: ExecutionConte
 }
 
 /**
- * What placeholders of a route look into: the HTTP request, for GraphQL the same request and `args`, for a WebSocket
- * message `client` and `data`, for a message of a microservice `context` and `data`.
+ * The object that placeholders of a route's key are paths into: for HTTP the request, for GraphQL the request with `args`
+ * added, for a WebSocket message `client` and `data`, for a message of a microservice `context` and `data`.
  */
 function requestOf(context: ExecutionContext): object {
   switch (context.getType<string>()) {
