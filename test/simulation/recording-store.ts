@@ -54,6 +54,10 @@ export class RecordingStore implements LockStore {
     });
   }
 
+  onDoubt(listener: () => void): void {
+    this.store.onDoubt?.(listener);
+  }
+
   async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
     const { key, id, mode, owner, replaces } = request;
     this.keys.set(id, key);

@@ -21,6 +21,8 @@ export class Wire implements LockStore {
   slowMs = 0;
   /** Wakes of these kinds are lost. */
   readonly lostWakes = new Set<Wake['kind']>();
+  /** The store is reached anew: it may have forgotten what it granted. */
+  reconnect: () => void = () => {};
   readonly capabilities;
 
   constructor(
@@ -47,6 +49,10 @@ export class Wire implements LockStore {
     this.wakes.add((wake) => {
       if (!this.lostWakes.has(wake.kind) && !this.cut) listener(wake);
     });
+  }
+
+  onDoubt(listener: () => void): void {
+    this.reconnect = listener;
   }
 
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {

@@ -148,6 +148,13 @@ export class GuardedLease extends Appointment implements HolderRef {
     return true;
   }
 
+  /** The same when the store may have forgotten it: then a lease of fixed length is renewed too, for what is left of it. */
+  startReview(): boolean {
+    if (this.renewing) return false;
+    this.renewing = true;
+    return true;
+  }
+
   /**
    * When to look again at a lease whose trust ends because its hold will, so that a renewal could add nothing; undefined for
    * every other. Until then a caller may be put on it who may hold it for longer. The first renewal is sent in any case: it
@@ -164,7 +171,7 @@ export class GuardedLease extends Appointment implements HolderRef {
   }
 
   /** What the store is asked for to renew it, to `leaseMs` or its own length. */
-  renewal(now: number, leaseMs = this.lengthMs): RenewRequest {
+  renewal(now: number, leaseMs = this.renews ? this.lengthMs : Math.floor(this.trustEnds - now)): RenewRequest {
     const { key, id, options } = this;
     return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), minReplicas: options.minReplicas };
   }

@@ -179,6 +179,11 @@ export interface LockStore {
   open(): Promise<void>;
   /** Where wakes go. Called once, before the first acquire. */
   onWake(listener: (wake: Wake) => void): void;
+  /**
+   * Who is told that the store may have forgotten what it granted, because it is reached anew or says so itself: all that is held is
+   * renewed at once then. Called once, before the first acquire. A store that cannot forget does not have it.
+   */
+  onDoubt?(listener: () => void): void;
   /** P1–P3, P7, P13, P14. Rejects with LockStoreError when the outcome is unknown: then release the id, and the one it replaces. */
   acquire(request: AcquireRequest): Promise<AcquireOutcome>;
   /** P5, P9. Answers in the order of the requests; never rejects. */

@@ -73,6 +73,7 @@ export class RedisStore implements LockStore {
   private readonly heartbeats: Heartbeats;
   private readonly channel: WakeChannel;
   private listener: (wake: Wake) => void = () => {};
+  private doubted: () => void = () => {};
 
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock } = options;
@@ -106,6 +107,7 @@ export class RedisStore implements LockStore {
       // The first request on a new connection has to know until when it may act.
       void this.readClock();
       this.channel.follow();
+      this.doubted();
     });
   }
 
@@ -122,6 +124,10 @@ export class RedisStore implements LockStore {
 
   onWake(listener: (wake: Wake) => void): void {
     this.listener = listener;
+  }
+
+  onDoubt(listener: () => void): void {
+    this.doubted = listener;
   }
 
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {
