@@ -11,7 +11,7 @@ import type { Contender } from './contender.js';
 
 export function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`): RedisStore {
   const report = ({ message }: { message: string }): void => console.error(message);
-  return new RedisStore({ connection, prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, clock: systemClock, report });
+  return new RedisStore({ connection, prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, recoveryMs: 0, clock: systemClock, report });
 }
 
 const single = (port: number): RedisTarget => ({ port, host: '127.0.0.1' });

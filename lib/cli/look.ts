@@ -20,13 +20,15 @@ const REACHED_WITHIN_MS = 3_000;
 const PAUSE_MS = 20;
 /** Of a process that holds no locks; only part of the wire format of those that do. */
 const UNUSED = { process: 'holdfast', maxLeaseMs: 60_000, bootTimeoutMs: REACHED_WITHIN_MS };
+/** Should it be the first to find that the server forgot: those who hold locks get the usual time to say so. */
+const RECOVERY_MS = 1_000;
 
 /** Rejects with LockStoreError when the store does not answer in time. `report` is told what an operator should read. */
 export async function lookAt(target: Target, report: (message: string) => void): Promise<Look> {
   const { urls, prefix } = target;
   const options = { ...UNUSED, report: ({ message }: Finding) => report(message), prefix, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock };
   const redlock = !target.cluster && urls.length > 1;
-  const look: Look = redlock ? new RedlockLook(urls, options) : new RedisStore({ ...options, connection: connectionOf(target) });
+  const look: Look = redlock ? new RedlockLook(urls, options) : new RedisStore({ ...options, recoveryMs: RECOVERY_MS, connection: connectionOf(target) });
   try {
     await reached(look);
     return look;

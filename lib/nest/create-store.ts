@@ -8,7 +8,7 @@ import type { Report } from '../core/port/report.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
-import type { LockModuleOptions, Whereabouts } from './lock-module-options.js';
+import { recoveryOf, type LockModuleOptions, type Whereabouts } from './lock-module-options.js';
 
 /** What a store is given beside the options of the module. */
 interface StoreSurroundings {
@@ -17,17 +17,21 @@ interface StoreSurroundings {
   readonly clock: Clock;
   /** Receives the findings that an operator should read in the log. */
   readonly report: Report;
+  /** NODE_ENV. */
+  readonly environment: string | undefined;
 }
 
 /** Where the locks live, for a module that has a store: not one that only routes keys to other modules. */
 type StoreWhereabouts = Exclude<Whereabouts, { kind: 'elsewhere' }>;
 
 /** Makes the store, which connects only when `open` is called. @throws LockUsageError for options that are not valid */
-export function createStore(where: StoreWhereabouts, options: LockModuleOptions, around: StoreSurroundings): LockStore {
+export function createStore(where: StoreWhereabouts, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): LockStore {
   const { maxLeaseMs, commandTimeoutMs } = resolveDefaults(options);
   if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });
   const { prefix = 'lock', bootTimeoutMs = 10_000, strictServer = false } = options;
   const server = { ...around, prefix, maxLeaseMs, commandTimeoutMs, bootTimeoutMs, strictServer };
-  if (where.kind === 'redis') return new RedisStore({ ...server, connection: where.target });
+  if (where.kind === 'redis') {
+    return new RedisStore({ ...server, recoveryMs: recoveryOf(options, maxLeaseMs, environment), connection: where.target });
+  }
   return new RedlockStore({ ...server, nodes: where.targets });
 }

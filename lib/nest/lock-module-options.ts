@@ -44,6 +44,14 @@ export interface LockModuleOptions extends LockDefaults {
    */
   bootTimeoutMs?: number | undefined;
   /**
+   * For how long a Redis that may have forgotten what it granted (it was restarted, replaced by a failover, or flushed) grants
+   * nothing new, in ms, while all processes tell it what they hold. `'lease'` means `maxLeaseMs`: then no lease of before can be
+   * trusted any more when something new is granted. 0: nothing waits, nothing is brought back, and two may hold a lock until the first one's
+   * next renewal. At most `maxLeaseMs`. It should be the same in all processes. A Redlock has its quarantine instead.
+   * @default 1000; 0 where NODE_ENV is test, because test suites flush their Redis
+   */
+  recoveryMs?: number | 'lease' | undefined;
+  /**
    * Whether host, process id, class and method of a holder are written to Redis, where operators and error messages can
    * name them.
    * @default true
@@ -70,6 +78,7 @@ const names: NamesOf<LockModuleOptions> = {
   prefix: true,
   route: true,
   bootTimeoutMs: true,
+  recoveryMs: true,
   describeHolders: true,
   strictServer: true,
   strictOverrides: true,
@@ -88,6 +97,8 @@ const names: NamesOf<LockModuleOptions> = {
 const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }' };
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides'];
+/** Every process that is reached by the message, or makes a new connection, has said what it holds by then. */
+const DEFAULT_RECOVERY_MS = 1_000;
 const FLAGS = ['embedded', 'describeHolders', 'strictServer', 'strictOverrides'] as const;
 
 /** Where the locks of a module live. `implied`: no option said so. */
@@ -135,10 +146,13 @@ function checkEach(options: LockModuleOptions): void {
     if (value === undefined || typeof value === 'boolean') continue;
     throw refused(`expected ${flag} to be true or false, got ${String(value)}`);
   }
-  const { prefix, route, bootTimeoutMs } = options;
+  const { prefix, route, bootTimeoutMs, recoveryMs } = options;
   if (prefix !== undefined) checkPrefix(prefix);
   if (route !== undefined && typeof route !== 'function') {
     throw refused(`expected route to be a function of the key, got ${typeof route}`);
+  }
+  if (recoveryMs !== undefined && recoveryMs !== 'lease' && !(Number.isInteger(recoveryMs) && recoveryMs >= 0)) {
+    throw refused(`expected recoveryMs to be a whole number from 0 or 'lease', got ${String(recoveryMs)}`);
   }
   if (bootTimeoutMs !== undefined && !(Number.isInteger(bootTimeoutMs) && bootTimeoutMs > 0)) {
     throw refused(`expected bootTimeoutMs to be a whole number above 0, got ${String(bootTimeoutMs)}`);
@@ -166,4 +180,12 @@ function elsewhere(options: LockModuleOptions): Whereabouts {
 
 function refused(problem: string): LockUsageError {
   return new LockUsageError(`LockModule options: ${problem}.`);
+}
+
+/** For how long a Redis that forgot grants nothing new, in ms. @throws LockUsageError */
+export function recoveryOf({ recoveryMs }: LockModuleOptions, maxLeaseMs: number, environment: string | undefined): number {
+  if (recoveryMs === 'lease') return maxLeaseMs;
+  if (recoveryMs === undefined) return environment === 'test' ? 0 : Math.min(DEFAULT_RECOVERY_MS, maxLeaseMs);
+  if (recoveryMs > maxLeaseMs) throw refused(`recoveryMs (${recoveryMs}) is longer than maxLeaseMs (${maxLeaseMs}); 'lease' is the longest that can be of use`);
+  return recoveryMs;
 }

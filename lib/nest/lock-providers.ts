@@ -49,13 +49,14 @@ function storeProvider(instance: string): FactoryProvider<LockStore | null> {
     provide: storeToken(instance),
     inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT],
     useFactory: (options: LockModuleOptions, process: string, report: Report) => {
-      const where = whereabouts(options, globalThis.process.env['NODE_ENV']);
+      const environment = globalThis.process.env['NODE_ENV'];
+      const where = whereabouts(options, environment);
       if (where.kind === 'elsewhere') return null;
       const logger = new Logger('LockModule');
       if (where.kind === 'embedded' && where.implied) {
         logger.log('Locks live in this process only. Give redis to lock across processes, or embedded: true if this is meant.');
       }
-      return createStore(where, options, { process, clock: systemClock, report });
+      return createStore(where, options, { process, clock: systemClock, report, environment });
     },
   };
 }

@@ -82,9 +82,9 @@ describe('heartbeat.lua', () => {
     await lua.client.config('SET', 'maxmemory', 1);
     try {
       // As it is shipped, without the line that would allow it.
-      const shipped = (id: string) => lua.client.eval(heartbeat.source, 3, ...lock.all, id, 0, 60_000);
+      const shipped = (id: string) => lua.client.eval(heartbeat.source, 3, ...lock.all, id, 0, 60_000, 0, '-');
       expect(await shipped('p.2')).toEqual([expect.any(Number), 2, -1, 0, 0, 0, 0]);
-      expect(await lua.client.eval(release.source, 3, ...lock.all, 'p.0', '0 0')).toBe(1);
+      expect(await lua.client.eval(release.source, 3, ...lock.all, 'p.0', '0 0 0 -')).toBe(1);
       expect(((await shipped('p.1')) as number[])[1]).toBe(1);
     } finally {
       await lua.client.config('SET', 'maxmemory', 0);
@@ -106,7 +106,7 @@ describe('heartbeat.lua', () => {
     await lock.acquire('p.0');
     await lock.acquire('p.1');
     await lock.acquire('p.2');
-    const reply = (await lua.run(heartbeat, [...lock.all, ...lock.all, ...lock.all], ['p.2', 0, 60_000, 'p.9', 0, 60_000, 'p.0', 0, 60_000])) as number[];
+    const reply = (await lua.run(heartbeat, [...lock.all, ...lock.all, ...lock.all], ['p.2', 'p.9', 'p.0'].flatMap((id) => [id, 0, 60_000, 0, '-']))) as number[];
     expect([reply.length, reply[1], reply[7], reply[13]]).toEqual([19, 2, 0, 1]);
   });
 });

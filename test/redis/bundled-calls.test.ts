@@ -15,7 +15,7 @@ describe('Calls made in one turn of the event loop', () => {
     server = await startRedis();
     redis = server.client();
     store = new RedisStore({
-      connection: server.url, prefix: 'lock', process: 'p', maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 5_000,
+      connection: server.url, prefix: 'lock', process: 'p', maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 5_000, recoveryMs: 0,
       clock: systemClock, report: () => {},
     });
     await store.open();

@@ -25,7 +25,7 @@ beforeEach(async () => {
     connects++;
     return new Redis(proxy.port, { lazyConnect: true, retryStrategy: () => null, enableReadyCheck: false, disconnectTimeout: 50 });
   };
-  channel = new WakeChannel(connect, 'c', systemClock, 300, {
+  channel = new WakeChannel(connect, ['c'], systemClock, 300, {
     granted: (grant) => heard.push(grant),
     contended: (key, id, by) => heard.push(`contended ${key} ${id}${by === undefined ? '' : ` by ${by}`}`),
     turn: (key) => heard.push(`turn ${key}`),

@@ -47,6 +47,7 @@ export interface Plan {
   readonly handOn: number;
   readonly commandTimeoutMs: number;
   readonly maxLeaseMs: number;
+  readonly recoveryMs: number;
   readonly readers: number;
   /** Owners, minHold, maxHold, fixed leases, several keys, nesting: how often a call has something of it. */
   readonly fancy: number;
@@ -107,6 +108,7 @@ export function planOf(seed: number, topology: Topology, random: Random, storeCa
     handOn: random.pick([1, 2, 16, 16]),
     commandTimeoutMs: random.pick([300, 1_000, 2_000]),
     maxLeaseMs,
+    recoveryMs: 0,
     readers: random.pick([0, 0.3, 0.7]),
     fancy: random.pick([0, 0.2, 0.4]),
     storeCalls,

@@ -42,7 +42,7 @@ export class RecordCheck {
     const text = server.text(lockKey);
     const queue = server.hash(queueKey);
     const now = server.nowMs();
-    const fence = Number(server.text(fenceKey) ?? 0);
+    const fence = parseInt(server.text(fenceKey) ?? '0', 10);
     if (fence < (this.fences.get(fenceKey) ?? 0)) yield 'the fence counter went back';
     this.fences.set(fenceKey, fence);
     const waiting = { r: liveWaiters(queue, 'r', now), w: liveWaiters(queue, 'w', now) };

@@ -1,4 +1,5 @@
 /** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
+import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { addAcquire } from '../../lib/stores/wire/acquire-request.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import type { Random } from './random.js';
@@ -22,7 +23,7 @@ export class ScriptCalls {
     const lock = this.lock();
     const [lockKey, , fenceKey] = lock;
     const id = this.anId();
-    switch (random.whole(0, 20)) {
+    switch (random.whole(0, 23)) {
       case 0:
         return [scripts.renew, [lockKey], [60_000, random.pick([100, 30_000]), id]];
       case 1: {
@@ -31,12 +32,12 @@ export class ScriptCalls {
       }
       case 2: {
         const locks = [this.lock(), this.lock()];
-        return [scripts.heartbeat, locks.flat(), locks.flatMap(() => [this.anId(), 0, random.pick([1_000, 60_000])])];
+        return [scripts.heartbeat, locks.flat(), locks.flatMap(() => [this.anId(), 0, random.pick([1_000, 60_000]), random.pick([0, 300]), this.memoryOf(fenceKey)])];
       }
       case 3:
-        return [scripts.downgrade, lock, [random.chance(0.3) ? this.holderOf(lockKey) : id, 0]];
+        return [scripts.downgrade, lock, [random.chance(0.3) ? this.holderOf(lockKey) : id, 0, 0]];
       case 4:
-        return [scripts.forceRelease, lock, [random.pick(['', this.nowUs, this.fenceOf(lockKey)]), 0]];
+        return [scripts.forceRelease, lock, [random.pick(['', this.nowUs, this.fenceOf(lockKey)]), 0, random.pick([0, 300])]];
       case 5:
         return [scripts.inspect, lock.slice(0, 2), []];
       case 6:
@@ -61,15 +62,22 @@ export class ScriptCalls {
         return [scripts.fencedWrite, ['{guarded}'], [this.nowUs + random.pick([-90_000_000, 0, 1_000]), 'state', 'paid', 'by', id]];
       case 9:
         return [scripts.admit, ['{sim}:e', fenceKey], [random.pick([1, 5_000]), runId, this.epochSince(), this.nowUs + 7]];
+      case 21:
+        return [scripts.recall, [fenceKey, '{sim:9}:f'], [random.pick([0, 300]), random.pick([0, this.nowUs + 20]), 0]];
+      case 22:
+      case 23: {
+        const locks = this.someLocks(lock);
+        return [scripts.bringBack, locks.flat(), locks.flatMap(([key, , fence]) => [this.anId(), this.lease(key, fence)])];
+      }
       case 10:
       case 11:
       case 12: {
         const locks = this.someLocks(lock);
-        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), `${random.pick([0, this.nowUs + 1_000])} ${random.pick([0, 0, 1])}`])];
+        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), `${random.pick([0, this.nowUs + 1_000])} ${random.pick([0, 0, 1])} ${random.pick([0, 300])} ${this.memoryOf(fenceKey)}`])];
       }
       default: {
         const locks = this.someLocks(lock);
-        return [scripts.acquire, locks.flat(), locks.flatMap(() => this.request())];
+        return [scripts.acquire, locks.flat(), locks.flatMap(([, , key]) => this.request(this.memoryOf(key)))];
       }
     }
   }
@@ -79,7 +87,22 @@ export class ScriptCalls {
     return this.random.chance(0.8) ? [first] : [first, this.lock(), this.lock()];
   }
 
-  private request(): (string | number)[] {
+  private lease(lockKey: string, fenceKey: string): string {
+    const { random, nowUs } = this;
+    const nowMs = Math.floor(nowUs / 1000);
+    const fence = random.pick([nowUs, nowUs - 9_000_000, this.fenceOf(lockKey) || nowUs]);
+    const limits = [random.pick([nowMs, nowMs, nowMs + 9_000, nowMs - 1]), random.pick([150, 30_000])];
+    return [this.mode(), ...limits, fence, random.pick([1, 16]), random.pick([0, 0, 1_200]), 60_000, random.pick([0, 300]), random.pick(['-', '-', this.memoryOf(fenceKey)]), this.owner(), 'Orders.pay'].join(' ');
+  }
+
+  /** What a process knows that has asked, or does not know. */
+  private memoryOf(fenceKey: string): string {
+    const record = this.data.peek(fenceKey, Math.floor(this.nowUs / 1000))?.value;
+    const memory = typeof record === 'string' ? / (\S{30})/.exec(record)?.[1] : undefined;
+    return memory !== undefined && this.random.chance(0.8) ? memory : UNKNOWN_MEMORY;
+  }
+
+  private request(known: string): (string | number)[] {
     const { random, nowUs } = this;
     const args: (string | number)[] = [];
     const owner = this.owner();
@@ -87,7 +110,7 @@ export class ScriptCalls {
       id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode() === 'w' ? 'write' : 'read', leaseMs: random.pick([150, 2_000, 30_000]),
       fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([0, 0, Math.floor(nowUs / 1000), 1]),
       queue: random.pick([true, true, false]), label: random.pick([undefined, 'Orders.pay']), owner: owner === '-' ? undefined : owner,
-      minHoldMs: random.pick([0, 0, 1_200]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]),
+      minHoldMs: random.pick([0, 0, 1_200]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]), known, recoveryMs: random.pick([0, 300]),
     });
     return args;
   }

@@ -105,8 +105,8 @@ export class SimClient extends EventEmitter {
     return this.ask('info', [section]);
   }
 
-  subscribe(channel: string): Promise<LuaReply> {
-    return this.ask('subscribe', [channel]);
+  subscribe(...channels: string[]): Promise<LuaReply> {
+    return this.ask('subscribe', channels);
   }
 
   /** Gives itself a name, for people who look at a server. */

@@ -152,7 +152,7 @@ export class SimServer {
         this.scripts.set(sha1Of(args[0] ?? ''), args[0] ?? '');
         return this.script(args[0] ?? '', args);
       case 'subscribe':
-        socket?.channels.add(args[0] ?? '');
+        for (const channel of args) socket?.channels.add(channel);
         return ['subscribe', args[0] ?? '', 1];
       case 'scan':
         return ['0', this.matching(args[args.indexOf('MATCH') + 1])];

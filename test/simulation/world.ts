@@ -137,7 +137,7 @@ export class World implements Recorder {
     const [lockKey = '', , fenceKey = ''] = keys;
     // All holders were sent away; whoever holds it after this script was let in by it.
     const present = readHolders(server.text(lockKey) ?? '').map(({ fence }) => fence);
-    this.witness.force(decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4)), Math.min(Number(server.text(fenceKey)), ...present.map((fence) => fence - 1)));
+    this.witness.force(decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4)), Math.min(parseInt(server.text(fenceKey) ?? '0', 10), ...present.map((fence) => fence - 1)));
   };
 
   private storeFor(process: SimProcess, ways: readonly Way[]): LockStore {
@@ -147,6 +147,7 @@ export class World implements Recorder {
       process: process.name,
       maxLeaseMs,
       commandTimeoutMs,
+      recoveryMs: this.plan.recoveryMs,
       bootTimeoutMs: 60_000,
       clock: process.clock,
       report: ({ message }: Finding) => this.note(`${process.name} reports: ${message}`),

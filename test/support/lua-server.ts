@@ -27,14 +27,16 @@ export interface AcquireArguments {
   readonly owner?: string;
   readonly minHoldMs?: number;
   readonly replaces?: string;
+  readonly known?: string;
+  readonly recoveryMs?: number;
 }
 
 /** What acquire.lua is given for one request. */
 export function acquireArguments(id: string, how: AcquireArguments = {}): (string | number)[] {
-  const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = 0, queue = 1, minHoldMs = 0, label, owner, replaces } = how;
+  const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = 0, queue = 1, minHoldMs = 0, recoveryMs = 0, known, label, owner, replaces } = how;
   const args: (string | number)[] = [];
   const named = { label: given(label), owner: given(owner), replaces: given(replaces) };
-  addAcquire(args, { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, minHoldMs, longestMs: LONGEST_MS, ...named });
+  addAcquire(args, { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, minHoldMs, longestMs: LONGEST_MS, known, recoveryMs, ...named });
   return args;
 }
 
@@ -85,6 +87,7 @@ export class LuaServer {
 /** The scripts on one lock. */
 export class LuaLock {
   private readonly names = new RedisKeys('lock');
+  private known: string | undefined;
   readonly group: number;
   readonly lockKey: string;
   readonly queueKey: string;
@@ -102,8 +105,19 @@ export class LuaLock {
     return [this.lockKey, this.queueKey, this.fenceKey];
   }
 
-  acquire(id: string, how: AcquireArguments = {}): Promise<Reply> {
-    return this.lua.run(scripts.acquire, this.all, acquireArguments(id, how));
+  async acquire(id: string, how: AcquireArguments = {}): Promise<Reply> {
+    return this.lua.run(scripts.acquire, this.all, acquireArguments(id, { known: (this.known ??= await this.memory()), ...how }));
+  }
+
+  /** What the server tells as its memory. */
+  async memory(recoveryMs = 0): Promise<string> {
+    const [, memory] = (await this.lua.run(scripts.recall, [this.fenceKey], [recoveryMs, 0])) as string[];
+    return memory!;
+  }
+
+  /** The last fence of the slot group. */
+  async lastFence(): Promise<number> {
+    return parseInt((await this.lua.client.get(this.fenceKey)) ?? '0', 10);
   }
 
   /** Is granted the lock at once, whichever way the script says so. */
@@ -116,7 +130,7 @@ export class LuaLock {
   }
 
   release(id: string, floor = 0, abandoned = 0): Promise<Reply> {
-    return this.lua.run(scripts.release, this.all, [id, `${floor} ${abandoned}`]);
+    return this.lua.run(scripts.release, this.all, [id, `${floor} ${abandoned} 0 -`]);
   }
 
   renew(id: string, leaseMs = 30_000): Promise<Reply> {
@@ -124,15 +138,15 @@ export class LuaLock {
   }
 
   heartbeat(id: string, floor = 0): Promise<Reply> {
-    return this.lua.run(scripts.heartbeat, this.all, [id, floor, LONGEST_MS]);
+    return this.lua.run(scripts.heartbeat, this.all, [id, floor, LONGEST_MS, 0, '-']);
   }
 
   downgrade(id: string): Promise<Reply> {
-    return this.lua.run(scripts.downgrade, this.all, [id, 0]);
+    return this.lua.run(scripts.downgrade, this.all, [id, 0, 0]);
   }
 
   forceRelease(fence: number | '' = ''): Promise<Reply> {
-    return this.lua.run(scripts.forceRelease, this.all, [fence, 0]);
+    return this.lua.run(scripts.forceRelease, this.all, [fence, 0, 0]);
   }
 
   inspect(): Promise<Reply> {

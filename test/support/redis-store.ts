@@ -18,6 +18,7 @@ export function makeRedisStore(connection: RedisTarget, process: string, options
     bootTimeoutMs: 5_000,
     clock: systemClock,
     report: () => undefined,
+    recoveryMs: 0,
     ...options,
   });
   opened.add(store);

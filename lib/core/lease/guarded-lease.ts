@@ -14,13 +14,15 @@ import type { LockLostError } from '../port/errors.js';
 import { lostError } from '../port/hold-errors.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Grant, HolderRef, RenewRequest } from '../port/lock-store.js';
+import type { Grant, HeldLease, HolderRef, RenewOutcome, RenewRequest } from '../port/lock-store.js';
 import { Appointment } from './schedule.js';
 
 /** Trust that ends so close to `renewUntil` ends because of maxHoldMs: the rest is margin and travel. */
 const TRAVEL_MS = 15;
 
 const NOBODY: readonly LossListener[] = [];
+
+type Renewed = Extract<RenewOutcome, { kind: 'renewed' }>;
 
 /** Told once when a lease is lost. */
 export interface LossListener {
@@ -34,7 +36,7 @@ export interface LeaseGuard {
   forget(lease: GuardedLease): void;
 }
 
-export class GuardedLease extends Appointment implements HolderRef {
+export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   /** It may be stronger than what was asked for, when requests of one owner share a hold. */
   protected heldMode: LockMode;
   /** No renewal reaches beyond this instant. */
@@ -49,6 +51,7 @@ export class GuardedLease extends Appointment implements HolderRef {
   private renewing = false;
   private loss: LockLostError | undefined;
   private isGone = false;
+  private knownTo: string | undefined;
   private listeners: readonly LossListener[] = NOBODY;
 
   constructor(
@@ -66,6 +69,7 @@ export class GuardedLease extends Appointment implements HolderRef {
     this.trustEnds = grant.trustedUntil;
     this.othersWait = grant.contended;
     this.lastNews = grantedAt;
+    this.knownTo = grant.memory;
   }
 
   get mode(): LockMode {
@@ -74,6 +78,31 @@ export class GuardedLease extends Appointment implements HolderRef {
 
   get trustedUntil(): number {
     return this.trustEnds;
+  }
+
+  get firstFence(): number {
+    return this.grant.fence;
+  }
+
+  get fences(): number {
+    return this.grant.fences;
+  }
+
+  get owner(): string | undefined {
+    return this.options.owner;
+  }
+
+  get label(): string | undefined {
+    return this.options.label;
+  }
+
+  get minHoldUntil(): number {
+    return this.options.minHoldMs > 0 ? this.grantedAt + this.options.minHoldMs : -Infinity;
+  }
+
+  /** The memory of the store that knew it last. */
+  get memory(): string | undefined {
+    return this.knownTo;
   }
 
   /** Whether others wait for the lock, as far as this process has heard. */
@@ -173,14 +202,15 @@ export class GuardedLease extends Appointment implements HolderRef {
   /** What the store is asked for to renew it, to `leaseMs` or its own length. */
   renewal(now: number, leaseMs = this.renews ? this.lengthMs : Math.floor(this.trustEnds - now)): RenewRequest {
     const { key, id, options } = this;
-    return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), minReplicas: options.minReplicas };
+    return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), minReplicas: options.minReplicas, held: this };
   }
 
   /**
    * Its end moved. Believes no more than was asked for or had before: a server whose clock was set back keeps the lease for
    * as long as the step, and would take it away at once when its clock is set right.
    */
-  renewed(trustedUntil: number, contended: boolean, now: number, leaseMs: number): void {
+  renewed({ trustedUntil, contended, memory }: Renewed, now: number, leaseMs: number): void {
+    if (memory !== undefined) this.knownTo = memory;
     this.trustEnds = Math.min(trustedUntil, Math.max(this.trustEnds, now + leaseMs));
     this.othersWait = contended;
     this.lastNews = now;

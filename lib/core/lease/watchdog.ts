@@ -152,7 +152,7 @@ export class Watchdog implements LeaseGuard {
         return lease.loseFromStore('the store no longer knows it (it ended, an operator took it away, or the store lost its memory)');
       case 'renewed':
         if (this.sleep.happenedSince(sentAt, now)) return this.due(lease, now);
-        lease.renewed(outcome.trustedUntil, outcome.contended, now, leaseMs);
+        lease.renewed(outcome, now, leaseMs);
         return this.planRenewal(lease, now, (lease.trustedUntil - now) / 3);
       case 'unknown': {
         this.renewFailed(lease, outcome.cause);

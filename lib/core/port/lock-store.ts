@@ -22,6 +22,8 @@
  *   P13 Requests that name the owner of the present hold share its mode and its fence and pass the queue; those that had
  *       queued before their owner was granted do so when they ask again, or at their next heartbeat. Up to MOST_HOLDS_OF_OWNER.
  *   P14 An acquire does not act after `notAfter`.
+ *   P15 A store that forgot what it granted grants nothing new for a while. A renewal that says what its lease is brings it back
+ *       then: under its id and fence, not after its trust has ended, where the lock is free or has an older holder.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
@@ -95,6 +97,8 @@ export interface Grant {
   readonly trustedUntil: number;
   /** Somebody else waits for this lock. */
   readonly contended: boolean;
+  /** Names what the store remembers, of a store that may forget; see {@link HeldLease}. */
+  readonly memory?: string | undefined;
 }
 
 /** `replacedLost`: the id to replace was not there any more. */
@@ -108,6 +112,8 @@ export type AcquireAnswer =
   | { readonly kind: 'busy'; readonly retryInMs: number }
   /** The owner holds the lock for reading and asks for writing: it would wait for itself. */
   | { readonly kind: 'upgrade' }
+  /** The store may have forgotten who holds the lock: for so long it waits for them to say so, and keeps no places. */
+  | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError }
   /** The owner has {@link MOST_HOLDS_OF_OWNER} holds of the lock already. */
   | { readonly kind: 'full' };
 
@@ -115,10 +121,27 @@ export interface RenewRequest extends HolderRef {
   /** Length of the lease from now, in ms. A renewal never shortens: what was promised before may still be trusted. */
   readonly leaseMs: number;
   readonly minReplicas: number;
+  /** What the lease is, so that a store that forgot it can have it back (P15). Without it an id that is not found is lost. */
+  readonly held?: HeldLease | undefined;
+}
+
+/** A lease as its holder knows it. Instants are local ones (clock.now()). */
+export interface HeldLease {
+  readonly mode: LockMode;
+  /** First of the reserved fences. */
+  readonly firstFence: number;
+  readonly fences: number;
+  readonly owner: string | undefined;
+  readonly label: string | undefined;
+  /** Until when the lock stays taken also when it is released. */
+  readonly minHoldUntil: number;
+  readonly trustedUntil: number;
+  /** The store's memory that knew it last: one that it still has did not forget the lease, so the lease was lost. */
+  readonly memory: string | undefined;
 }
 
 export type RenewOutcome =
-  | { readonly kind: 'renewed'; readonly trustedUntil: number; readonly contended: boolean }
+  | { readonly kind: 'renewed'; readonly trustedUntil: number; readonly contended: boolean; readonly memory?: string | undefined }
   | { readonly kind: 'lost' }
   | { readonly kind: 'unknown'; readonly cause: LockStoreError };
 

@@ -186,6 +186,9 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
       case 'upgrade':
       case 'full':
         return this.answer({ kind: outcome.kind });
+      case 'recovering':
+        this.lastError = outcome.cause;
+        return this.queue ? this.wait(outcome.retryInMs) : this.answer({ kind: 'failed', error: outcome.cause });
       case 'waiting':
         this.heartbeats.watch(this);
         return this.wait(outcome.askAgainInMs);

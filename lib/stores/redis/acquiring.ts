@@ -4,15 +4,18 @@
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
  *      │         └──(fence not above what we know: the server lost its memory)──▶ given back, asked for once more
  *      ├────▶ waiting ──(the grant's message was faster)──▶ granted
- *      └────▶ busy | upgrade | full
+ *      ├────▶ busy | upgrade | full
+ *      └────▶ recovering: the server forgot, and grants nothing new for a while
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, ReleaseRequest } from '../../core/port/lock-store.js';
 import type { Bundles } from '../wire/bundles.js';
+import { RECOVERING_REASON } from '../wire/lock-reply.js';
 import { acquire } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { Acquisition } from './acquisition.js';
+import type { Memories } from './memories.js';
 import type { Places } from './places.js';
 import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
@@ -26,6 +29,8 @@ export interface AcquiringParts {
   readonly clock: Clock;
   readonly node: string;
   readonly maxLeaseMs: number;
+  readonly recoveryMs: number;
+  readonly memories: Memories;
   /** What may share a command, by slot group. */
   sourceOf(group: number): number;
   release(request: ReleaseRequest): Promise<unknown>;
@@ -77,6 +82,14 @@ export class Acquiring {
     const { node } = this.parts;
     const message = `Lock '${key}': the request reached ${node} only after its time was over; nothing was done. It is safe to try again.`;
     return new LockStoreError(message, { key, nodes: [{ node, reason: 'late' }] });
+  }
+
+  recoveringError(key: string, forMs: number): LockStoreError {
+    const { node } = this.parts;
+    const message =
+      `Lock '${key}': ${node} was restarted, replaced or flushed, and grants nothing new for ${Math.ceil(forMs)} ms more, so that those ` +
+      'who hold locks can tell it. Nothing was begun; it is safe to try again then.';
+    return new LockStoreError(message, { key, nodes: [{ node, reason: RECOVERING_REASON }] });
   }
 
   private giveBack({ key, id }: AcquireRequest): Promise<unknown> {

@@ -6,8 +6,8 @@ import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock
 import type { LockStoreError } from '../../core/port/errors.js';
 import { addAcquire } from '../wire/acquire-request.js';
 import type { BundledRequest } from '../wire/bundles.js';
-import { grantAt, numbersOf, type ServerGrant } from '../wire/lock-reply.js';
-import type { LockSpot } from '../wire/redis-keys.js';
+import { grantAt, listOf, numbersOf, RECOVERING, type ServerGrant } from '../wire/lock-reply.js';
+import { UNKNOWN_MEMORY, type LockSpot } from '../wire/redis-keys.js';
 import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
@@ -18,6 +18,8 @@ import type { Place } from './places.js';
 const RETRY_MS = 50;
 /** What acquire.lua adds to its code when the id to replace was not there. */
 const REPLACED_LOST = 10;
+/** Where a grant tells the memory that it was made with, if that was not known. */
+const MEMORY_AT = 7;
 /**
  * The limit of a request for which there is none: nobody knows the server's time after a minute of silence, or on a new
  * connection. It comes too late and does nothing but tell the time; then it is sent again. Without any limit a copy that was
@@ -34,6 +36,8 @@ export class Acquisition implements BundledRequest {
   readonly lockKey: string;
   readonly askedAt: number;
   private readonly limit: number;
+  /** The memory that was sent along. */
+  private memory = UNKNOWN_MEMORY;
 
   constructor(
     private readonly acquiring: Acquiring,
@@ -55,12 +59,13 @@ export class Acquisition implements BundledRequest {
 
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { lockKey, queueKey, fenceKey, group } = this.spot;
-    const { trust, maxLeaseMs } = this.acquiring.parts;
+    const { trust, maxLeaseMs, recoveryMs, memories } = this.acquiring.parts;
     const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, replaces } = this.request;
+    this.memory = memories.of(group);
     keys.push(lockKey, queueKey, fenceKey);
     addAcquire(args, {
       id, mode, leaseMs: Math.floor(leaseMs), queue, notAfter: this.limit || LONG_AGO, floor: trust.floors.of(group),
-      fences, minHoldMs: Math.floor(minHoldMs), longestMs: maxLeaseMs, replaces, owner, label,
+      known: this.memory, fences, minHoldMs: Math.floor(minHoldMs), longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
     });
   }
 
@@ -69,7 +74,9 @@ export class Acquisition implements BundledRequest {
     const receivedAt = clock.now();
     if (this.hasFailed) return;
     if (typeof reply === 'string') return this.grantedAsAsked(Number(reply), sentAt, receivedAt);
-    const numbers = numbersOf(reply);
+    const list = listOf(reply);
+    if (list.length > MEMORY_AT) this.memory = String(list[MEMORY_AT]);
+    const numbers = numbersOf(list.slice(0, MEMORY_AT));
     const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
     trust.observe(this.spot.group, exchange);
     const [code = 0] = numbers;
@@ -93,7 +100,7 @@ export class Acquisition implements BundledRequest {
     const exchange: Exchange = { sentAt, receivedAt, serverNow };
     trust.observe(spot.group, exchange);
     const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
-    const granted = trust.answered(spot.group, grant, exchange);
+    const granted: Grant = { ...trust.answered(spot.group, grant, exchange), memory: this.memory };
     this.settle(request.minReplicas > 0 ? this.acquiring.confirmed(request, granted) : { kind: 'granted', grant: granted });
   }
 
@@ -107,7 +114,7 @@ export class Acquisition implements BundledRequest {
         const grant = grantAt(numbers, 2);
         // A place that was asked for before may have been granted since, by whoever: that grant is held against its floor.
         if (this.known && grant.fence <= this.known.floor) return acquiring.askAnew(request);
-        return this.granted(trust.answered(spot.group, grant, exchange));
+        return this.granted({ ...trust.answered(spot.group, grant, exchange), memory: this.memory });
       }
       case 2:
         return this.waits(third < 0 ? undefined : third);
@@ -117,6 +124,8 @@ export class Acquisition implements BundledRequest {
         return { kind: 'upgrade' };
       case 6:
         return { kind: 'full' };
+      case RECOVERING:
+        return { kind: 'recovering', retryInMs: third + RETRY_MS * Math.random(), cause: acquiring.recoveringError(request.key, third) };
       default:
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
         throw acquiring.lateError(request.key);

@@ -4,6 +4,7 @@ import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { releaseOutcome } from '../wire/lock-reply.js';
 import type { LockSpot } from '../wire/redis-keys.js';
+import type { Memories } from './memories.js';
 import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
 
 export class GivingBack implements BundledRequest {
@@ -15,6 +16,8 @@ export class GivingBack implements BundledRequest {
     private readonly request: ReleaseRequest,
     private readonly spot: LockSpot,
     private readonly floor: number,
+    private readonly recoveryMs: number,
+    private readonly memories: Memories,
     private readonly resolve: (outcome: 'released' | 'lost') => void,
     readonly failed: (error: LockStoreError) => void,
   ) {
@@ -26,7 +29,7 @@ export class GivingBack implements BundledRequest {
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { lockKey, queueKey, fenceKey } = this.spot;
     keys.push(lockKey, queueKey, fenceKey);
-    args.push(this.request.id, `${this.floor} ${this.request.abandoned ? 1 : 0}`);
+    args.push(this.request.id, `${this.floor} ${this.request.abandoned ? 1 : 0} ${this.recoveryMs} ${this.memories.of(this.spot.group)}`);
   }
 
   answered(reply: ScriptReply): void {

@@ -6,6 +6,7 @@ import type { HeartbeatOutcome, HolderRef } from '../../core/port/lock-store.js'
 import { batchesOf } from '../wire/batches.js';
 import { grantAt, listOf, numbersOf } from '../wire/lock-reply.js';
 import { heartbeat } from '../wire/lua.generated.js';
+import type { Memories } from './memories.js';
 import type { Places } from './places.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
@@ -25,8 +26,10 @@ export interface HeartbeatsParts {
   readonly keys: RedisKeys;
   readonly places: Places;
   readonly trust: Trust;
+  readonly memories: Memories;
   readonly node: string;
   readonly maxLeaseMs: number;
+  readonly recoveryMs: number;
   /** What may share a command. */
   sourceOf(group: number): number;
   /** Told of a grant whose message has not come. */
@@ -46,14 +49,14 @@ export class Heartbeats {
   }
 
   private async one(all: readonly HolderRef[], batch: readonly number[], outcomes: HeartbeatOutcome[]): Promise<void> {
-    const { runner, keys, trust, node, maxLeaseMs } = this.parts;
+    const { runner, keys, trust, memories, node, maxLeaseMs, recoveryMs } = this.parts;
     const waiters = batch.map((position) => ({ ...(all[position] as HolderRef), group: keys.groupOf((all[position] as HolderRef).key) }));
     const key = waiters.length === 1 ? waiters[0]?.key : undefined;
     const call = {
       script: heartbeat,
       key,
       keys: waiters.flatMap((waiter) => keys.all(waiter.group, waiter.key)),
-      args: waiters.flatMap(({ id, group }) => [id, trust.floors.of(group), maxLeaseMs]),
+      args: waiters.flatMap(({ id, group }) => [id, trust.floors.of(group), maxLeaseMs, recoveryMs, memories.of(group)]),
     };
     try {
       await runner.run(call, (reply, sentAt, receivedAt) => {
@@ -92,6 +95,6 @@ export class Heartbeats {
     // What a grant needs beyond this answer, an acquire of the same id does: acknowledgements, or a better fence.
     if (place !== undefined && (place.request.minReplicas > 0 || grant.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
     places.release(id);
-    return { kind: 'granted', grant: trust.answered(group, grant, exchange) };
+    return { kind: 'granted', grant: { ...trust.answered(group, grant, exchange), memory: this.parts.memories.of(group) } };
   }
 }

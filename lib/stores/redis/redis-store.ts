@@ -28,6 +28,8 @@ import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
 import { lasted, Outage, type OutageListener } from '../wire/outage.js';
+import { BringingBack, saysWhatItIs } from './bringing-back.js';
+import { Memories } from './memories.js';
 import { Places } from './places.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
@@ -52,6 +54,8 @@ export interface RedisStoreOptions {
   readonly report: Report;
   /** Makes of such a finding an error at boot. */
   readonly strictServer?: boolean | undefined;
+  /** How long the server grants nothing new after it forgot, in ms; 0 for no recovery at all. */
+  readonly recoveryMs: number;
 }
 
 /** A sample of some master, which only tells about when a request may act. */
@@ -64,6 +68,8 @@ export class RedisStore implements LockStore {
   private readonly outage: Outage;
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
+  private readonly memories: Memories;
+  private readonly bringingBack: BringingBack;
   private readonly places = new Places();
   private readonly damaged: DamagedLocks;
   private readonly bundles: Bundles;
@@ -76,7 +82,7 @@ export class RedisStore implements LockStore {
   private doubted: () => void = () => {};
 
   constructor(private readonly options: RedisStoreOptions) {
-    const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock } = options;
+    const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock, recoveryMs } = options;
     checkProcess(process);
     this.damaged = new DamagedLocks(options.report, clock);
     const keys = (this.keys = new RedisKeys(prefix));
@@ -88,26 +94,37 @@ export class RedisStore implements LockStore {
     // In a Cluster a slot group has a master of its own; else one server answers for all.
     const sourceOf = (group: number): number => (isCluster ? group : 0);
     const trust = (this.trust = new Trust(sourceOf));
+    const memories = (this.memories = new Memories({ runner, keys, trust, clock, isCluster, recoveryMs, changed: () => this.doubted() }));
     const { places } = this;
     this.sourceOf = sourceOf;
     this.bundles = new Bundles(runner);
-    const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
+    const renewals = (this.renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
+    this.bringingBack = new BringingBack({ runner, keys, trust, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release });
-    this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
-    this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
+    this.acquiring = new Acquiring({ bundles: this.bundles, keys, places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, sourceOf, release });
+    this.heartbeats = new Heartbeats({ runner, keys, places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
+    this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
       lost: (key, id) => this.listener({ kind: 'lost', key, id }),
-      listening: () => this.askAll(),
+      forgot: (memory) => this.hearOfLoss(memory),
+      listening: () => {
+        memories.recall();
+        this.askAll();
+      },
     });
-    connections.onChange(() => trust.reset());
+    connections.onChange(() => {
+      trust.reset();
+      memories.reset();
+      // Of a Cluster one node may have changed, and the others serve on.
+      if (connections.isOpen(connections.commands)) this.meet();
+    });
     connections.commands.on('close', () => outage.closed(connections.lastError));
     connections.onOpen(connections.commands, () => {
       // The first request on a new connection has to know until when it may act.
       void this.readClock();
       this.channel.follow();
-      this.doubted();
+      this.meet();
     });
   }
 
@@ -115,6 +132,8 @@ export class RedisStore implements LockStore {
     const { options, connections, runner, keys, channel } = this;
     try {
       await probe({ options, connections, runner, keys, channel });
+      await this.memories.open();
+      this.warnOfBlindness();
       this.outage.watch();
     } catch (error) {
       await this.close();
@@ -135,7 +154,7 @@ export class RedisStore implements LockStore {
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes = await this.renewals.renew(requests);
+    const outcomes = await this.notForgotten(requests, await this.renewals.renew(requests));
     outcomes.forEach(({ kind }, at) => {
       // Its grant may have been given back for its fence and asked for anew, while a message told of it all the same.
       if (kind === 'lost') this.places.release(requests[at]!.id);
@@ -153,7 +172,7 @@ export class RedisStore implements LockStore {
     const spot = this.keys.spotOf(request.key);
     const floor = this.trust.floors.of(spot.group);
     return new Promise((resolve, reject) => {
-      this.bundles.add(release, this.sourceOf(spot.group), new GivingBack(request, spot, floor, resolve, reject));
+      this.bundles.add(release, this.sourceOf(spot.group), new GivingBack(request, spot, floor, this.options.recoveryMs, this.memories, resolve, reject));
     });
   }
 
@@ -176,11 +195,12 @@ export class RedisStore implements LockStore {
   }
 
   tryOut(): Promise<void> {
-    const { process, maxLeaseMs } = this.options;
-    return takeTrialLock(trialOf(process, this.keys), this.runner, maxLeaseMs);
+    const { process, maxLeaseMs, recoveryMs } = this.options;
+    return takeTrialLock(trialOf(process, this.keys), this.runner, maxLeaseMs, recoveryMs);
   }
 
   async close(): Promise<void> {
+    this.memories.close();
     this.channel.close();
     this.runner.close();
     this.connections.close();
@@ -189,8 +209,43 @@ export class RedisStore implements LockStore {
   /** Runs a script that names what it is about, may let others in, and answers 1 or 0. */
   private act<T>(script: LuaScript, key: string, subject: string | number, outcomeOf: (done: boolean) => T): Promise<T> {
     const group = this.keys.groupOf(key);
-    const args = [subject, this.trust.floors.of(group)];
+    const args = [subject, this.trust.floors.of(group), this.options.recoveryMs];
     return this.runner.run({ script, key, keys: this.keys.all(group, key), args }, (reply) => outcomeOf(reply === 1));
+  }
+
+  /** Whoever answers from now on may have forgotten what is held: it is told, and asked what it remembers. */
+  private meet(): void {
+    this.memories.recall();
+    this.doubted();
+  }
+
+  private hearOfLoss(memory: string): void {
+    if (this.memories.isNews(memory)) this.meet();
+  }
+
+  /** A renewal sees the lock's own key alone: whether a lease was lost or forgotten, another script has to say. */
+  private async notForgotten(requests: readonly RenewRequest[], outcomes: readonly RenewOutcome[]): Promise<readonly RenewOutcome[]> {
+    if (this.options.recoveryMs === 0) return outcomes;
+    const missing = requests.filter((_, at) => outcomes[at]!.kind === 'lost').filter(saysWhatItIs);
+    if (missing.length === 0) return outcomes;
+    const back = await this.bringingBack.bringBack(missing);
+    const byRequest = new Map(missing.map((request, at) => [request as RenewRequest, back[at]!]));
+    return Promise.all(requests.map((request, at) => this.acknowledged(request, byRequest.get(request)) ?? outcomes[at]!));
+  }
+
+  /** What was brought back counts only when as many replicas have it as were asked for. */
+  private acknowledged(request: RenewRequest, outcome: RenewOutcome | undefined): RenewOutcome | Promise<RenewOutcome> | undefined {
+    if (outcome?.kind !== 'renewed' || request.minReplicas === 0) return outcome;
+    return this.renewals.renew([request]).then(([renewed]) => renewed!);
+  }
+
+  private warnOfBlindness(): void {
+    if (this.options.recoveryMs === 0 || !this.memories.isBlind) return;
+    const { node } = this.connections;
+    const message =
+      `Locks: ${node} does not tell its user who it is, so a restart or a failover that loses data is not noticed: two may hold a lock then. ` +
+      'Allow +info (and +cluster|myid on a Cluster).';
+    this.options.report({ kind: `no recovery on ${node}`, level: 'warning', message });
   }
 
   private outageLines(): OutageListener {

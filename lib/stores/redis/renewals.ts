@@ -8,6 +8,7 @@ import { batchesOf } from '../wire/batches.js';
 import { GatheredRenewals } from './gathered-renewals.js';
 import { listOf, renewArgs, renewOutcomes } from '../wire/lock-reply.js';
 import { renew } from '../wire/lua.generated.js';
+import type { Memories } from './memories.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
@@ -21,6 +22,7 @@ export interface RenewalsParts {
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly trust: Trust;
+  readonly memories: Memories;
   readonly timeoutMs: number;
   readonly node: string;
   readonly maxLeaseMs: number;
@@ -63,12 +65,14 @@ export class Renewals {
 
   /** Sends requests that may share a command and agree on minReplicas. */
   private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { runner, keys, trust } = this.parts;
+    const { runner, keys, trust, memories } = this.parts;
     const { key = '' } = requests[0] ?? {};
+    const known = requests.map((request) => memories.of(keys.groupOf(request.key)));
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
       const [serverNow] = listOf(reply);
       trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: Number(serverNow) });
-      return this.outcomesOf(reply, requests, sentAt);
+      const outcomes = this.outcomesOf(reply, requests, sentAt);
+      return outcomes.map((outcome, n) => (outcome.kind === 'renewed' ? { ...outcome, memory: known[n] } : outcome));
     });
   }
 

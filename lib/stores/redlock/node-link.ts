@@ -87,7 +87,7 @@ export class NodeLink {
     });
     this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs, this.outage);
     this.bundles = new Bundles(this.runner);
-    this.channel = new WakeChannel(() => this.connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
+    this.channel = new WakeChannel(() => this.connections.subscribe(), [keys.channel(process)], clock, commandTimeoutMs, {
       granted: () => {},
       contended: (_key, id, by) => this.twin === undefined && listener.contended(id, by),
       turn: (key) => this.twin === undefined && listener.turn(key),

@@ -1,10 +1,11 @@
 /**
  * A request as acquire.lua takes it: four arguments, because each costs the client and the server something. What only the
- * uncommon ways of the script look at is packed into one text, whose first three fields have a fixed width.
+ * uncommon ways of the script look at is packed into one text, whose first four fields have a fixed width.
  *
- *     id | leaseMs | <mode><queue><plain> <notAfter> <floor> <fences> <minHoldMs> <longestMs> <replaces> | <owner> <label>
+ *     id | leaseMs | <mode><queue><plain> <notAfter> <floor> <known> <fences> <minHoldMs> <longestMs> <recoveryMs> <replaces> | <owner> <label>
  */
 import { toField } from './lock-reply.js';
+import { UNKNOWN_MEMORY } from './redis-keys.js';
 import type { ScriptArgument } from './script-runner.js';
 
 export interface AcquireFields {
@@ -17,10 +18,14 @@ export interface AcquireFields {
   readonly notAfter: number;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
+  /** The memory that the server told on this connection; without it the server asks itself who it is. */
+  readonly known?: string | undefined;
   readonly fences: number;
   readonly minHoldMs: number;
   /** The longest lease that there can be. */
   readonly longestMs: number;
+  /** How long nothing new is granted after the server forgot. */
+  readonly recoveryMs: number;
   /** An id to release in the same step. */
   readonly replaces?: string | undefined;
   readonly owner?: string | undefined;
@@ -32,14 +37,14 @@ const FENCE_DIGITS = 16;
 const NEVER = '9'.repeat(INSTANT_DIGITS);
 
 export function addAcquire(args: ScriptArgument[], fields: AcquireFields): void {
-  const { id, mode, leaseMs, queue, notAfter, floor, fences, minHoldMs, longestMs, replaces, owner, label } = fields;
+  const { id, mode, leaseMs, queue, notAfter, floor, known = UNKNOWN_MEMORY, fences, minHoldMs, longestMs, recoveryMs, replaces, owner, label } = fields;
   const isPlain = fences === 1 && minHoldMs === 0 && replaces === undefined;
   const head = `${mode === 'write' ? 'w' : 'r'}${queue ? 1 : 0}${isPlain ? 1 : 0}`;
   const limit = notAfter === 0 ? NEVER : String(notAfter).padStart(INSTANT_DIGITS, '0');
   args.push(
     id,
     leaseMs,
-    `${head} ${limit} ${String(floor).padStart(FENCE_DIGITS, '0')} ${fences} ${minHoldMs} ${longestMs} ${replaces ?? '-'}`,
+    `${head} ${limit} ${String(floor).padStart(FENCE_DIGITS, '0')} ${known} ${fences} ${minHoldMs} ${longestMs} ${recoveryMs} ${replaces ?? '-'}`,
     `${owner === undefined ? '-' : toField(owner)} ${label === undefined ? '-' : toField(label)}`,
   );
 }

@@ -21,6 +21,8 @@ export interface Probed {
   readonly options: {
     readonly process: string;
     readonly maxLeaseMs: number;
+    /** Left out for a node of a Redlock, which runs other scripts. */
+    readonly recoveryMs?: number | undefined;
     readonly bootTimeoutMs: number;
     readonly clock: Clock;
     readonly report: Report;
@@ -121,6 +123,8 @@ async function runEveryCommand(probed: Probed): Promise<void> {
 
 async function runEveryScript(probed: Probed): Promise<void> {
   const { runner, keys, options } = probed;
+  const { recoveryMs } = options;
+  if (recoveryMs === undefined) return;
   const name = probeName('boot', probed);
   const all = keys.probe(keys.groupOf(name), name);
   const run = (script: LuaScript, scriptKeys: readonly string[], args: readonly ScriptArgument[]): Promise<ScriptReply> =>
@@ -129,17 +133,17 @@ async function runEveryScript(probed: Probed): Promise<void> {
   const waiter = `${options.process}.boot2`;
   const ask = (id: string, mode: LockMode): Promise<ScriptReply> => {
     const args: ScriptArgument[] = [];
-    addAcquire(args, { id, mode, leaseMs: 1_000, queue: true, notAfter: 0, floor: 0, fences: 1, minHoldMs: 0, longestMs: options.maxLeaseMs });
+    addAcquire(args, { id, mode, leaseMs: 1_000, queue: true, notAfter: 0, floor: 0, fences: 1, minHoldMs: 0, longestMs: options.maxLeaseMs, recoveryMs });
     return run(acquire, all, args);
   };
   await ask(holder, 'write');
   await ask(waiter, 'read');
   await run(renew, all.slice(0, 1), [options.maxLeaseMs, 1000, holder]);
-  await run(heartbeat, all, [waiter, 0, options.maxLeaseMs]);
+  await run(heartbeat, all, [waiter, 0, options.maxLeaseMs, recoveryMs, '-']);
   await run(inspect, all.slice(0, 2), []);
-  await run(downgrade, all, [holder, 0]);
-  await run(release, all, [holder, '0 0']);
-  await run(forceRelease, all, ['', 0]);
+  await run(downgrade, all, [holder, 0, recoveryMs]);
+  await run(release, all, [holder, `0 0 ${recoveryMs} -`]);
+  await run(forceRelease, all, ['', 0, recoveryMs]);
 }
 
 async function checkEviction({ connections, options, runner }: Probed): Promise<void> {

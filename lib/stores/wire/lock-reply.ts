@@ -15,6 +15,10 @@ export interface ServerGrant {
   readonly contended: boolean;
 }
 
+/** What acquire.lua answers while the server recovers, and the reason that is told for it. */
+export const RECOVERING = 7;
+export const RECOVERING_REASON = 'recovering';
+
 /** A script answered something that it cannot: another version of it, or something between us and the server. */
 function unexpected(reply: ScriptReply): Error {
   return new Error(`an answer that no script of ours gives: ${JSON.stringify(reply)}`);

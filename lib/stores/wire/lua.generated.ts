@@ -114,7 +114,7 @@ const sharedEpoch = `local function readEpoch(epochKey, maxLeaseMs, now)
 end
 local function raiseFences(fenceKeys, floors)
   for i, fenceKey in ipairs(fenceKeys) do
-    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
+    if tonumber(string.match(redis.call('GET', fenceKey) or '0', '^%d+')) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
   end
 end`;
 
@@ -289,12 +289,84 @@ local function writeLine(line)
   if text == '' then redis.call('DEL', line.key) else redis.pcall('SET', line.key, text, 'PX', MARK_MS) end
 end`;
 
+const sharedMemory = `local NO_SERVER = '0000000000000000:'
+local server, myId
+local function thisNode()
+  if not myId then
+    local told = redis.pcall('CLUSTER', 'MYID')
+    myId = type(told) == 'string' and string.sub(told, 1, 8) or '-'
+  end
+  return myId
+end
+local function thisServer()
+  if server then return server end
+  local info = redis.pcall('INFO', 'server')
+  local runId = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
+  if not runId then
+    server = NO_SERVER
+  elseif not string.find(info, 'redis_mode:cluster', 1, true) then
+    server = string.sub(runId, 1, 16) .. ':'
+  elseif thisNode() == '-' then
+    server = NO_SERVER
+  else
+    server = string.sub(runId, 1, 8) .. thisNode() .. '@'
+  end
+  return server
+end
+local function isOfThisNode(memory)
+  return string.sub(memory, 17, 17) ~= '@' or string.sub(memory, 9, 16) == thisNode()
+end
+local forgot = false
+local function writeFence(fenceKey, last, rest)
+  redis.call('DEL', fenceKey)
+  redis.call('SET', fenceKey, string.format('%.0f', last) .. rest)
+end
+local function beginRecovery(fenceKey, seen, recoveryMs)
+  local memory = thisServer() .. string.format(INSTANT, now)
+  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. (recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) or ''))
+  if not forgot then
+    forgot = true
+    redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
+  end
+  return memory, recoveryMs
+end
+local function readMemory(fenceKey, known, floor, recoveryMs)
+  local record = redis.call('GET', fenceKey)
+  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs) end
+  local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
+  last = tonumber(last)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local isKnown = memory == known and isOfThisNode(memory)
+  local isWhole = isKnown and floor <= last or not isKnown and string.sub(memory, 1, 17) == thisServer()
+  local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
+  if not isWhole or clockSetBack then return beginRecovery(fenceKey, math.max(last, math.min(floor, HIGHEST_FLOOR)), recoveryMs) end
+  if openAt == '' then return memory, 0 end
+  if tonumber(openAt) > now then return memory, openAt - now end
+  writeFence(fenceKey, last, ' ' .. memory)
+  return memory, 0
+end
+local function hasForgotten(fenceKey, known)
+  local memory, openAt = string.match(redis.call('GET', fenceKey) or '', '^%d+ (%S+) ?(%d*)$')
+  return memory ~= known or openAt ~= '' and tonumber(openAt) > now or not isOfThisNode(memory)
+end
+local function raiseLast(fenceKey, floor)
+  local last, rest = string.match(redis.call('GET', fenceKey), '^(%d+)(.*)$')
+  if tonumber(last) < floor then writeFence(fenceKey, math.min(floor, HIGHEST_FLOOR), rest) end
+end
+local RECOVERY = '~recovery'
+local function recoveryOf(lock)
+  if not lock.recoversForMs then
+    lock.memory, lock.recoversForMs = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
+  end
+  return lock.recoversForMs
+end`;
+
 const sharedNextFence = `local HIGHEST_FLOOR = 4503599627370496
 local function nextFence(fenceKey, nowUs, floor, count)
-  local last = tonumber(redis.call('GET', fenceKey) or 0)
+  local last, rest = string.match(redis.call('GET', fenceKey) or '0', '^(%d+)(.*)$')
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local fence = math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)
-  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1))
+  redis.call('SET', fenceKey, string.format('%.0f', fence + count - 1) .. rest)
   return fence
 end`;
 
@@ -376,7 +448,7 @@ end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
+  if not kin or recoveryOf(lock) > 0 or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
@@ -431,8 +503,15 @@ local function admitWriter(lock)
   local id, record, after = firstWaiter(lock, 'w')
   if id then grantTo(lock, id, record, after) end
 end
+local function keepTaken(lock, forMs)
+  if #lock.holders > 0 then return end
+  local ending = lock.now + forMs
+  lock.holders[1] = { ending = ending, id = RECOVERY, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' }
+end
 local function settle(lock)
   if not lock.queued then return end
+  local recoversForMs = recoveryOf(lock)
+  if recoversForMs > 0 then return keepTaken(lock, recoversForMs) end
   if #lock.holders > 0 then
     if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
   elseif lock.mode == 'w' then
@@ -446,7 +525,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'ba1c80f2731b4c4565cfbf7e6f5c25ab1e63add2',
+  sha1: '688ce20239c46b249f40308088bcf507035832cd',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -465,8 +544,16 @@ for n = 1, count do
   else
     local plain = string.sub(terms, 3, 3) == '1' and #clock == 16 and string.sub(terms, 19, 34) < clock and not redis.pcall('GET', lockKey)
     local last = plain and redis.pcall('GET', fenceKey)
-    if plain and (not last or #last == 16 and last < clock) then
-      redis.call('SET', fenceKey, clock)
+    local known = plain and string.sub(terms, 36, 65)
+    if
+      last
+      and #last == 47
+      and string.sub(last, 18) == known
+      and string.sub(last, 1, 16) < clock
+      and string.sub(terms, 19, 34) <= string.sub(last, 1, 16)
+      and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
+    then
+      redis.call('SET', fenceKey, clock .. ' ' .. known)
       local leaseMs = requests[at + 2]
       local ending = string.format(INSTANT, now + leaseMs)
       local record = string.sub(terms, 1, 1) .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 4]
@@ -479,6 +566,7 @@ for n = 1, count do
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
 ${sharedNextFence}
+${sharedMemory}
 ${sharedLockRecord}
 ${sharedQueue}
 ${sharedLeave}
@@ -492,6 +580,7 @@ local function answer(lock, who, mode, leaseMs, queue)
   local waits, entered = keepPlace(lock, who.id)
   if waits then return 2 end
   if entered then return 1, entered end
+  if recoveryOf(lock) > 0 then return 7 end
   local kin = ownedBy(lock, who.owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   if kin and isFullFor(lock, who.owner) then return 6 end
@@ -507,25 +596,29 @@ local function answer(lock, who, mode, leaseMs, queue)
   return 2
 end
 local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
-  local mode, queue, floor, fences, minHoldMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, queue, floor, known, fences, minHoldMs, longestMs, recoveryMs, replaces =
+    string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local memory, recoversForMs = readMemory(fenceKey, known, tonumber(floor), tonumber(recoveryMs))
   local owner, label = string.match(names, '^(%S+) (%S+)$')
   local leaseMs = tonumber(lengthMs)
   local text = redis.call('GET', lockKey) or ''
   local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  if owner ~= '-' and replaces == '-' then
+  if owner ~= '-' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, lockKey, queueKey, who, math.max(leaseMs, who.minHoldMs), tonumber(longestMs))
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
+  lock.recoversForMs = recoversForMs
   local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
   settle(lock)
   local code, holder = answer(lock, who, mode, leaseMs, queue)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0, memory ~= known and memory or nil }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, id) } end
   if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
+  if code == 7 then return { 7 + more, now, recoversForMs } end
   return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
@@ -536,7 +629,7 @@ return count == 1 and replies[1] or replies`,
 
 export const admit = {
   name: 'admit',
-  sha1: 'ed933804846d86fc3113c5be181154befe2c2f78',
+  sha1: '6eba69a206233e4da2f53201f9118df8e32cd6aa',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -551,28 +644,103 @@ redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', since) .. ' 1'
 return 1`,
 } as const satisfies LuaScript;
 
+export const bringBack = {
+  name: 'bring-back',
+  sha1: 'aca269dd4cd02d8b1f05a90c8a598d77052bb491',
+  keys: ['...keys'],
+  args: ['...requests'],
+  source: `local keys, requests = KEYS, ARGV
+${sharedServerTime}
+${sharedLimits}
+${sharedNextFence}
+${sharedMemory}
+${sharedLockRecord}
+${sharedQueue}
+${sharedCloseLock}
+local function fitsBeside(lock, lease)
+  if #lock.holders == 0 then return true end
+  if lock.mode == 'r' then return lease.mode == 'r' end
+  return ownedBy(lock, lease.owner) ~= nil
+end
+local function makeRoom(lock, lease)
+  for _, holder in ipairs(lock.holders) do
+    if holder.fence + holder.fences > lease.fence then return false end
+  end
+  for _, holder in ipairs(lock.holders) do
+    if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'l ' .. holder.id } end
+  end
+  lock.holders = {}
+  return true
+end
+local function dropPlaceholder(lock)
+  local _, position = holderOf(lock, RECOVERY)
+  if position then table.remove(lock.holders, position) end
+end
+local function enterAgain(lock, lease)
+  if #lock.holders == 0 then lock.mode = lease.mode end
+  local holder = {
+    ending = lock.now + lease.leaseMs, id = lease.id, fence = lease.fence, fences = lease.fences,
+    minEnd = lease.minHoldMs > 0 and lock.now + lease.minHoldMs or 0, owner = lease.owner, label = lease.label,
+  }
+  lock.holders[#lock.holders + 1] = holder
+  return holder
+end
+local function bringBack(lockKey, queueKey, fenceKey, id, terms)
+  local mode, notAfter, leaseMs, fence, fences, minHoldMs, longestMs, recoveryMs, known, owner, label =
+    string.match(terms, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  if now > tonumber(notAfter) then return { 2, 0, 0, 0 } end
+  local memory, recoversForMs = readMemory(fenceKey, '-', 0, tonumber(recoveryMs))
+  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, queueKey, fenceKey }, 0, now, nowUs, tonumber(longestMs))
+  local holder = holderOf(lock, id)
+  if holder then
+    holder.ending = math.max(holder.ending, now + leaseMs, holder.minEnd)
+  else
+    if memory == known then return { 0, 0, 0, 0 } end
+    local lease = {
+      id = id, mode = mode, leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences),
+      minHoldMs = tonumber(minHoldMs), owner = owner, label = label,
+    }
+    dropPlaceholder(lock)
+    if not fitsBeside(lock, lease) and not (recoversForMs > 0 and makeRoom(lock, lease)) then return { 0, 0, 0, 0 } end
+    raiseLast(fenceKey, lease.fence + lease.fences - 1)
+    holder = enterAgain(lock, lease)
+  end
+  closeLock(lock)
+  return { 1, holder.ending - now, lock.queued and 1 or 0, memory }
+end
+local reply = { now }
+for n = 1, #requests / 2 do
+  local done, told = pcall(bringBack, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], requests[2 * n - 1], requests[2 * n])
+  if not done then told = { 3, told, 0, 0 } end
+  for _, field in ipairs(told) do reply[#reply + 1] = field end
+end
+return reply`,
+} as const satisfies LuaScript;
+
 export const downgrade = {
   name: 'downgrade',
-  sha1: '03052c14912fcfcfdc95c8934f70ab640ec0602d',
+  sha1: '13a9165912f0022061ee58dcc403e0d25826b42b',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
-  args: ['id', 'floor'],
+  args: ['id', 'floor', 'recoveryMs'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local id, floor = ARGV[1], tonumber(ARGV[2])
+local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
 if not text then return 0 end
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
+${sharedMemory}
 ${sharedLockRecord}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
 local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
+lock.known, lock.recoveryMs = '-', recoveryMs
 settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
   lock.mode = 'r'
-  if lock.queued then admitReaders(lock) end
+  if lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
 end
 closeLock(lock)
 return holder and 1 or 0`,
@@ -594,21 +762,23 @@ return 1`,
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '71a00c52542c224a67df229a43d1f699dbfe7819',
+  sha1: '8e287a1e17f45ec8488582cfea3e001e0d375ed5',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
-  args: ['fence', 'floor'],
+  args: ['fence', 'floor', 'recoveryMs'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local fence, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
+local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
 if not text then return 0 end
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
+${sharedMemory}
 ${sharedLockRecord}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
 local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
+lock.known, lock.recoveryMs = '-', recoveryMs
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
@@ -627,7 +797,7 @@ return taken`,
 
 export const giveBack = {
   name: 'give-back',
-  sha1: 'caa97d5cce4032877b4565ff13f79cdf344b446b',
+  sha1: '92706f4d3bf75a116c0788fc8e030f1879382a36',
   keys: ['...keys'],
   args: ['...leaving'],
   source: `local keys, leaving = KEYS, ARGV
@@ -704,7 +874,7 @@ return count == 1 and replies[1] or replies`,
 
 export const greet = {
   name: 'greet',
-  sha1: 'a591519f5b9c826e91e94176404668bd2272edfb',
+  sha1: '15250deb5596b8b29d189e72c2b5ede502207e9e',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -717,13 +887,14 @@ return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId,
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'b449484b3b197e19f793662d2ef21205a08ebedf',
+  sha1: '23ce9f88e7d917d255d2a06febb7e0ba0e206368',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
+${sharedMemory}
 ${sharedLockRecord}
 ${sharedQueue}
 ${sharedSettle}
@@ -738,6 +909,7 @@ local function heartbeat(lockKeys, waiters)
   local text, answers = redis.call('GET', lockKeys[1]), {}
   if not text then return answers end
   local lock = parseLock(text, lockKeys, waiters.floor, now, nowUs, waiters.longestMs)
+  lock.known, lock.recoveryMs = waiters.known, waiters.recoveryMs
   settle(lock)
   local holders = holdersById(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
@@ -746,14 +918,16 @@ local function heartbeat(lockKeys, waiters)
 end
 local byLock, locks = {}, {}
 for i = 1, #keys / 3 do
-  local lockKey, floor = keys[3 * i - 2], tonumber(requests[3 * i - 1])
+  local at = 5 * (i - 1)
+  local lockKey, floor = keys[3 * i - 2], tonumber(requests[at + 2])
   local waiters = byLock[lockKey]
   if not waiters then
-    waiters = { floor = floor, longestMs = tonumber(requests[3 * i]), keys = { lockKey, keys[3 * i - 1], keys[3 * i] } }
+    waiters = { floor = floor, keys = { lockKey, keys[3 * i - 1], keys[3 * i] } }
+    waiters.longestMs, waiters.recoveryMs, waiters.known = tonumber(requests[at + 3]), tonumber(requests[at + 4]), requests[at + 5]
     byLock[lockKey], locks[#locks + 1] = waiters, waiters
   end
   waiters.floor = math.max(waiters.floor, floor)
-  waiters[#waiters + 1] = { place = i, id = requests[3 * i - 2] }
+  waiters[#waiters + 1] = { place = i, id = requests[at + 1] }
 end
 local told = {}
 for _, waiters in ipairs(locks) do
@@ -805,7 +979,7 @@ return reply`,
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: '6baf91204fcc498433fff4b20e0e7ca22864d164',
+  sha1: '8744a0cb0a8bfd3f0c450e140a56d317336fd304',
   keys: ['lockKey', 'fenceKey'],
   args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
@@ -824,9 +998,27 @@ redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd
 return 1`,
 } as const satisfies LuaScript;
 
+export const recall = {
+  name: 'recall',
+  sha1: '4e61826ac1630670aa00cdf7bd60dc86d0f50a0f',
+  keys: ['...fenceKeys'],
+  args: ['...requests'],
+  source: `local fenceKeys, requests = KEYS, ARGV
+${sharedServerTime}
+${sharedLimits}
+${sharedNextFence}
+${sharedMemory}
+local recoveryMs, reply = tonumber(requests[1]), { now }
+for n, fenceKey in ipairs(fenceKeys) do
+  reply[n + 1] = readMemory(fenceKey, '-', 0, recoveryMs)
+  raiseLast(fenceKey, tonumber(requests[n + 1]))
+end
+return reply`,
+} as const satisfies LuaScript;
+
 export const release = {
   name: 'release',
-  sha1: '17ded453c19d559ef44b1a3627763fcb69346c73',
+  sha1: 'a911a04c1904bb7116d1d83521f99dbc2e2d0a8d',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
@@ -837,9 +1029,7 @@ local replies, uncommon = {}, {}
 for n = 1, count do
   local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
   local text = redis.pcall('GET', lockKey)
-  if not text then
-    replies[n] = 0
-  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
+  if text and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
     replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
   else
@@ -849,6 +1039,7 @@ end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
 ${sharedLimits}
 ${sharedNextFence}
+${sharedMemory}
 ${sharedLockRecord}
 ${sharedQueue}
 ${sharedLeave}
@@ -857,11 +1048,12 @@ ${sharedCloseLock}
 ${sharedBesideOwner}
 ${sharedRefusal}
 local function release(lockKey, queueKey, fenceKey, id, terms)
-  local floor, abandoned = string.match(terms, '^(%S+) (%S+)$')
+  local floor, abandoned, recoveryMs, known = string.match(terms, '^(%S+) (%S+) (%S+) (%S+)$')
   local text = redis.call('GET', lockKey)
-  if not text then return 0 end
+  if not text then return recoveryMs ~= '0' and hasForgotten(fenceKey, known) and 1 or 0 end
   if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
+  lock.known, lock.recoveryMs = known, tonumber(recoveryMs)
   local there = leave(lock, id, abandoned == '1')
   settle(lock)
   closeLock(lock)
@@ -945,7 +1137,7 @@ return reply`,
 
 export const survey = {
   name: 'survey',
-  sha1: 'a6136f57874bf36282281c307a05ed29b5570b9c',
+  sha1: '7ec6ffdf9eb126035d61adc23352c652edc7693d',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -953,13 +1145,13 @@ ${sharedServerTime}
 ${sharedEpoch}
 local epoch = readEpoch(table.remove(keys, 1), tonumber(requests[1]), now)
 local reply = { epoch.whole and 1 or 0 }
-for i, fenceKey in ipairs(keys) do reply[i + 1] = redis.call('GET', fenceKey) or '0' end
+for i, fenceKey in ipairs(keys) do reply[i + 1] = string.match(redis.call('GET', fenceKey) or '0', '^%d+') end
 return reply`,
 } as const satisfies LuaScript;
 
 export const vote = {
   name: 'vote',
-  sha1: '997d509417f9c7666ab925057c2f99f6f1606830',
+  sha1: 'a48142de8fab5f33d9150ddc95d3b5e9ad3a7897',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV

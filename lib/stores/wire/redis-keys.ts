@@ -16,6 +16,11 @@ export const SLOT_GROUPS = 256;
 /** Goes up with every change of a key, a record or a script that older processes would not understand. */
 export const FORMAT_VERSION = 2;
 
+/** What is sent in place of a memory of the server (memory.lua) by who does not know it: as long as one. */
+export const UNKNOWN_MEMORY = '-'.repeat(30);
+/** How a memory begins whose server does not say who it is. */
+export const NO_SERVER = `${'0'.repeat(16)}:`;
+
 const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
@@ -96,6 +101,11 @@ export class RedisKeys {
   /** What a script that may let a waiter in needs, in the order of its KEYS. */
   all(group: number, key: string): [lock: string, queue: string, fence: string] {
     return [this.lock(group, key), this.queue(group, key), this.fence(group)];
+  }
+
+  /** What concerns every process; none can have this name. */
+  get channelOfAll(): string {
+    return `${this.channelPrefix}~`;
   }
 
   channel(process: string): string {

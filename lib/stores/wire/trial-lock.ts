@@ -3,7 +3,7 @@
  * memory is full or it has become a replica.
  */
 import { addAcquire } from './acquire-request.js';
-import { listOf, releaseOutcome } from './lock-reply.js';
+import { listOf, RECOVERING, RECOVERING_REASON, releaseOutcome } from './lock-reply.js';
 import { acquire, release } from './lua.generated.js';
 import type { RedisKeys } from './redis-keys.js';
 import type { ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
@@ -23,14 +23,14 @@ export function trialOf(process: string, keys: RedisKeys): Trial {
 }
 
 /** Rejects with LockStoreError. */
-export async function takeTrialLock({ id, keys }: Trial, runner: ScriptRunner, maxLeaseMs: number): Promise<void> {
+export async function takeTrialLock({ id, keys }: Trial, runner: ScriptRunner, maxLeaseMs: number, recoveryMs: number): Promise<void> {
   const args: ScriptArgument[] = [];
-  addAcquire(args, { id, mode: 'write', leaseMs: TRIAL_LEASE_MS, queue: false, notAfter: 0, floor: 0, fences: 1, minHoldMs: 0, longestMs: maxLeaseMs });
+  addAcquire(args, { id, mode: 'write', leaseMs: TRIAL_LEASE_MS, queue: false, notAfter: 0, floor: 0, fences: 1, minHoldMs: 0, longestMs: maxLeaseMs, recoveryMs });
   await runner.run({ script: acquire, keys, args }, granted);
-  await runner.run({ script: release, keys, args: [id, '0 1'] }, releaseOutcome);
+  await runner.run({ script: release, keys, args: [id, `0 1 ${recoveryMs} -`] }, releaseOutcome);
 }
 
-/** @throws Error with what the server refused */
+/** @throws Error with what the server refused, or that it recovers */
 function granted(reply: ScriptReply): void {
-  if (typeof reply !== 'string') listOf(reply);
+  if (typeof reply !== 'string' && listOf(reply)[0] === RECOVERING) throw new Error(RECOVERING_REASON);
 }

@@ -30,6 +30,8 @@ export interface WakeListener {
   /** A node of a Redlock keeps a free lock for this process. Elsewhere a free lock is granted, not kept. */
   turn?(key: string): void;
   lost(key: string, id: string): void;
+  /** The server has another memory than before: it may have forgotten what it granted. */
+  forgot?(memory: string): void;
   /** Messages may have been missed until now. */
   listening(): void;
 }
@@ -50,7 +52,7 @@ export class WakeChannel {
 
   constructor(
     private readonly connect: () => Redis,
-    private readonly channel: string,
+    private readonly channels: readonly string[],
     private readonly clock: Clock,
     private readonly timeoutMs: number,
     private readonly listener: WakeListener,
@@ -110,7 +112,7 @@ export class WakeChannel {
     const timer = this.clock.setTimer(() => client.stream?.destroy(), this.timeoutMs);
     try {
       await client.connect();
-      await client.subscribe(this.channel);
+      await client.subscribe(...this.channels);
     } finally {
       this.clock.clearTimer(timer);
     }
@@ -175,6 +177,8 @@ export class WakeChannel {
       }
       case 't':
         return this.listener.turn?.(decodeKey(rest.join(' ')));
+      case 'f':
+        return this.listener.forgot?.(id);
       case 'l':
         return this.listener.lost(decodeKey(rest.join(' ')), id);
     }

@@ -2,14 +2,15 @@
 --- KEYS[...] keys      for each request: the lock, its waiters, the slot group's last fence
 --- ARGV[...] requests  for each: id (new for each request), leaseMs, terms (see below), who (owner and label, each - for none)
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
---- RETURNS 1 granted  now, fence, fences, 1 for write or 0 for read, end, 1 when others wait
+--- RETURNS 1 granted  now, fence, fences, 1 for write or 0 for read, end, 1 when others wait; and the memory, where the caller did not know it
 --- RETURNS 2 waiting  now, ms until the present hold ends or -1 when others come first
 --- RETURNS 3 busy     now, ms until the present hold ends
 --- RETURNS 4 upgrade  now
 --- RETURNS 5 late     now
 --- RETURNS 6 full     now; the owner has as many holds of the lock as can be
+--- RETURNS 7 recovering  now, ms until something new is granted
 --- RETURNS refused    the server's words: it refused something for this request's keys
---- RETURNS 10 more in place of 1 to 6 when the id to replace was not there any more
+--- RETURNS 10 more in place of 1 to 7 when the id to replace was not there any more
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same grant or keeps the same place
 --- INVARIANT a queue exists only while its lock does, so a lock that is not there is free
@@ -18,10 +19,11 @@ local keys, requests = KEYS, ARGV
 --- @include shared/server-time
 --- @include shared/limits
 
--- The terms of a request. The first three have a fixed width; a plain request wants one fence, owes no minHoldMs and replaces
--- nothing. After `notAfter` nothing is done, `floor` is the highest fence that the caller has seen in the slot group.
+-- The terms of a request. The first four have a fixed width; a plain request wants one fence, owes no minHoldMs and replaces
+-- nothing. After `notAfter` nothing is done, `floor` is the highest fence that the caller has seen in the slot group, `known` what
+-- the server told it as its memory on this connection, or as many dashes.
 --
---   <mode><queue><plain> <notAfter, 13 digits> <floor, 16 digits> <fences> <minHoldMs> <longestMs> <replaces>
+--   <mode><queue><plain> <notAfter, 13 digits> <floor, 16 digits> <known, 30 letters> <fences> <minHoldMs> <longestMs> <recoveryMs> <replaces>
 local FIELDS = 4
 local count = #requests / FIELDS
 local replies, uncommon = {}, {}
@@ -39,8 +41,17 @@ for n = 1, count do
   else
     local plain = string.sub(terms, 3, 3) == '1' and #clock == 16 and string.sub(terms, 19, 34) < clock and not redis.pcall('GET', lockKey)
     local last = plain and redis.pcall('GET', fenceKey)
-    if plain and (not last or #last == 16 and last < clock) then
-      redis.call('SET', fenceKey, clock)
+    local known = plain and string.sub(terms, 36, 65)
+    -- A record of this length has no `open at`. In a Cluster the node has to be asked who it is (memory.lua).
+    if
+      last
+      and #last == 47
+      and string.sub(last, 18) == known
+      and string.sub(last, 1, 16) < clock
+      and string.sub(terms, 19, 34) <= string.sub(last, 1, 16)
+      and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
+    then
+      redis.call('SET', fenceKey, clock .. ' ' .. known)
       local leaseMs = requests[at + 2]
       local ending = string.format(INSTANT, now + leaseMs)
       local record = string.sub(terms, 1, 1) .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 4]
@@ -54,6 +65,7 @@ end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
 
 --- @include shared/next-fence
+--- @include shared/memory
 --- @include shared/lock-record
 --- @include shared/queue
 --- @include shared/leave
@@ -69,6 +81,7 @@ local function answer(lock, who, mode, leaseMs, queue)
   local waits, entered = keepPlace(lock, who.id)
   if waits then return 2 end
   if entered then return 1, entered end
+  if recoveryOf(lock) > 0 then return 7 end
   local kin = ownedBy(lock, who.owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   if kin and isFullFor(lock, who.owner) then return 6 end
@@ -85,25 +98,29 @@ local function answer(lock, who, mode, leaseMs, queue)
 end
 
 local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
-  local mode, queue, floor, fences, minHoldMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, queue, floor, known, fences, minHoldMs, longestMs, recoveryMs, replaces =
+    string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local memory, recoversForMs = readMemory(fenceKey, known, tonumber(floor), tonumber(recoveryMs))
   local owner, label = string.match(names, '^(%S+) (%S+)$')
   local leaseMs = tonumber(lengthMs)
   local text = redis.call('GET', lockKey) or ''
   local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  if owner ~= '-' and replaces == '-' then
+  if owner ~= '-' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, lockKey, queueKey, who, math.max(leaseMs, who.minHoldMs), tonumber(longestMs))
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
+  lock.recoversForMs = recoversForMs
   local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
   settle(lock)
   local code, holder = answer(lock, who, mode, leaseMs, queue)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0, memory ~= known and memory or nil }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, id) } end
   if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
+  if code == 7 then return { 7 + more, now, recoversForMs } end
   return { code + more, now }
 end
 

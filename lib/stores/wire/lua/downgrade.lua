@@ -4,11 +4,12 @@
 --- KEYS[3] fenceKey  the slot group's last fence
 --- ARGV[1] id     of the holder
 --- ARGV[2] floor  highest fence the caller has seen in the slot group
+--- ARGV[3] recoveryMs  how long nothing new is granted after the server forgot
 --- RETURNS 1 downgraded
 --- RETURNS 0 lost
 --- INVARIANT beside others of its owner, who still write, a hold stays stronger than it needs to be
 local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local id, floor = ARGV[1], tonumber(ARGV[2])
+local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local text = redis.call('GET', lockKey)
 if not text then return 0 end
@@ -16,17 +17,20 @@ if not text then return 0 end
 --- @include shared/server-time
 --- @include shared/limits
 --- @include shared/next-fence
+--- @include shared/memory
 --- @include shared/lock-record
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
 
 local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
+-- It asks the server which memory it has: a caller need not know it.
+lock.known, lock.recoveryMs = '-', recoveryMs
 settle(lock)
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
   lock.mode = 'r'
-  if lock.queued then admitReaders(lock) end
+  if lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
 end
 closeLock(lock)
 return holder and 1 or 0

@@ -4,11 +4,12 @@
 --- KEYS[3] fenceKey  the slot group's last fence
 --- ARGV[1] fence  of the holder to take it from, any of those reserved for it; or nothing for all holders
 --- ARGV[2] floor  highest fence the caller has seen in the slot group
+--- ARGV[3] recoveryMs  how long nothing new is granted after the server forgot
 --- RETURNS 1 taken
 --- RETURNS 0 no such holder
 --- INVARIANT the first write deletes, so that it works on a full server
 local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local fence, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
+local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local text = redis.call('GET', lockKey)
 if not text then return 0 end
@@ -16,12 +17,15 @@ if not text then return 0 end
 --- @include shared/server-time
 --- @include shared/limits
 --- @include shared/next-fence
+--- @include shared/memory
 --- @include shared/lock-record
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
 
 local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
+-- It asks the server which memory it has: a caller need not know it.
+lock.known, lock.recoveryMs = '-', recoveryMs
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do

@@ -1,6 +1,6 @@
 --- Keeps the places of many waiters, and tells the grants whose message was lost.
 --- KEYS[...] keys      for each waiter: the lock, its waiters, the slot group's last fence
---- ARGV[...] requests  for each waiter: its id, the highest fence the caller has seen in the slot group, the longest lease in ms
+--- ARGV[...] requests  for each waiter: its id, the highest fence the caller has seen in the slot group, the longest lease in ms, recoveryMs, what the server told the caller as its memory or dashes
 --- RETURNS [1]     now
 --- RETURNS [2 + 6n] of the nth waiter, six numbers: 1 granted, fence, fences, 1 for write or 0 for read, end, 1 when others wait
 --- RETURNS [2 + 6n] or 2 waiting, ms until the present hold ends or -1 when others come first, four zeros
@@ -11,6 +11,7 @@ local keys, requests = KEYS, ARGV
 --- @include shared/server-time
 --- @include shared/limits
 --- @include shared/next-fence
+--- @include shared/memory
 --- @include shared/lock-record
 --- @include shared/queue
 --- @include shared/settle
@@ -28,6 +29,7 @@ local function heartbeat(lockKeys, waiters)
   local text, answers = redis.call('GET', lockKeys[1]), {}
   if not text then return answers end
   local lock = parseLock(text, lockKeys, waiters.floor, now, nowUs, waiters.longestMs)
+  lock.known, lock.recoveryMs = waiters.known, waiters.recoveryMs
   settle(lock)
   local holders = holdersById(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
@@ -37,14 +39,16 @@ end
 
 local byLock, locks = {}, {}
 for i = 1, #keys / 3 do
-  local lockKey, floor = keys[3 * i - 2], tonumber(requests[3 * i - 1])
+  local at = 5 * (i - 1)
+  local lockKey, floor = keys[3 * i - 2], tonumber(requests[at + 2])
   local waiters = byLock[lockKey]
   if not waiters then
-    waiters = { floor = floor, longestMs = tonumber(requests[3 * i]), keys = { lockKey, keys[3 * i - 1], keys[3 * i] } }
+    waiters = { floor = floor, keys = { lockKey, keys[3 * i - 1], keys[3 * i] } }
+    waiters.longestMs, waiters.recoveryMs, waiters.known = tonumber(requests[at + 3]), tonumber(requests[at + 4]), requests[at + 5]
     byLock[lockKey], locks[#locks + 1] = waiters, waiters
   end
   waiters.floor = math.max(waiters.floor, floor)
-  waiters[#waiters + 1] = { place = i, id = requests[3 * i - 2] }
+  waiters[#waiters + 1] = { place = i, id = requests[at + 1] }
 end
 
 local told = {}

@@ -1,7 +1,7 @@
 --- Takes ids away wherever they are, holding or waiting, and lets in whose turn it is; for one id or for many.
 --- KEYS[...] keys     for each id: its lock, the lock's waiters, the slot group's last fence
---- ARGV[...] holders  for each: the id of the holder or waiter; and the highest fence that the caller has seen in the slot group, followed by 1 after a space when its work never began (it owes no minHoldMs), else by 0
---- RETURNS 1 released
+--- ARGV[...] holders  for each: the id of the holder or waiter; and the highest fence that the caller has seen in the slot group, 1 when its work never began (it owes no minHoldMs) else 0, recoveryMs, and what the server told the caller as its memory or dashes, with spaces between
+--- RETURNS 1 released, or forgotten by the server before anybody else could have the lock
 --- RETURNS 0 lost
 --- RETURNS refused  the server's words: it refused something for this id's keys
 --- RETURNS a list of these when there are several ids
@@ -19,9 +19,7 @@ local replies, uncommon = {}, {}
 for n = 1, count do
   local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
   local text = redis.pcall('GET', lockKey)
-  if not text then
-    replies[n] = 0
-  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
+  if text and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
     replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
   else
@@ -32,6 +30,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 
 --- @include shared/limits
 --- @include shared/next-fence
+--- @include shared/memory
 --- @include shared/lock-record
 --- @include shared/queue
 --- @include shared/leave
@@ -41,11 +40,12 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/refusal
 
 local function release(lockKey, queueKey, fenceKey, id, terms)
-  local floor, abandoned = string.match(terms, '^(%S+) (%S+)$')
+  local floor, abandoned, recoveryMs, known = string.match(terms, '^(%S+) (%S+) (%S+) (%S+)$')
   local text = redis.call('GET', lockKey)
-  if not text then return 0 end
+  if not text then return recoveryMs ~= '0' and hasForgotten(fenceKey, known) and 1 or 0 end
   if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
+  lock.known, lock.recoveryMs = known, tonumber(recoveryMs)
   local there = leave(lock, id, abandoned == '1')
   settle(lock)
   closeLock(lock)

@@ -10,5 +10,5 @@ local keys, requests = KEYS, ARGV
 
 local epoch = readEpoch(table.remove(keys, 1), tonumber(requests[1]), now)
 local reply = { epoch.whole and 1 or 0 }
-for i, fenceKey in ipairs(keys) do reply[i + 1] = redis.call('GET', fenceKey) or '0' end
+for i, fenceKey in ipairs(keys) do reply[i + 1] = string.match(redis.call('GET', fenceKey) or '0', '^%d+') end
 return reply

@@ -20,6 +20,6 @@ end
 -- Raises the counters of slot groups, each to at least what is told of it.
 local function raiseFences(fenceKeys, floors)
   for i, fenceKey in ipairs(fenceKeys) do
-    if tonumber(redis.call('GET', fenceKey) or 0) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
+    if tonumber(string.match(redis.call('GET', fenceKey) or '0', '^%d+')) < tonumber(floors[i]) then redis.call('SET', fenceKey, floors[i]) end
   end
 end

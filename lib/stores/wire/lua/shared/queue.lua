@@ -100,7 +100,7 @@ end
 local function enterBesideOwner(lock, id, record)
   local who = readWaiter(id, record)
   local kin = ownedBy(lock, who.owner)
-  if not kin or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
+  if not kin or recoveryOf(lock) > 0 or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
   lock.told[#lock.told + 1] = { id, holder, lock.mode }

@@ -23,8 +23,17 @@ local function admitWriter(lock)
   if id then grantTo(lock, id, record, after) end
 end
 
+-- While the server recovers, a lock that somebody waits for stays taken, by nobody.
+local function keepTaken(lock, forMs)
+  if #lock.holders > 0 then return end
+  local ending = lock.now + forMs
+  lock.holders[1] = { ending = ending, id = RECOVERY, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' }
+end
+
 local function settle(lock)
   if not lock.queued then return end
+  local recoversForMs = recoveryOf(lock)
+  if recoversForMs > 0 then return keepTaken(lock, recoversForMs) end
   if #lock.holders > 0 then
     if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
   elseif lock.mode == 'w' then

@@ -1,0 +1,125 @@
+/**
+ * Which memory of the server stands behind each slot group, as the server told it on the present connection (memory.lua). It is
+ * sent along with whatever may grant: while the record still says the same, the server need not ask itself who it is.
+ *
+ *     unknown ──(recall answered)──▶ known ──(the connection ended, a node came or went)──▶ unknown …
+ *
+ * The recall also tells the server the fences that this process has seen, and begins the recovery of a server that forgot. What
+ * it tells is compared with what was known before: whoever holds something hears of another memory.
+ */
+import { delay, type Clock } from '../../core/port/clock.js';
+import { recall } from '../wire/lua.generated.js';
+import { listOf } from '../wire/lock-reply.js';
+import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from '../wire/redis-keys.js';
+import type { ScriptRunner } from '../wire/script-runner.js';
+import type { Trust } from './trust.js';
+
+/** The pause after a recall that failed, in ms. */
+const RETRY_MS = 100;
+
+export interface MemoriesParts {
+  readonly runner: ScriptRunner;
+  readonly keys: RedisKeys;
+  readonly trust: Trust;
+  readonly clock: Clock;
+  readonly isCluster: boolean;
+  readonly recoveryMs: number;
+  /** Told when a group has another memory than it had: what is held may be forgotten. */
+  changed(): void;
+}
+
+export class Memories {
+  /** By slot group. */
+  private known: string[] = unknownMemories();
+  /** What was known last, also on a connection before. */
+  private readonly last: string[] = unknownMemories();
+  private connection = 0;
+  private wanted = false;
+  private recalling: Promise<void> | undefined;
+  private state: 'closed' | 'open' = 'closed';
+
+  constructor(private readonly parts: MemoriesParts) {}
+
+  /** For the first time, at boot. Rejects with LockStoreError. */
+  async open(): Promise<void> {
+    await this.recallOnce();
+    this.state = 'open';
+  }
+
+  close(): void {
+    this.state = 'closed';
+  }
+
+  of(group: number): string {
+    return this.known[group]!;
+  }
+
+  /** Whether the server did not tell who it is, so that a restart of it cannot be noticed. */
+  get isBlind(): boolean {
+    return this.known.some((memory) => memory.startsWith(NO_SERVER));
+  }
+
+  /** Whoever answers next may be another server. */
+  reset(): void {
+    this.connection += 1;
+    this.known = unknownMemories();
+  }
+
+  /** Somebody found that the server has another memory than before; true where this process did not know that. */
+  isNews(memory: string): boolean {
+    return this.state === 'open' && !this.known.includes(memory);
+  }
+
+  /** Asks for all memories; once more when it is asked for again meanwhile, and until it is answered. */
+  recall(): void {
+    this.wanted = true;
+    if (this.state === 'open') this.recalling ??= this.recallUntilAnswered().finally(() => (this.recalling = undefined));
+  }
+
+  private async recallUntilAnswered(): Promise<void> {
+    while (this.wanted && this.state === 'open') {
+      this.wanted = false;
+      const { connection } = this;
+      try {
+        await this.recallOnce();
+      } catch {
+        await delay(this.parts.clock, RETRY_MS);
+        // A new connection asks by itself.
+        this.wanted ||= connection === this.connection;
+      }
+    }
+  }
+
+  private async recallOnce(): Promise<void> {
+    const { isCluster } = this.parts;
+    const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
+    const { connection } = this;
+    const told = isCluster ? await Promise.all(groups.map((group) => this.ask([group]))) : [await this.ask(groups)];
+    if (connection !== this.connection) return void (this.wanted = true);
+    this.learn(told.flat());
+  }
+
+  private learn(memories: readonly string[]): void {
+    let hasChanged = false;
+    memories.forEach((memory, group) => {
+      this.known[group] = memory;
+      hasChanged ||= this.last[group] !== UNKNOWN_MEMORY && this.last[group] !== memory;
+      this.last[group] = memory;
+    });
+    if (hasChanged) this.parts.changed();
+  }
+
+  private ask(groups: readonly number[]): Promise<string[]> {
+    const { runner, keys, trust, recoveryMs } = this.parts;
+    const call = { script: recall, keys: groups.map((group) => keys.fence(group)), args: [recoveryMs, ...groups.map((group) => trust.floors.of(group))] };
+    return runner.run(call, (reply, sentAt, receivedAt) => {
+      const [serverNow, ...memories] = listOf(reply);
+      trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: Number(serverNow) });
+      return memories.map(String);
+    });
+  }
+}
+
+function unknownMemories(): string[] {
+  return new Array<string>(SLOT_GROUPS).fill(UNKNOWN_MEMORY);
+}

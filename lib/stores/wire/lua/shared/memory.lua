@@ -1,0 +1,105 @@
+-- Which memory of which server stands behind the last fence of a slot group, and whether it may grant.
+--
+--   <last fence> <memory>            it remembers all that it granted
+--   <last fence> <memory> <open at>  it may have forgotten something: before this server time it grants nothing new, so that
+--                                    those who hold can bring their leases back
+--
+-- A memory is named `<server><since>`: sixteen letters of the server's run id and a colon, or in a Cluster eight of the run id,
+-- eight of the node's id and an @; and the server time in ms from which it counts. Another run id is a restart, or another server
+-- in this one's place; no record at all is a server that came up empty or was flushed. Whichever script comes first notices it.
+
+-- A user without the right to ask who the server is has no recovery but from a flush.
+local NO_SERVER = '0000000000000000:'
+
+-- Both are asked at most once in a script.
+local server, myId
+
+local function thisNode()
+  if not myId then
+    local told = redis.pcall('CLUSTER', 'MYID')
+    myId = type(told) == 'string' and string.sub(told, 1, 8) or '-'
+  end
+  return myId
+end
+
+local function thisServer()
+  if server then return server end
+  local info = redis.pcall('INFO', 'server')
+  local runId = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
+  if not runId then
+    server = NO_SERVER
+  elseif not string.find(info, 'redis_mode:cluster', 1, true) then
+    server = string.sub(runId, 1, 16) .. ':'
+  elseif thisNode() == '-' then
+    server = NO_SERVER
+  else
+    server = string.sub(runId, 1, 8) .. thisNode() .. '@'
+  end
+  return server
+end
+
+-- Whether the server that told of this memory, on the connection of this request, is the one that runs the script. In a Cluster
+-- the caller does not know which node that will be.
+local function isOfThisNode(memory)
+  return string.sub(memory, 17, 17) ~= '@' or string.sub(memory, 9, 16) == thisNode()
+end
+
+local forgot = false
+
+-- A deleting write comes first: after it a full server lets the other through.
+local function writeFence(fenceKey, last, rest)
+  redis.call('DEL', fenceKey)
+  redis.call('SET', fenceKey, string.format('%.0f', last) .. rest)
+end
+
+-- Begins a recovery, and tells all processes once in a script: a flush breaks no connection.
+local function beginRecovery(fenceKey, seen, recoveryMs)
+  local memory = thisServer() .. string.format(INSTANT, now)
+  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. (recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) or ''))
+  if not forgot then
+    forgot = true
+    redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
+  end
+  return memory, recoveryMs
+end
+
+-- Returns the memory, and for how many ms more it grants nothing new. `known` is the memory that the server told the caller on
+-- this connection; a caller that knows it has seen no fence beyond the record, unless the record was put back to an earlier one.
+local function readMemory(fenceKey, known, floor, recoveryMs)
+  local record = redis.call('GET', fenceKey)
+  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs) end
+  local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
+  last = tonumber(last)
+  if not last then error('DAMAGED the last fence is not a number', 0) end
+  local isKnown = memory == known and isOfThisNode(memory)
+  local isWhole = isKnown and floor <= last or not isKnown and string.sub(memory, 1, 17) == thisServer()
+  local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
+  if not isWhole or clockSetBack then return beginRecovery(fenceKey, math.max(last, math.min(floor, HIGHEST_FLOOR)), recoveryMs) end
+  if openAt == '' then return memory, 0 end
+  if tonumber(openAt) > now then return memory, openAt - now end
+  writeFence(fenceKey, last, ' ' .. memory)
+  return memory, 0
+end
+
+-- Whether the server has lost what the caller knew, and nobody new was let in since. It writes nothing.
+local function hasForgotten(fenceKey, known)
+  local memory, openAt = string.match(redis.call('GET', fenceKey) or '', '^%d+ (%S+) ?(%d*)$')
+  return memory ~= known or openAt ~= '' and tonumber(openAt) > now or not isOfThisNode(memory)
+end
+
+-- Raises the last fence of a slot group, of which the memory has been read, to what somebody has seen.
+local function raiseLast(fenceKey, floor)
+  local last, rest = string.match(redis.call('GET', fenceKey), '^(%d+)(.*)$')
+  if tonumber(last) < floor then writeFence(fenceKey, math.min(floor, HIGHEST_FLOOR), rest) end
+end
+
+-- Stands in the place of a holder while a lock is kept for whoever may bring it back.
+local RECOVERY = '~recovery'
+
+-- For how many ms more nobody new may be let into the lock. Of the lock are set: what its caller knows as its memory, and recoveryMs.
+local function recoveryOf(lock)
+  if not lock.recoversForMs then
+    lock.memory, lock.recoversForMs = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
+  end
+  return lock.recoversForMs
+end
