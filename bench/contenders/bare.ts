@@ -27,7 +27,7 @@ export const bare: Contender = {
     /** What the server told as its memory, by fence key. */
     const memories = new Map<string, string>();
     const memoryOf = async (fenceKey: string): Promise<string> => {
-      const [, memory] = (await redis.eval(recall.source, 1, fenceKey, 0, 0)) as [number, string];
+      const [, , memory] = (await redis.eval(recall.source, 1, fenceKey, 0, 0)) as [number, number, string];
       memories.set(fenceKey, memory);
       return memory;
     };

@@ -42,13 +42,13 @@ export class LifeSigns {
     const { world } = this;
     const { plan, time } = world;
     if (world.broken) return;
-    const withinMs = Math.max(...plan.leasesMs, 400) + (plan.topology === 'redlock' ? plan.maxLeaseMs : 0) + SERVED_MS;
+    const withinMs = Math.max(...plan.leasesMs, 400) + (plan.topology === 'redlock' ? plan.maxLeaseMs : plan.recoveryMs) + SERVED_MS;
     const members = world.members.filter(({ process, closing }) => process.alive && !closing);
     let left = members.length * plan.keys.length;
     for (const { locks, process } of members) {
       for (const key of plan.keys) {
         const got = (): void => void (left -= 1);
-        locks.withLock(key, { waitMs: withinMs, leaseMs: 3_000 }, () => {}).then(got, (error: unknown) => {
+        locks.withLock(key, { waitMs: withinMs, leaseMs: Math.min(3_000, this.world.plan.maxLeaseMs) }, () => {}).then(got, (error: unknown) => {
           world.violations.push(`after all faults ${process.name} could not have '${key}' within ${withinMs} ms: ${String(error)}`);
           got();
         });
@@ -61,9 +61,11 @@ export class LifeSigns {
   private look(): void {
     const { world, nemesis } = this;
     const { now } = world.time;
-    // Nodes of a Redlock that forgot stay out for the longest lease, and with too many of them nobody is served.
-    const recoveryMs = RECOVERY_MS + (world.plan.topology === 'redlock' ? world.plan.maxLeaseMs : 0);
-    if (!nemesis.calm || now - nemesis.endedAt <= recoveryMs) return this.idleSince.clear();
+    // Nodes of a Redlock that forgot stay out for the longest lease, and with too many of them nobody is served. Another server that
+    // forgot grants nothing new for its recoveryMs.
+    const { topology, maxLeaseMs, recoveryMs } = world.plan;
+    const passedMs = now - Math.max(nemesis.endedAt, world.forgottenAt);
+    if (!nemesis.calm || passedMs <= RECOVERY_MS + (topology === 'redlock' ? maxLeaseMs : recoveryMs)) return this.idleSince.clear();
     const waited = new Set([...this.callers.open].filter(({ waiting, member }) => waiting && member.process.alive).flatMap(({ keys }) => (keys.length === 1 ? keys : [])));
     for (const key of world.plan.keys) {
       const idle = waited.has(key) && !this.isUsed(key);

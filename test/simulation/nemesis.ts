@@ -90,6 +90,10 @@ export class Nemesis {
       case 'empty restart':
       case 'failover':
         return this.restart(fault, server);
+      case 'flush':
+        world.note(`${server.name} is flushed`);
+        server.flush();
+        return world.forgets();
       case 'loading':
         server.loading = true;
         return this.last(`${server.name} loads its data`, random.between(50, 2_000), () => (server.loading = false));
@@ -174,8 +178,7 @@ export class Nemesis {
       if (fault === 'failover') server.failOver(missed, random.between(-100, 100));
       else server.start(fault === 'restart');
       if (fault === 'restart' || world.plan.topology === 'redlock') return;
-      world.records.forget();
-      world.excuse(Math.max(...world.plan.leasesMs));
+      world.forgets();
     });
     // Whoever trusted a lease of the old memory may do so for a lease; nobody new is let in before it is up again.
   }

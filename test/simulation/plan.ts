@@ -7,6 +7,7 @@ export type ServerFault =
   | 'freeze'
   | 'restart'
   | 'empty restart'
+  | 'flush'
   | 'failover'
   | 'loading'
   | 'full'
@@ -56,6 +57,8 @@ export interface Plan {
 
 interface Profile {
   readonly weight: number;
+  /** The recovery after a loss of memory is as long as the longest lease. */
+  readonly recoversForALease?: true;
   readonly faults: readonly Fault[];
 }
 
@@ -67,7 +70,8 @@ const SINGLE: Readonly<Record<string, Profile>> = {
   server: { weight: 3, faults: ['freeze', 'restart', 'loading', 'readonly', 'script flush', 'full'] },
   clocks: { weight: 2, faults: ['clock', 'wall clock', 'pause'] },
   jumps: { weight: 1, faults: ['clock jump', 'pause'] },
-  amnesia: { weight: 2, faults: ['empty restart', 'failover', 'pause', 'cut'] },
+  amnesia: { weight: 3, faults: ['empty restart', 'failover', 'flush', 'pause', 'cut'] },
+  'amnesia and silence': { weight: 2, recoversForALease: true, faults: ['empty restart', 'failover', 'flush', 'pause', 'cut', 'silence', 'deaf', 'slow', 'duplicate'] },
   'amnesia and jumps': { weight: 1, faults: ['empty restart', 'clock jump'] },
   operator: { weight: 1, faults: ['force release', 'pause', 'crash'] },
   storm: { weight: 4, faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow', 'freeze', 'restart', 'script flush', 'clock', 'shutdown'] },
@@ -90,25 +94,28 @@ export function planOf(seed: number, topology: Topology, random: Random, storeCa
   const profiles = topology === 'single' ? SINGLE : REDLOCK;
   const drawn = random.pick(Object.entries(profiles).flatMap(([name, { weight }]) => new Array<string>(weight).fill(name)));
   const profile = only !== undefined && only in profiles ? only : drawn;
-  const maxLeaseMs = topology === 'redlock' ? random.pick([3_000, 6_000]) : 30_000;
+  const longestMs = topology === 'redlock' ? random.pick([3_000, 6_000]) : 30_000;
+  const { faults, recoversForALease = false } = profiles[profile] as Profile;
   const leases = random.pick([[3_000], [1_000, 10_000], [400], [2_000, 2_000, 30_000], [600, 5_000]]);
+  const leasesMs = leases.map((leaseMs) => Math.min(leaseMs, longestMs));
+  const maxLeaseMs = recoversForALease ? Math.max(...leasesMs) : longestMs;
   return {
     seed,
     topology,
     profile,
-    faults: (profiles[profile] as Profile).faults,
+    faults,
     nodes: topology === 'single' ? 1 : random.pick([3, 3, 3, 5]),
     processes: random.whole(2, topology === 'single' ? 4 : 3),
     callers: random.whole(2, 4),
     keys: KEYS.slice(0, random.pick([1, 1, 2, 3])),
-    leasesMs: leases.map((leaseMs) => Math.min(leaseMs, maxLeaseMs)),
+    leasesMs,
     waitsMs: random.pick([[10_000], [0, 2_000, 20_000], [500, 5_000], [30_000]]),
     holdsMs: random.pick([[0, 20], [0, 300], [5, 60], [100, 2_500]] as const),
     restsMs: random.pick([[0, 5], [0, 100], [50, 800]] as const),
     handOn: random.pick([1, 2, 16, 16]),
     commandTimeoutMs: random.pick([300, 1_000, 2_000]),
     maxLeaseMs,
-    recoveryMs: 0,
+    recoveryMs: recoversForALease ? maxLeaseMs : random.pick([0, 1_000, 1_000]),
     readers: random.pick([0, 0.3, 0.7]),
     fancy: random.pick([0, 0.2, 0.4]),
     storeCalls,

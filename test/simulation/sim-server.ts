@@ -104,6 +104,12 @@ export class SimServer {
     this.start(true);
   }
 
+  /** All data go, and every connection stays. */
+  flush(): void {
+    this.data.clear();
+    this.tail = [];
+  }
+
   forgetScripts(): void {
     this.scripts.clear();
   }

@@ -20,8 +20,12 @@ export interface WitnessedHold {
 
 /** What the world's faults excuse at an instant. */
 export interface Excuses {
-  /** Two holders may trust one lock: the store lost its memory or its clock was set, a lease ago or less. */
+  /** Two holders may trust one lock: the store lost its memory, without a recovery, or its clock was set, a lease ago or less. */
   overlap(at: number): boolean;
+  /** Fences need not rise. */
+  fences(at: number): boolean;
+  /** Whether the store has the lease with this fence in its records. */
+  knows(key: string, fence: number): boolean;
   /** Fences are only compared within a process: the data is gone and the clock was set back. */
   readonly fencesByProcess: boolean;
 }
@@ -41,6 +45,9 @@ export class Witness {
   private readonly fences = new Map<string, Highest>();
   /** The highest fence that an operator took a lock away from, by key. */
   private readonly forced = new Map<string, number>();
+  /** Holds that the store may have forgotten, and that have not been brought back: until they are, nobody is kept from their lock. */
+  private readonly doubted = new Set<WitnessedHold>();
+  private forgot = false;
   begun = 0;
 
   constructor(
@@ -56,12 +63,26 @@ export class Witness {
   begin(hold: WitnessedHold): void {
     this.begun++;
     if (hold.lease.remainingMs <= 0) this.violations.push(`at ${this.now().toFixed(1)} work begins without trust: ${tell(hold)}`);
+    // Its lease may be from before the loss.
+    if (this.forgot && !this.isKnown(hold)) this.doubted.add(hold);
     this.look(hold);
     if (hold.inside === undefined) for (const key of hold.keys) this.compareFences(hold, key);
     this.holds.add(hold);
   }
 
+  /** The store lost its memory, and recovers. */
+  doubtAll(): void {
+    this.forgot = true;
+    for (const hold of this.holds) this.doubted.add(hold);
+  }
+
+  /** A script ran: whoever reached the store in time is found there. */
+  lookForDoubted(): void {
+    for (const hold of this.doubted) if (this.isKnown(hold)) this.doubted.delete(hold);
+  }
+
   end(hold: WitnessedHold): void {
+    this.doubted.delete(hold);
     this.holds.delete(hold);
   }
 
@@ -93,7 +114,7 @@ export class Witness {
 
   /** The holds of a process that is no more. */
   forget(process: SimProcess): void {
-    for (const hold of this.holds) if (hold.process === process) this.holds.delete(hold);
+    for (const hold of this.holds) if (hold.process === process) this.end(hold);
   }
 
   private look(hold: WitnessedHold): void {
@@ -101,10 +122,15 @@ export class Witness {
       if (other === hold || !excludes(hold, other) || other.lease.remainingMs <= 0 || !other.process.alive) continue;
       for (const key of hold.keys) {
         if (!other.keys.includes(key) || this.excuses.overlap(this.now())) continue;
+        if (this.doubted.has(hold) || this.doubted.has(other)) continue;
         if (this.wasForced(hold, key) || this.wasForced(other, key)) continue;
         this.violations.push(`at ${this.now().toFixed(1)} two hold '${key}': ${tell(hold)} beside ${tell(other)}`);
       }
     }
+  }
+
+  private isKnown({ lease }: WitnessedHold): boolean {
+    return [...lease.fences].every(([key, fence]) => this.excuses.knows(key, fence));
   }
 
   private wasForced({ lease }: WitnessedHold, key: string): boolean {
@@ -119,7 +145,7 @@ export class Witness {
     const before = hold.mode === 'write' ? highest.any : highest.write;
     // Who shares the hold of an owner shares its fence.
     const fits = hold.owner === undefined ? fence > before : fence >= before;
-    if (!fits && !this.excuses.overlap(this.now()) && !this.wasForced(hold, key)) {
+    if (!fits && !this.excuses.fences(this.now()) && !this.wasForced(hold, key)) {
       this.violations.push(`at ${this.now().toFixed(1)} fence ${fence} of '${key}' comes after ${before}: ${tell(hold)}`);
     }
     highest.any = Math.max(highest.any, fence);

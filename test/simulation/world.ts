@@ -47,6 +47,10 @@ export class World implements Recorder {
   storeCalls = 0;
   /** Until when two holders are excused, and since when none is promised. */
   excusedUntil = -Infinity;
+  /** Until when fences are not compared: whoever saw the highest may not have told it to a server whose clock is behind. */
+  fencesExcusedUntil = -Infinity;
+  /** When the server lost its memory last. */
+  forgottenAt = -Infinity;
   private joined = 0;
 
   constructor(
@@ -62,6 +66,8 @@ export class World implements Recorder {
     }
     this.witness = new Witness(() => this.time.now, {
       overlap: (at) => at <= this.excusedUntil,
+      fences: (at) => at <= Math.max(this.excusedUntil, this.fencesExcusedUntil),
+      knows: (key, fence) => this.stands(key, fence),
       fencesByProcess: plan.faults.includes('clock jump') && plan.faults.includes('empty restart'),
     });
     this.phases = new PhaseJudge(() => this.time.now, this.orderIsPromised);
@@ -86,6 +92,17 @@ export class World implements Recorder {
     const line = `${this.time.now.toFixed(3).padStart(12)}  ${what}`;
     this.happened.push(line);
     if (this.tracing) console.log(line);
+  }
+
+  /** The server lost its memory, all of it or the last of it. */
+  forgets(): void {
+    const { plan, records, witness, time } = this;
+    const longestMs = Math.max(...plan.leasesMs);
+    this.forgottenAt = time.now;
+    records.forget();
+    if (plan.recoveryMs === 0) return this.excuse(longestMs);
+    this.fencesExcusedUntil = time.now + longestMs + plan.recoveryMs;
+    if (plan.recoveryMs < plan.maxLeaseMs) witness.doubtAll();
   }
 
   /** From here on, and for a lease, the store does not know what it granted: no exclusion is promised. */
@@ -131,8 +148,17 @@ export class World implements Recorder {
     return [...this.violations, ...this.witness.violations, ...this.phases.violations, ...this.records.violations];
   }
 
+  /** Whether the server has the lease with this fence in its records. */
+  private stands(key: string, fence: number): boolean {
+    const [server] = this.servers;
+    const lockKey = server?.keys().find((redisKey) => redisKey.endsWith(`}:l:${encodeKey(key)}`));
+    const holders = readHolders(server?.text(lockKey ?? '') ?? '');
+    return holders.some((holder) => holder.fence <= fence && fence < holder.fence + holder.fences && holder.end >= server!.nowMs());
+  }
+
   private readonly watch: ScriptWatch = (server, keys, reply, source) => {
     this.records.after(server, keys, reply);
+    this.witness.lookForDoubted();
     if (source !== forceRelease.source || reply !== 1) return;
     const [lockKey = '', , fenceKey = ''] = keys;
     // All holders were sent away; whoever holds it after this script was let in by it.

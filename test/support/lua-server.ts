@@ -111,7 +111,7 @@ export class LuaLock {
 
   /** What the server tells as its memory. */
   async memory(recoveryMs = 0): Promise<string> {
-    const [, memory] = (await this.lua.run(scripts.recall, [this.fenceKey], [recoveryMs, 0])) as string[];
+    const [, , memory] = (await this.lua.run(scripts.recall, [this.fenceKey], [recoveryMs, 0])) as string[];
     return memory!;
   }
 

@@ -12,6 +12,7 @@ import { recall } from '../wire/lua.generated.js';
 import { listOf } from '../wire/lock-reply.js';
 import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
+import { marginOf } from '../wire/server-clock.js';
 import type { Trust } from './trust.js';
 
 /** The pause after a recall that failed, in ms. */
@@ -37,13 +38,21 @@ export class Memories {
   private wanted = false;
   private recalling: Promise<void> | undefined;
   private state: 'closed' | 'open' = 'closed';
+  /** Local instant from which everything is granted, as far as the server has told. */
+  private openAt = -Infinity;
 
   constructor(private readonly parts: MemoriesParts) {}
 
   /** For the first time, at boot. Rejects with LockStoreError. */
-  async open(): Promise<void> {
+  async learnAtBoot(): Promise<void> {
     await this.recallOnce();
     this.state = 'open';
+  }
+
+  /** An application that starts on an empty server is not to find that nothing is granted. */
+  async recovered(atMostMs: number): Promise<void> {
+    const leftMs = Math.min(this.openAt - this.parts.clock.now(), atMostMs);
+    if (leftMs > 0) await delay(this.parts.clock, leftMs);
   }
 
   close(): void {
@@ -113,7 +122,9 @@ export class Memories {
     const { runner, keys, trust, recoveryMs } = this.parts;
     const call = { script: recall, keys: groups.map((group) => keys.fence(group)), args: [recoveryMs, ...groups.map((group) => trust.floors.of(group))] };
     return runner.run(call, (reply, sentAt, receivedAt) => {
-      const [serverNow, ...memories] = listOf(reply);
+      const [serverNow, recoversForMs, ...memories] = listOf(reply);
+      const leftMs = Number(recoversForMs);
+      if (leftMs > 0) this.openAt = Math.max(this.openAt, receivedAt + leftMs + marginOf(leftMs));
       trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: Number(serverNow) });
       return memories.map(String);
     });

@@ -129,10 +129,10 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, connections, runner, keys, channel } = this;
+    const { options, connections, runner, keys, channel, memories } = this;
     try {
-      await probe({ options, connections, runner, keys, channel });
-      await this.memories.open();
+      await probe({ options, connections, runner, keys, channel, memories });
+      await memories.recovered(options.bootTimeoutMs);
       this.warnOfBlindness();
       this.outage.watch();
     } catch (error) {
@@ -230,13 +230,17 @@ export class RedisStore implements LockStore {
     if (missing.length === 0) return outcomes;
     const back = await this.bringingBack.bringBack(missing);
     const byRequest = new Map(missing.map((request, at) => [request as RenewRequest, back[at]!]));
-    return Promise.all(requests.map((request, at) => this.acknowledged(request, byRequest.get(request)) ?? outcomes[at]!));
+    return Promise.all(requests.map(async (request, at) => {
+      const backAgain = byRequest.get(request);
+      return backAgain ? this.acknowledged(request, backAgain) : outcomes[at]!;
+    }));
   }
 
   /** What was brought back counts only when as many replicas have it as were asked for. */
-  private acknowledged(request: RenewRequest, outcome: RenewOutcome | undefined): RenewOutcome | Promise<RenewOutcome> | undefined {
-    if (outcome?.kind !== 'renewed' || request.minReplicas === 0) return outcome;
-    return this.renewals.renew([request]).then(([renewed]) => renewed!);
+  private async acknowledged(request: RenewRequest, outcome: RenewOutcome): Promise<RenewOutcome> {
+    if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
+    const [renewed] = await this.renewals.renew([request]);
+    return renewed!;
   }
 
   private warnOfBlindness(): void {

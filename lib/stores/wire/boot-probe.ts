@@ -32,6 +32,8 @@ export interface Probed {
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly channel: WakeChannel;
+  /** Left out for a node of a Redlock. */
+  readonly memories?: { learnAtBoot(): Promise<void> };
 }
 
 const PAUSE_MS = 100;
@@ -65,6 +67,7 @@ async function check(probed: Probed): Promise<void> {
   await checkFormat(probed);
   await runEveryCommand(probed);
   await runEveryScript(probed);
+  await probed.memories?.learnAtBoot();
   await probed.channel.open().catch((error: unknown) => {
     throw storeFailure(error, { what: 'subscribe', key: undefined, node: probed.connections.node });
   });

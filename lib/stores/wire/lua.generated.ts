@@ -1000,7 +1000,7 @@ return 1`,
 
 export const recall = {
   name: 'recall',
-  sha1: '4e61826ac1630670aa00cdf7bd60dc86d0f50a0f',
+  sha1: 'ad6e2c952dd69574da722b43e91219077d7c64fc',
   keys: ['...fenceKeys'],
   args: ['...requests'],
   source: `local fenceKeys, requests = KEYS, ARGV
@@ -1008,9 +1008,10 @@ ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedMemory}
-local recoveryMs, reply = tonumber(requests[1]), { now }
+local recoveryMs, reply = tonumber(requests[1]), { now, 0 }
 for n, fenceKey in ipairs(fenceKeys) do
-  reply[n + 1] = readMemory(fenceKey, '-', 0, recoveryMs)
+  local memory, recoversForMs = readMemory(fenceKey, '-', 0, recoveryMs)
+  reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
   raiseLast(fenceKey, tonumber(requests[n + 1]))
 end
 return reply`,

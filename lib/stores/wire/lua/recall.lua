@@ -2,7 +2,8 @@
 --- KEYS[...] fenceKeys  the last fences of slot groups
 --- ARGV[...] requests   how long nothing new is granted after the server forgot, in ms; then for each group the highest fence seen in it
 --- RETURNS [1] now
---- RETURNS [2...] memories  as text, one for each group
+--- RETURNS [2] how long nothing new is granted, in ms
+--- RETURNS [3...] memories  as text, one for each group
 --- INVARIANT a group of which the server knows nothing, or whose record another server wrote, recovers from here on
 local fenceKeys, requests = KEYS, ARGV
 
@@ -11,9 +12,10 @@ local fenceKeys, requests = KEYS, ARGV
 --- @include shared/next-fence
 --- @include shared/memory
 
-local recoveryMs, reply = tonumber(requests[1]), { now }
+local recoveryMs, reply = tonumber(requests[1]), { now, 0 }
 for n, fenceKey in ipairs(fenceKeys) do
-  reply[n + 1] = readMemory(fenceKey, '-', 0, recoveryMs)
+  local memory, recoversForMs = readMemory(fenceKey, '-', 0, recoveryMs)
+  reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
   raiseLast(fenceKey, tonumber(requests[n + 1]))
 end
 return reply
