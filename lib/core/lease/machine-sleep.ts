@@ -7,7 +7,7 @@ import type { Clock } from '../port/clock.js';
 
 /** A smaller difference between two clocks, in ms, is neither a sleep nor a jump. */
 const JUMP_MS = 1_000;
-/** The time since boot may have to be read from a file, so at least this long is between two readings, in ms, unless the wall clock jumped. */
+/** The time since boot may have to be read from a file. It is read this often at most, in ms, unless the wall clock has jumped. */
 const LOOK_EVERY_MS = 250;
 
 export interface SleepListener {
