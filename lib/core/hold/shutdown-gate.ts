@@ -64,7 +64,7 @@ export class ShutdownGate {
     if (this.holds > 0) this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
   }
 
-  /** Resolves when all holds have ended or the grace is over. After that, releases in the background get commandTimeoutMs to be answered. */
+  /** Resolves when all holds have ended or the grace is over. Releases in the background get commandTimeoutMs more to be answered. */
   async finish(): Promise<void> {
     this.begin();
     const graceMs = this.graceEndsAt - this.clock.now();
