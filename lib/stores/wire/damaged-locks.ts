@@ -7,7 +7,7 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
 import { isDamage } from './store-failure.js';
 
-/** Damaged locks are reported at most this often, in ms, because a board lists the locks several times a minute. */
+/** Damaged locks are reported at most this often, in ms, because a board lists the locks about twice a second. */
 const QUIET_MS = 10_000;
 
 export class DamagedLocks {
