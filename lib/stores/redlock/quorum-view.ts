@@ -5,7 +5,7 @@
 import type { HolderState, LockState } from '../../core/port/lock-store.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';
 import { answersOf, noQuorum, poll, type Reply } from './poll.js';
-import type { PollingStation } from './polling-station.js';
+import type { QuorumContext } from './quorum-context.js';
 import type { NodeView } from './node-vote.js';
 import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
@@ -21,7 +21,7 @@ export interface QuorumView {
 const LONGEST_WAIT_MS = 500;
 
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
-export async function viewOf(key: string, { nodes, clock, commandTimeoutMs }: PollingStation): Promise<QuorumView> {
+export async function viewOf(key: string, { nodes, clock, commandTimeoutMs }: QuorumContext): Promise<QuorumView> {
   const quorum = quorumOf(nodes.length);
   const replies = await poll({
     nodes,
@@ -39,16 +39,16 @@ export async function viewOf(key: string, { nodes, clock, commandTimeoutMs }: Po
 }
 
 /** Looks at so many nodes that every quorum has one of them, and tells a lock where the first of them knows it. */
-export async function* listByQuorum(startsWith: string, station: PollingStation, damaged: DamagedLocks): AsyncGenerator<LockState, void, undefined> {
-  const enough = station.nodes.length - quorumOf(station.nodes.length) + 1;
+export async function* listByQuorum(startsWith: string, context: QuorumContext, damaged: DamagedLocks): AsyncGenerator<LockState, void, undefined> {
+  const enough = context.nodes.length - quorumOf(context.nodes.length) + 1;
   const listening = (node: RedlockNode): boolean => node.connected && !node.silent;
-  const nodes = [...station.nodes].sort((one, other) => Number(listening(other)) - Number(listening(one))).slice(0, enough);
+  const nodes = [...context.nodes].sort((one, other) => Number(listening(other)) - Number(listening(one))).slice(0, enough);
   for (const [place, node] of nodes.entries()) {
     let cursor = '0';
     do {
       const { next, found } = await node.scan(startsWith, cursor);
       cursor = next;
-      for (const { state, knownBy } of await damaged.without(found.map((key) => viewOf(key, station)))) {
+      for (const { state, knownBy } of await damaged.without(found.map((key) => viewOf(key, context)))) {
         if (state.mode !== null && !nodes.slice(0, place).some((earlier) => knownBy.has(earlier))) yield state;
       }
     } while (cursor !== '0');
