@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
+import { LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import { Fleet } from '../../support/locks.js';
 
@@ -121,5 +122,101 @@ describe('A hold of several locks', () => {
       expect(() => locks.assertLocked('b')).toThrow('it holds it for reading only');
     });
     for (const lease of [besideIt, both, first]) expect(await lease!.release()).toBe('released');
+  });
+
+  it('is all or nothing, in one order for everybody', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await locks.acquire(['b', 'a', 'b']);
+    expect(lease.keys).toEqual(['a', 'b']);
+    expect([...lease.fences.keys()]).toEqual(['a', 'b']);
+    expect(() => lease.fence).toThrow(LockUsageError);
+    await fleet.clock.runUntil(expect(fleet.process().locks.acquire(['c', 'b'], { waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'b' }));
+    await lease.release();
+    expect(await locks.isLocked('a')).toBe(false);
+    expect(await locks.isLocked('b')).toBe(false);
+    await expect(locks.acquire([])).rejects.toMatchObject({ code: 'LOCK_KEY' });
+  });
+
+  it('gives all back when one stays busy or is lost', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = fleet.process();
+    const c: Lease = await other.locks.acquire('c');
+    await fleet.clock.runUntil(expect(locks.acquire(['a', 'b', 'c'], { waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'c' }));
+    await fleet.clock.settle();
+    expect(await locks.isLocked('a')).toBe(false);
+    const waiting = expect(locks.acquire(['a', 'c'], { waitMs: 10_000 })).rejects.toMatchObject({ code: 'LOCK_LOST', key: 'a' });
+    await fleet.clock.settle();
+    await other.locks.forceRelease('a');
+    await fleet.clock.runUntil(waiting);
+    await c.release();
+    expect(await locks.isLocked('c')).toBe(false);
+  });
+
+  it('taken in both orders at once never deadlocks', async () => {
+    const fleet = new Fleet();
+    const one = fleet.process();
+    const two = fleet.process();
+    const accounts = { a: 500, b: 500 };
+    const transfer = async (locks: typeof one.locks, from: 'a' | 'b', to: 'a' | 'b'): Promise<void> => {
+      for (let n = 0; n < 100; n++) {
+        await locks.withLock([`account:${from}`, `account:${to}`], { waitMs: Infinity }, async () => {
+          const before = { ...accounts };
+          await new Promise<void>((resolve) => fleet.clock.nextTurn(resolve));
+          accounts[from] = before[from] - 1;
+          accounts[to] = before[to] + 1;
+        });
+      }
+    };
+    await fleet.clock.runUntil(Promise.all([transfer(one.locks, 'a', 'b'), transfer(two.locks, 'b', 'a')]));
+    expect(accounts).toEqual({ a: 500, b: 500 });
+  });
+});
+
+describe('A request for several locks', () => {
+  it('that is aborted between two of them ends at once with the reason', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('b');
+    const first = await locks.acquire('a');
+    const abort = new AbortController();
+    const several = expect(locks.acquire(['a', 'b'], { signal: abort.signal, waitMs: Infinity })).rejects.toBe('mine');
+    void first.release();
+    abort.abort('mine');
+    await several;
+    await other.release();
+    await fleet.clock.settle();
+    expect(await locks.isLocked('a')).toBe(false);
+  });
+
+  it('that got some of them but not all leaves nothing of their minHoldMs behind', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('b');
+    const refused = expect(locks.acquire(['a', 'b'], { minHoldMs: 20_000, waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    const next = locks.acquire('a', { waitMs: 400 });
+    await fleet.clock.advance(301);
+    await refused;
+    await (await fleet.clock.runUntil(next, 50)).release();
+    expect(await locks.tryAcquire(['a', 'b'], { minHoldMs: 20_000 })).toBeNull();
+    expect(await locks.isLocked('a')).toBe(false);
+    await other.release();
+  });
+
+  it('counts nobody in that it did not let in', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('b');
+    await locks.withLock('a', async (lease) => {
+      expect(await locks.tryAcquire(['a', 'b'])).toBeNull();
+      expect(lease.holdCount).toBe(1);
+    });
+    await other.release();
+  });
+
+  it('needs a list', async () => {
+    const { locks } = new Fleet().process();
+    await expect(locks.acquire(undefined as never)).rejects.toMatchObject({ code: 'LOCK_KEY' });
   });
 });

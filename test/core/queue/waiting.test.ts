@@ -249,3 +249,26 @@ describe('A process that waits', () => {
     expect(fleet.clock.pendingTimers).toBe(0);
   });
 });
+
+describe('A caller that gives up while its grant is on the way', () => {
+  it('leaves nothing of its minHoldMs behind', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { acquire } = wire;
+    const answer = gate();
+    wire.acquire = async (request) => {
+      const outcome = await acquire.call(wire, request);
+      await answer.promise;
+      return outcome;
+    };
+    const abort = new AbortController();
+    const refused = expect(locks.acquire('k', { minHoldMs: 20_000, signal: abort.signal })).rejects.toBe('never mind');
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(true);
+    abort.abort('never mind');
+    await refused;
+    answer.open();
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+});
