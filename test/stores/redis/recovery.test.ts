@@ -1,0 +1,155 @@
+/** A Redis that forgets what it granted: those who hold bring their leases back before anything new is granted. */
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Lease } from '../../../lib/core/port/lease.js';
+import { LockService } from '../../../lib/lock.service.js';
+import type { RedisStoreOptions } from '../../../lib/stores/redis/redis-store.js';
+import { eventually } from '../../support/eventually.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+
+const RECOVERY_MS = 1_000;
+
+let server: RedisServer;
+const services: LockService[] = [];
+
+beforeEach(async () => {
+  server = await startRedis();
+}, 60_000);
+afterEach(async () => {
+  await Promise.all(services.splice(0).map((locks) => locks.close()));
+  await closeStores();
+  await server.stop();
+});
+
+async function openLocks(process: string, options: Partial<RedisStoreOptions> = {}): Promise<LockService> {
+  const store = makeRedisStore(server.url, process, { recoveryMs: RECOVERY_MS, ...options });
+  const locks = new LockService({ store, process, leaseMs: 30_000, waitMs: 20_000, shutdownGraceMs: 0 });
+  services.push(locks);
+  await locks.open();
+  return locks;
+}
+
+/** The server has served for longer than a recovery lasts: everything is granted. */
+async function servesAll(locks: LockService): Promise<void> {
+  await (await locks.acquire('warm')).release();
+}
+
+async function flush(): Promise<void> {
+  await server.command('FLUSHALL');
+}
+
+async function restartEmpty(): Promise<void> {
+  await server.kill();
+  await server.restart({ keepData: false });
+}
+
+async function isStillHeld(lease: Lease): Promise<void> {
+  await eventually(async () => expect(await lease.verify()).toBe(true), 5_000);
+}
+
+describe.each([
+  { what: 'that was restarted without its data', forget: restartEmpty },
+  { what: 'that was flushed', forget: flush },
+])('A Redis $what', ({ forget }) => {
+  it('grants a lock that is held to nobody else, and the holder keeps it under its id and fence', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const held = await a.acquire('k');
+    const before = (await a.inspect('k')).holders[0]!;
+    await forget();
+    const other = b.acquire('k');
+    await isStillHeld(held);
+    expect((await b.inspect('k')).holders).toMatchObject([{ id: before.id, fence: before.fence }]);
+    expect(await held.release()).toBe('released');
+    const next = await other;
+    expect(next.fence).toBeGreaterThan(held.fence);
+    expect(held.signal.aborted).toBe(false);
+  }, 30_000);
+
+  it('gives readers, owners, fixed leases and several locks back to those who had them, and nothing to a writer', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const leases = [
+      await a.acquire('read', { mode: 'read' }),
+      await b.acquire('read', { mode: 'read' }),
+      await a.acquire('owned', { owner: 'saga' }),
+      await b.acquire('owned', { owner: 'saga' }),
+      await a.acquire('fixed', { renew: false }),
+      await a.acquire(['one', 'two']),
+    ];
+    const fences = leases.map((lease) => [...lease.fences.values()]);
+    await forget();
+    const c = await openLocks('c');
+    for (const lease of leases) await isStillHeld(lease);
+    for (const key of ['read', 'owned', 'fixed', 'one', 'two']) expect(await c.tryAcquire(key).catch((error: unknown) => error)).not.toHaveProperty('fence');
+    expect(leases.map((lease) => [...lease.fences.values()])).toEqual(fences);
+    for (const lease of leases) expect(await lease.release()).toBe('released');
+  }, 30_000);
+
+  it('tells who does not wait that it recovers, lets wait who does, and serves everybody after recoveryMs', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    await forget();
+    await eventually(async () => {
+      await expect(b.tryAcquire('free')).rejects.toMatchObject({ code: 'LOCK_STORE', nodes: [{ reason: 'recovering' }] });
+    }, 1_000);
+    const askedAt = performance.now();
+    const lease = await b.acquire('free');
+    expect(performance.now() - askedAt).toBeLessThan(RECOVERY_MS + 500);
+    await lease.release();
+    expect(await a.tryAcquire('other')).not.toBeNull();
+  }, 30_000);
+
+  it('grants fences above those of before to everybody, also where only a process without leases has seen them', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const seen = await a.withLock('k', async (lease) => lease.fence);
+    await forget();
+    expect((await b.acquire('k')).fence).toBeGreaterThan(seen);
+  }, 30_000);
+
+  it('revives nothing with recoveryMs 0: what is held is lost, and told at once after a restart', async () => {
+    const a = await openLocks('a', { recoveryMs: 0 });
+    const held = await a.acquire('k', { leaseMs: 900 });
+    await forget();
+    await eventually(() => expect(held.signal.aborted).toBe(true), 3_000);
+    expect((await a.inspect('k')).holders).toEqual([]);
+  }, 30_000);
+});
+
+describe('A Redis that remembers', () => {
+  it('tells a holder from whom an operator took the lock that it is lost, also when the message got lost', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const held = await a.acquire('k');
+    // What an operator's force-release does, without its message.
+    await server.command('DEL', ...((await server.command('KEYS', '{lock:*}:l:k')) as string[]));
+    await expect(held.renew()).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    expect((await b.acquire('k')).fence).toBeGreaterThan(held.fence);
+  }, 30_000);
+
+  it('and was restarted with its data keeps every lease, and makes everybody wait who has none', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const held = await a.acquire('k');
+    await server.restart({ keepData: true });
+    await eventually(async () => expect(await b.tryAcquire('k').catch(({ nodes }) => nodes[0].reason)).toBe('recovering'), 2_000);
+    await isStillHeld(held);
+    expect(await b.tryAcquire('k', {}).catch(() => null)).toBeNull();
+    expect(await held.release()).toBe('released');
+    expect((await b.acquire('k')).fence).toBeGreaterThan(held.fence);
+  }, 30_000);
+});
+
+describe('A Redis that was restarted without its data, where recovery is switched off,', () => {
+  it('is asked at once for all that is held: a holder with a lease of 30 s knows within a second that it was forgotten', async () => {
+    const locks = await openLocks('a', { recoveryMs: 0 });
+    const leases = [await locks.acquire('watched'), await locks.acquire('fixed', { renew: false })];
+    await restartEmpty();
+    const backAt = performance.now();
+    await eventually(async () => {
+      for (const lease of leases) expect(lease.signal.aborted).toBe(true);
+    }, 5_000);
+    expect(performance.now() - backAt).toBeLessThan(1_000);
+  }, 30_000);
+});
