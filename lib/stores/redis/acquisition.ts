@@ -4,11 +4,11 @@
  */
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { LockStoreError } from '../../core/port/errors.js';
-import { addAcquire } from '../wire/acquire-request.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { grantAt, numbersOf, type ServerGrant } from '../wire/lock-reply.js';
+import { addAcquire, type ScriptArgument } from '../wire/lua.generated.js';
 import type { LockSpot } from '../wire/redis-keys.js';
-import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+import type { ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
@@ -54,13 +54,12 @@ export class Acquisition implements BundledRequest {
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { lockKey, queueKey, fenceKey, group } = this.spot;
     const { trust, maxLeaseMs } = this.acquiring.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, replaces } = this.request;
-    keys.push(lockKey, queueKey, fenceKey);
-    addAcquire(args, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, notAfter: this.limit || LONG_AGO, floor: trust.floors.of(group),
-      fences, minHoldMs: Math.floor(minHoldMs), longestMs: maxLeaseMs, replaces, owner, label,
+    const { id, mode, leaseMs, fences, queue, label, owner, replaces } = this.request;
+    const minHoldMs = Math.floor(this.request.minHoldMs);
+    addAcquire(keys, args, this.spot, {
+      id, mode, leaseMs: Math.floor(leaseMs), queue, plain: fences === 1 && minHoldMs === 0 && replaces === undefined,
+      notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), fences, minHoldMs, longestMs: maxLeaseMs, replaces, owner, label,
     });
   }
 

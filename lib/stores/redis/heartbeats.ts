@@ -5,9 +5,9 @@
 import type { HeartbeatOutcome, HolderRef } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import { grantAt, listOf, numbersOf } from '../wire/lock-reply.js';
-import { heartbeat } from '../wire/lua.generated.js';
+import { addHeartbeat, heartbeat, type ScriptArgument } from '../wire/lua.generated.js';
 import type { Places } from './places.js';
-import type { RedisKeys } from '../wire/redis-keys.js';
+import type { LockSpot, RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import { storeFailure } from '../wire/store-failure.js';
@@ -47,24 +47,22 @@ export class Heartbeats {
 
   private async one(all: readonly HolderRef[], batch: readonly number[], outcomes: HeartbeatOutcome[]): Promise<void> {
     const { runner, keys, trust, node, maxLeaseMs } = this.parts;
-    const waiters = batch.map((position) => ({ ...(all[position] as HolderRef), group: keys.groupOf((all[position] as HolderRef).key) }));
-    const key = waiters.length === 1 ? waiters[0]?.key : undefined;
-    const call = {
-      script: heartbeat,
-      key,
-      keys: waiters.flatMap((waiter) => keys.all(waiter.group, waiter.key)),
-      args: waiters.flatMap(({ id, group }) => [id, trust.floors.of(group), maxLeaseMs]),
-    };
+    const waiters = batch.map((position) => ({ id: all[position]!.id, spot: keys.spotOf(all[position]!.key) }));
+    const key = waiters.length === 1 ? waiters[0]!.spot.key : undefined;
+    const redisKeys: string[] = [];
+    const args: ScriptArgument[] = [];
+    for (const { id, spot } of waiters) addHeartbeat(redisKeys, args, spot, { id, floor: trust.floors.of(spot.group), longestMs: maxLeaseMs });
+    const call = { script: heartbeat, key, keys: redisKeys, args };
     try {
       await runner.run(call, (reply, sentAt, receivedAt) => {
         const told = listOf(reply);
         const numbers = numbersOf(reply);
         const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[0] ?? 0 };
-        trust.observe(waiters[0]?.group ?? 0, exchange);
-        waiters.forEach((waiter, n) => {
+        trust.observe(waiters[0]!.spot.group, exchange);
+        waiters.forEach(({ id, spot }, n) => {
           const at = 1 + STRIDE * n;
           const refused = numbers[at] === REFUSED;
-          outcomes[batch[n] as number] = refused ? this.refused(waiter, String(told[at + 1])) : this.outcomeOf(waiter.id, waiter.group, numbers, at, exchange);
+          outcomes[batch[n] as number] = refused ? this.refused(spot, String(told[at + 1])) : this.outcomeOf(id, spot.group, numbers, at, exchange);
         });
       });
     } catch (error) {
@@ -73,9 +71,9 @@ export class Heartbeats {
     }
   }
 
-  private refused({ key, group }: HolderRef & { readonly group: number }, words: string): HeartbeatOutcome {
-    const { keys, node } = this.parts;
-    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'heartbeat', key, node, redisKeys: keys.all(group, key) }) };
+  private refused({ key, lockKey, queueKey, fenceKey }: LockSpot, words: string): HeartbeatOutcome {
+    const redisKeys = [lockKey, queueKey, fenceKey];
+    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'heartbeat', key, node: this.parts.node, redisKeys }) };
   }
 
   private outcomeOf(id: string, group: number, reply: readonly number[], at: number, exchange: Exchange): HeartbeatOutcome {

@@ -6,8 +6,8 @@ import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import { GatheredRenewals } from './gathered-renewals.js';
-import { listOf, renewArgs, renewOutcomes } from '../wire/lock-reply.js';
-import { renew } from '../wire/lua.generated.js';
+import { listOf, renewOutcomes, runsOf } from '../wire/lock-reply.js';
+import { renewCall } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
@@ -83,11 +83,10 @@ export class Renewals {
   private callFor(requests: readonly RenewRequest[]): ScriptCall {
     const { keys, timeoutMs, maxLeaseMs } = this.parts;
     const shortestMs = Math.min(...requests.map(({ leaseMs }) => leaseMs));
+    const lockKeys = requests.map(({ key }) => keys.lock(keys.groupOf(key), key));
     return {
-      script: renew,
+      ...renewCall({ lockKeys }, { longestMs: maxLeaseMs, runs: runsOf(requests) }),
       key: requests.length === 1 ? requests[0]?.key : undefined,
-      keys: requests.map(({ key }) => keys.lock(keys.groupOf(key), key)),
-      args: [maxLeaseMs, ...renewArgs(requests)],
       // Another try has to fit into what is left of the lease; all of them are of like length.
       timeoutMs: Math.min(timeoutMs, shortestMs / 3),
     };

@@ -1,9 +1,11 @@
 /**
- * How requests and replies of the scripts are written: the words of the port on one side, flat lists on the other.
+ * How replies of the scripts are read: the words of the port on one side, flat lists on the other.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
-import type { ScriptArgument, ScriptReply } from './script-runner.js';
+import type { RenewArgs } from './lua.generated.js';
+import { fromField } from './record-field.js';
+import type { ScriptReply } from './script-runner.js';
 
 /** A grant on the server's clock. */
 export interface ServerGrant {
@@ -49,15 +51,16 @@ export function grantAt(reply: readonly number[], at: number): ServerGrant {
   return { fence, fences, mode: write === 1 ? 'write' : 'read', end, contended: contended === 1 };
 }
 
-/** What renew.lua is told of the leases: those of one length that follow each other share it, which nearly all do. */
-export function renewArgs(requests: readonly { readonly id: string; readonly leaseMs: number }[]): ScriptArgument[] {
-  const args: ScriptArgument[] = [];
+/** Leases as renew.lua is told of them: those of one length that follow each other share it, which nearly all do. */
+export function runsOf(requests: readonly { readonly id: string; readonly leaseMs: number }[]): RenewArgs['runs'] {
+  const runs: { leaseMs: number; ids: string }[] = [];
   for (const { id, leaseMs } of requests) {
     const length = Math.floor(leaseMs);
-    if (args.at(-2) === length) args[args.length - 1] += ` ${id}`;
-    else args.push(length, id);
+    const last = runs.at(-1);
+    if (last?.leaseMs === length) last.ids += ` ${id}`;
+    else runs.push({ leaseMs: length, ids: id });
   }
-  return args;
+  return runs;
 }
 
 /**
@@ -78,19 +81,6 @@ export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
     outcomes[place] = typeof left === 'string' ? refused(left, requests[place]!) : outcomeOf(left, contended === 1);
   }
   return outcomes;
-}
-
-const PLAIN = /^(?!-$)[!-$&-~]+$/;
-
-/** Text as one field of a record: no spaces, and - for none. */
-export function toField(text: string | undefined): string {
-  if (text === undefined || text === '') return '-';
-  if (PLAIN.test(text)) return text;
-  return text === '-' ? '%2D' : encodeURIComponent(text.replace(/\p{Surrogate}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`));
-}
-
-function fromField(field: string | number | undefined): string | undefined {
-  return field === '-' || field === undefined ? undefined : decodeURIComponent(String(field));
 }
 
 /** Who waits is told in the order of service if nobody else comes: phases alternate, all readers of one enter together. */

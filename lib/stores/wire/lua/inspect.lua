@@ -6,7 +6,7 @@
 --- RETURNS [3...] holders   five fields each: id, fence, owner or -, ms until its lease ends, label or -
 --- RETURNS [...] waiters    three fields each: id, w or r, label or -; first all readers, then all writers, each in the order they came
 --- INVARIANT whoever has ended is left out, though no other script has dropped it yet
-local lockKey, queueKey = KEYS[1], KEYS[2]
+--- @bind
 
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
