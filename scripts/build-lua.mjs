@@ -1,13 +1,15 @@
 // Compiles lib/stores/wire/lua/*.lua into lua.generated.ts: puts in the shared functions, and makes of each header both ends of
 // its protocol, the lines of Lua that bind what a request says (lua/bindings.mjs) and the TypeScript that says it
-// (lua/requests.mjs). `--check` writes nothing and fails when a build would.
+// (lua/requests.mjs) and reads the reply (lua/replies.mjs). `--check` writes nothing and fails when a build would.
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { bound, checkBindings } from './lua/bindings.mjs';
 import { parseHeader } from './lua/header.mjs';
-import { camel, requestsOf } from './lua/requests.mjs';
+import { camel } from './lua/names.mjs';
+import { repliesOf } from './lua/replies.mjs';
+import { requestsOf } from './lua/requests.mjs';
 
 function stripComment(line) {
   return line.replace(/('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|--.*$/g, (_, string) => string ?? '').trimEnd();
@@ -51,12 +53,14 @@ function compile(dir, file) {
   const texts = pieces.map(({ name, lines: own }) => ({ name, text: strip(name === undefined ? own.flatMap((line) => bound(file, line, header)) : own) }));
   const kept = texts.filter(({ text }) => text !== '');
   const source = kept.map(({ text }) => text).join('\n');
-  return { name: basename(file, '.lua'), sha1: createHash('sha1').update(source).digest('hex'), texts: kept, requests: requestsOf(basename(file, '.lua'), header) };
+  const name = basename(file, '.lua');
+  const protocol = [requestsOf(name, header), repliesOf(file, name, lines.slice(0, end))].filter((text) => text !== '').join('\n');
+  return { name, sha1: createHash('sha1').update(source).digest('hex'), texts: kept, protocol };
 }
 
 const quoted = (text) => text.replace(/[`\\]|\$\{/g, '\\$&');
 
-function moduleOf({ name, sha1, texts, requests }) {
+function moduleOf({ name, sha1, texts, protocol }) {
   const source = texts.map((piece) => (piece.name === undefined ? quoted(piece.text) : `\${${camel(piece.name)}}`)).join('\n');
   return `export const ${camel(name)} = {
   name: '${name}',
@@ -64,7 +68,7 @@ function moduleOf({ name, sha1, texts, requests }) {
   source: \`${source}\`,
 } as const satisfies LuaScript;
 
-${requests}`;
+${protocol}`;
 }
 
 /** The text of the module that stands for all scripts of a folder. */
@@ -74,7 +78,8 @@ export function compileFolder(dir) {
   const shared = [...named].sort(([one], [other]) => (one < other ? -1 : 1)).map(([name, text]) => `const ${camel(name)} = \`${quoted(text)}\`;\n`);
   return `// Made by scripts/build-lua.mjs from lua/*.lua; never edited.
 import type { LockMode } from '../../core/port/lock-mode.js';
-import { toField } from './record-field.js';
+import { fromField, toField } from './record-field.js';
+import { unexpected } from './unexpected-reply.js';
 
 /** A script as it is sent. */
 export interface LuaScript {
@@ -84,6 +89,9 @@ export interface LuaScript {
 }
 
 export type ScriptArgument = string | number;
+
+/** A reply that is a list. */
+export type ReplyItems = readonly (number | string)[];
 
 /** A script with what it is given. */
 export interface BuiltCall {

@@ -1,10 +1,9 @@
 // The TypeScript that builds a request by the names of its header: types of what a script is given, and a function that puts
 // each value where the script looks for it.
 import { isForMany } from './header.mjs';
+import { camel, capital } from './names.mjs';
 
-export const camel = (name) => name.replace(/[-/](\w)/g, (_, letter) => letter.toUpperCase());
 const pascal = (name) => capital(camel(name));
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** `greetCall`, and `addVote` as well for a script that takes any number of requests. */
 export function requestsOf(name, header) {

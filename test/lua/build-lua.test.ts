@@ -98,6 +98,24 @@ describe('the build of the scripts', () => {
     expect(source(built())).toBe([...BINDINGS, 'local now = 1', 'local queue = now', 'return now'].join('\n'));
   });
 
+  it('reads an answer by its code and the names of its fields', () => {
+    const returns = ['--- RETURNS 0 busy: leftMs  until the end', '--- RETURNS 1 granted: fence, mode mode, next text or nothing', '--- RETURNS refused  in words'];
+    write('take.lua', ...HEADER.slice(0, 3), ...returns, BIND, 'return 1');
+    const text = built();
+    expect(text).toContain("  /** Until the end. */\n  | { readonly kind: 'busy'; readonly leftMs: number }");
+    const next = 'reply[at + 3] === undefined ? undefined : String(reply[at + 3])';
+    expect(text).toContain(`case 1:\n      return { kind: 'granted', fence: Number(reply[at + 1]), mode: Number(reply[at + 2]) === 1 ? 'write' : 'read', next: ${next} };`);
+  });
+
+  it('reads what stands once in a reply and what is repeated behind it', () => {
+    const returns = ['--- RETURNS all head: now', '--- RETURNS each holder: id text, owner encoded  who holds'];
+    write('look.lua', ...HEADER.slice(0, 3), ...returns, BIND, 'return 1');
+    const text = built();
+    expect(text).toContain('export const lookHolderSize = 2;');
+    expect(text).toContain('readLookHolder(reply: ReplyItems, at = 0): LookHolder {\n  return { id: String(reply[at]), owner: fromField(reply[at + 1]) };');
+    expect(text).toContain('readLookHead(reply: ReplyItems, at = 0): LookHead {\n  return { now: Number(reply[at]) };');
+  });
+
   it('knows lists behind what is named alone', () => {
     const header = ['--- Renews.', '--- KEYS[...] lockKeys  the locks', '--- ARGV[1] leaseMs: number  how long', '--- ARGV[...] ids: text  the holders', '--- RETURNS 1 done'];
     write('renew.lua', ...header, BIND, 'return 1');
@@ -138,6 +156,7 @@ describe('the build of the scripts', () => {
     ['KEYS in use by its number', [...HEADER, BIND, "redis.call('DEL', KEYS[1])"], 'bound by their names'],
     ['a field that the header does not name', [...MANY, BIND, '--- @bind colour of n'], 'names no colour'],
     ['a part that has no fixed place', [...MANY, BIND, '--- @bind owner of n'], 'no fixed place'],
+    ['a reply with a field of no kind', [...HEADER.slice(0, 3), '--- RETURNS 1 granted: fence colour', BIND], 'no field of a reply'],
     ['a directive that nobody knows', [...HEADER, BIND, '--- @forget'], 'no directive'],
     ['an include of nothing', [...HEADER, BIND, '--- @include shared/nothing'], 'no shared/nothing.lua'],
   ])('refuses %s', (_, lines, message) => {

@@ -1,5 +1,6 @@
-/** What stands on the wire of a request that was built by name: processes of two releases of one format version share locks. */
+/** What stands on the wire of a request that was built by name, and of a reply that is read by name: processes of two releases of one format version share locks. */
 import { describe, expect, it } from '@jest/globals';
+import { listOf } from '../../lib/stores/wire/lock-reply.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 
 const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F', marksKey: 'M', epochKey: 'E' };
@@ -37,5 +38,23 @@ describe('a request of format version 2', () => {
   ])('stands on the wire in the order of the header: %s', (_, { keys, args }, redisKeys, said) => {
     expect(keys.join(' ')).toBe(redisKeys);
     expect(args).toEqual(said);
+  });
+});
+
+describe('a reply of format version 2', () => {
+  it.each([
+    ['acquire', scripts.readAcquire([1, 5, 70, 16, 0, 905, 1]), { kind: 'granted', now: 5, fence: 70, fences: 16, mode: 'read', end: 905, contended: true }],
+    ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900]), { kind: 'busy', now: 5, leftMs: 900 }],
+    ['vote', scripts.readVote([1, 5, 70, 900, 1, 0]), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: false, next: undefined }],
+    ['vote while others wait', scripts.readVote([1, 5, 70, 900, 1, 1, 'q']), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: true, next: 'q' }],
+    ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, 0, 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1 }],
+    ['renew', scripts.readRenewNews([5, 2, -1, 0], scripts.renewHeadSize), { position: 2, left: -1, contended: false }],
+    ['greet', scripts.readGreetMemory([0, 900, 'abc', 5, 6]), { whole: false, leftMs: 900, runId: 'abc', since: 5, now: 6 }],
+    ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-'], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', remainingMs: 900, label: undefined }],
+  ])('is read by the names of the header: %s', (_, told, expected) => expect(told).toEqual(expected));
+
+  it('that no script gives is an error, and so is what the server refused', () => {
+    expect(() => scripts.readVote([9, 5])).toThrow('an answer that no script of ours gives: [9,5]');
+    expect(() => listOf(['refused', 'WRONGTYPE'])).toThrow('WRONGTYPE');
   });
 });

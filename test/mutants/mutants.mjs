@@ -74,7 +74,7 @@ const list = [
   ['messages say what they like', redis('trust'), ' || !couldAnswer(request, push)', '', 'S1: a forged message is trusted', 'test/redis/forged-messages'],
   ['messages with any fence', redis('trust'), 'if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;', 'if (serverNow < 0) return undefined;', 'S2: a forged message uses up all fences', 'test/redis/forged-messages'],
   ['strays of others', redis('redis-store'), 'if (id.startsWith(`${this.options.process}.`)) ', '', 'S4: a forged message takes a hold away', 'test/redis/forged-messages'],
-  ['fences are not compared', redis('acquisition'), 'if (this.known && grant.fence <= this.known.floor) return acquiring.askAnew', 'if (false as boolean) return acquiring.askAnew', 'S2: a server that lost its memory', 'test/redis/pushes'],
+  ['fences are not compared', redis('acquisition'), 'if (this.known && told.fence <= this.known.floor) return acquiring.askAnew', 'if (false as boolean) return acquiring.askAnew', 'S2: a server that lost its memory', 'test/redis/pushes'],
   ['pushed fences are not compared', redis('trust'), ' || push.fence <= floor', '', 'S2: a server that lost its memory', 'single:amnesia'],
   ['no place after a refusal', redis('acquisition'), 'if (grant === undefined) return acquiring.acquire(', 'if (grant === undefined) places.forget(place);\n    if (grant === undefined) return acquiring.acquire(', 'S2: the next grant is not held against what was seen', 'test/redis/pushes'],
   ['message before its answer', redis('places'), 'answered: false, early: undefined', 'answered: false, early: known.early', 'P10: a message of before is taken for the new place', 'test/redis/places'],

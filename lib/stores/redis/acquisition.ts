@@ -5,8 +5,8 @@
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { BundledRequest } from '../wire/bundles.js';
-import { grantAt, numbersOf, type ServerGrant } from '../wire/lock-reply.js';
-import { addAcquire, type ScriptArgument } from '../wire/lua.generated.js';
+import { listOf, type ServerGrant } from '../wire/lock-reply.js';
+import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
 import type { LockSpot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
@@ -68,12 +68,13 @@ export class Acquisition implements BundledRequest {
     const receivedAt = clock.now();
     if (this.hasFailed) return;
     if (typeof reply === 'string') return this.grantedAsAsked(Number(reply), sentAt, receivedAt);
-    const numbers = numbersOf(reply);
-    const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
-    trust.observe(this.spot.group, exchange);
-    const [code = 0] = numbers;
+    const list = listOf(reply);
+    const code = Number(list[0]);
     const replacedLost = code >= REPLACED_LOST;
-    const outcome = this.outcomeOf(replacedLost ? code - REPLACED_LOST : code, numbers, exchange);
+    const told = readAcquire(list, 0, replacedLost ? code - REPLACED_LOST : code);
+    const exchange: Exchange = { sentAt, receivedAt, serverNow: told.now };
+    trust.observe(this.spot.group, exchange);
+    const outcome = this.outcomeOf(told, exchange);
     if (outcome === undefined) return this.askOnceMore();
     this.settle(outcome instanceof Promise ? outcome.then((later) => withReplaced(later, replacedLost)) : withReplaced(outcome, replacedLost));
   }
@@ -97,26 +98,23 @@ export class Acquisition implements BundledRequest {
   }
 
   /** Undefined when the server found the request too late only because nobody knew its time. */
-  private outcomeOf(code: number, numbers: readonly number[], exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
+  private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
     const { trust, clock } = acquiring.parts;
-    const third = numbers[2] ?? 0;
-    switch (code) {
-      case 1: {
-        const grant = grantAt(numbers, 2);
+    switch (told.kind) {
+      case 'granted':
         // A place that was asked for before may have been granted since, by whoever: that grant is held against its floor.
-        if (this.known && grant.fence <= this.known.floor) return acquiring.askAnew(request);
-        return this.granted(trust.answered(spot.group, grant, exchange));
-      }
-      case 2:
-        return this.waits(third < 0 ? undefined : third);
-      case 3:
-        return { kind: 'busy', retryInMs: Math.min(third, RETRY_MS * (0.5 + Math.random())) };
-      case 4:
+        if (this.known && told.fence <= this.known.floor) return acquiring.askAnew(request);
+        return this.granted(trust.answered(spot.group, told, exchange));
+      case 'waiting':
+        return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
+      case 'busy':
+        return { kind: 'busy', retryInMs: Math.min(told.leftMs, RETRY_MS * (0.5 + Math.random())) };
+      case 'upgrade':
         return { kind: 'upgrade' };
-      case 6:
+      case 'full':
         return { kind: 'full' };
-      default:
+      case 'late':
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
         throw acquiring.lateError(request.key);
     }

@@ -4,8 +4,10 @@
  */
 import type { HeartbeatOutcome, HolderRef } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
-import { grantAt, listOf, numbersOf } from '../wire/lock-reply.js';
-import { addHeartbeat, heartbeat, type ScriptArgument } from '../wire/lua.generated.js';
+import { listOf } from '../wire/lock-reply.js';
+import {
+  addHeartbeat, heartbeat, heartbeatHeadSize, heartbeatSize, readHeartbeat, readHeartbeatHead, type HeartbeatReply, type ScriptArgument,
+} from '../wire/lua.generated.js';
 import type { Places } from './places.js';
 import type { LockSpot, RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
@@ -15,10 +17,6 @@ import type { Trust } from './trust.js';
 
 /** A place costs the server about 5 µs. */
 const BATCH = 100;
-/** Numbers in a reply for each waiter. */
-const STRIDE = 6;
-/** What heartbeat.lua says of a waiter whose keys the server refused. */
-const REFUSED = 3;
 
 export interface HeartbeatsParts {
   readonly runner: ScriptRunner;
@@ -56,13 +54,10 @@ export class Heartbeats {
     try {
       await runner.run(call, (reply, sentAt, receivedAt) => {
         const told = listOf(reply);
-        const numbers = numbersOf(reply);
-        const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[0] ?? 0 };
+        const exchange: Exchange = { sentAt, receivedAt, serverNow: readHeartbeatHead(told).now };
         trust.observe(waiters[0]!.spot.group, exchange);
         waiters.forEach(({ id, spot }, n) => {
-          const at = 1 + STRIDE * n;
-          const refused = numbers[at] === REFUSED;
-          outcomes[batch[n] as number] = refused ? this.refused(spot, String(told[at + 1])) : this.outcomeOf(id, spot.group, numbers, at, exchange);
+          outcomes[batch[n]!] = this.outcomeOf(id, spot, readHeartbeat(told, heartbeatHeadSize + heartbeatSize * n), exchange);
         });
       });
     } catch (error) {
@@ -76,20 +71,19 @@ export class Heartbeats {
     return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'heartbeat', key, node: this.parts.node, redisKeys }) };
   }
 
-  private outcomeOf(id: string, group: number, reply: readonly number[], at: number, exchange: Exchange): HeartbeatOutcome {
+  private outcomeOf(id: string, spot: LockSpot, told: HeartbeatReply, exchange: Exchange): HeartbeatOutcome {
     const { places, trust, missed } = this.parts;
-    const [code, askAgainInMs = -1] = reply.slice(at, at + 2);
-    if (code === 2) return { kind: 'waiting', askAgainInMs: askAgainInMs < 0 ? undefined : askAgainInMs };
+    if (told.kind === 'refused') return this.refused(spot, told.words);
+    if (told.kind === 'waiting') return { kind: 'waiting', askAgainInMs: told.leftMs < 0 ? undefined : told.leftMs };
     const place = places.get(id);
-    if (code !== 1) {
+    if (told.kind === 'gone') {
       places.release(id);
       return { kind: 'gone' };
     }
     if (place !== undefined) missed(id);
-    const grant = grantAt(reply, at + 1);
     // What a grant needs beyond this answer, an acquire of the same id does: acknowledgements, or a better fence.
-    if (place !== undefined && (place.request.minReplicas > 0 || grant.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
+    if (place !== undefined && (place.request.minReplicas > 0 || told.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
     places.release(id);
-    return { kind: 'granted', grant: trust.answered(group, grant, exchange) };
+    return { kind: 'granted', grant: trust.answered(spot.group, told, exchange) };
   }
 }

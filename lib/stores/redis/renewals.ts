@@ -7,7 +7,7 @@ import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import { GatheredRenewals } from './gathered-renewals.js';
 import { listOf, renewOutcomes, runsOf } from '../wire/lock-reply.js';
-import { renewCall } from '../wire/lua.generated.js';
+import { readRenewHead, renewCall } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
@@ -66,8 +66,7 @@ export class Renewals {
     const { runner, keys, trust } = this.parts;
     const { key = '' } = requests[0] ?? {};
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
-      const [serverNow] = listOf(reply);
-      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: Number(serverNow) });
+      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
       return this.outcomesOf(reply, requests, sentAt);
     });
   }

@@ -2,7 +2,7 @@
  * Asks a node of a Redlock whether it remembers what it granted, and brings it back when it does not (recovery.ts).
  */
 import { listOf } from '../wire/lock-reply.js';
-import { admitCall, greetCall, surveyCall, type BuiltCall, type SurveyKeys } from '../wire/lua.generated.js';
+import { admitCall, greetCall, readGreetMemory, readSurveyHead, surveyCall, surveyHeadSize, type BuiltCall, type SurveyKeys } from '../wire/lua.generated.js';
 import { SLOT_GROUPS, type RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import type { ServerClock } from '../wire/server-clock.js';
@@ -38,18 +38,18 @@ export class NodeMemory {
     const fenceKeys = [...floors.keys()].map((group) => this.keys.fence(group));
     const call = greetCall({ epochKey: this.keys.epoch, fenceKeys }, { maxLeaseMs: this.around.maxLeaseMs, floors: [...floors.values()] });
     return this.run.first(call, (reply, sentAt, receivedAt) => {
-      const [whole, leftMs, runId, since, now] = listOf(reply);
+      const memory = readGreetMemory(listOf(reply));
       // From the first request on, limits can be sent in the time of this server.
-      this.around.clock.observe(0, { sentAt, receivedAt, serverNow: Number(now) });
-      this.around.met(String(runId));
-      return { whole: whole === 1, leftMs: Number(leftMs), runId: String(runId), since: Number(since) };
+      this.around.clock.observe(0, { sentAt, receivedAt, serverNow: memory.now });
+      this.around.met(memory.runId);
+      return memory;
     });
   }
 
   survey(): Promise<Survey> {
     return this.run.later(surveyCall(this.memoryKeys(), { maxLeaseMs: this.around.maxLeaseMs }), (reply) => {
-      const [whole, ...fences] = listOf(reply);
-      return { whole: whole === 1, fences: fences.map(Number) };
+      const told = listOf(reply);
+      return { whole: readSurveyHead(told).whole, fences: told.slice(surveyHeadSize).map(Number) };
     });
   }
 

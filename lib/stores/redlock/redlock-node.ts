@@ -4,9 +4,9 @@
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { LockState } from '../../core/port/lock-store.js';
-import { listOf, lockState, numbersOf, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
+import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import {
-  addGiveBack, addVote, downgradeCall, forceReleaseCall, giveBack, giveBackCall, inspectCall, raiseFenceCall, renewCall, vote, voteCall,
+  addGiveBack, addVote, downgradeCall, forceReleaseCall, giveBack, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, vote, voteCall,
   type GiveBackArgs, type VoteArgs,
 } from '../wire/lua.generated.js';
 import type { RedisTarget } from '../wire/redis-connection.js';
@@ -101,9 +101,9 @@ export class RedlockNode {
     const on = this.keys.onNode(group, key);
     const asked: VoteArgs = { id, mode, leaseMs, fences, proposal, notAfter: limit, label, owner, minHoldMs, maxLeaseMs, runId, process, waitedMs, patienceMs };
     return link.runBundled(vote, { key, lockKey: on.lockKey, addTo: (keys, args) => addVote(keys, args, on, asked) }, (reply, sentAt, receivedAt) => {
-      const answer = listOf(reply);
-      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: Number(answer[1]) });
-      return voteOf(answer, sentAt);
+      const told = readVote(listOf(reply));
+      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: told.now });
+      return voteOf(told, sentAt);
     });
   }
 
@@ -125,8 +125,7 @@ export class RedlockNode {
     const call = renewCall({ lockKeys }, { longestMs: this.around.maxLeaseMs, runs: runsOf(parts) });
     const key = parts.length === 1 ? parts[0]?.key : undefined;
     return this.link.run({ ...call, key, timeoutMs }, (reply, sentAt, receivedAt) => {
-      const numbers = numbersOf(reply);
-      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
+      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
       const there = (leftMs: number, contended: boolean): RenewedThere | undefined => (leftMs < 0 ? undefined : { end: trustOf(leftMs, sentAt), contended });
       // A key with a value of another type holds no lease.
       return renewOutcomes(reply, parts, there, () => undefined);
@@ -156,7 +155,7 @@ export class RedlockNode {
     const asked: VoteArgs = {
       id, mode: 'write', leaseMs: TRIAL_LEASE_MS, fences: 1, proposal: 1, notAfter: 0, minHoldMs: 0, maxLeaseMs, runId: link.runId, process, waitedMs: -1, patienceMs: 0,
     };
-    const voted = await link.run(voteCall(on, asked), (reply, sentAt) => voteOf(listOf(reply), sentAt));
+    const voted = await link.run(voteCall(on, asked), (reply, sentAt) => voteOf(readVote(listOf(reply)), sentAt));
     if (voted.kind !== 'granted') throw this.failure(reasonOf(voted), undefined);
     await link.run(giveBackCall(on, { id, abandoned: true, process, ...UNCHANGED }), releaseOutcome);
     return 'grants';

@@ -1,6 +1,7 @@
 // Made by scripts/build-lua.mjs from lua/*.lua; never edited.
 import type { LockMode } from '../../core/port/lock-mode.js';
-import { toField } from './record-field.js';
+import { fromField, toField } from './record-field.js';
+import { unexpected } from './unexpected-reply.js';
 
 /** A script as it is sent. */
 export interface LuaScript {
@@ -10,6 +11,9 @@ export interface LuaScript {
 }
 
 export type ScriptArgument = string | number;
+
+/** A reply that is a list. */
+export type ReplyItems = readonly (number | string)[];
 
 /** A script with what it is given. */
 export interface BuiltCall {
@@ -598,6 +602,41 @@ export function acquireCall(on: AcquireKeys, request: AcquireArgs): BuiltCall {
   return { script: acquire, keys, args };
 }
 
+/** What acquire.lua answers. */
+export type AcquireReply =
+  /** Contended when others wait. */
+  | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
+  /** Until the present hold ends, or -1 when others come first. */
+  | { readonly kind: 'waiting'; readonly now: number; readonly leftMs: number }
+  /** Until the present hold ends. */
+  | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
+  /** The owner reads. */
+  | { readonly kind: 'upgrade'; readonly now: number }
+  /** After notAfter. */
+  | { readonly kind: 'late'; readonly now: number }
+  /** The owner has as many holds of the lock as can be. */
+  | { readonly kind: 'full'; readonly now: number };
+
+/** Reads the answer of acquire.lua that begins with its code at `at`. @throws Error */
+export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at])): AcquireReply {
+  switch (code) {
+    case 1:
+      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), fences: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', end: Number(reply[at + 5]), contended: Number(reply[at + 6]) === 1 };
+    case 2:
+      return { kind: 'waiting', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 3:
+      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 4:
+      return { kind: 'upgrade', now: Number(reply[at + 1]) };
+    case 5:
+      return { kind: 'late', now: Number(reply[at + 1]) };
+    case 6:
+      return { kind: 'full', now: Number(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
+}
+
 export const admit = {
   name: 'admit',
   sha1: '9854ffa169934cce6f6f107f37a2ef4a3460a35c',
@@ -916,6 +955,21 @@ export function greetCall(on: GreetKeys, request: GreetArgs): BuiltCall {
   return { script: greet, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, ...request.floors] };
 }
 
+/** Whole when it may vote; leftMs until all that it may have forgotten has ended; runId of this incarnation of the server; since is the server time in ms from which its memory counts. */
+export interface GreetMemory {
+  readonly whole: boolean;
+  readonly leftMs: number;
+  readonly runId: string;
+  readonly since: number;
+  readonly now: number;
+}
+
+export const greetMemorySize = 5;
+
+export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
+  return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]) };
+}
+
 export const heartbeat = {
   name: 'heartbeat',
   sha1: '25e11dd4ec5d8960287b8a8711c2a9dff511952f',
@@ -1007,6 +1061,47 @@ export function heartbeatCall(on: HeartbeatKeys, request: HeartbeatArgs): BuiltC
   return { script: heartbeat, keys, args };
 }
 
+/** What heartbeat.lua answers. */
+export type HeartbeatReply =
+  /** Filled up with zeros, as the next two are. */
+  | { readonly kind: 'gone' }
+  /** Contended when others wait. */
+  | { readonly kind: 'granted'; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
+  /** Until the present hold ends, or -1 when others come first. */
+  | { readonly kind: 'waiting'; readonly leftMs: number }
+  /** What the server said to this waiter's keys. */
+  | { readonly kind: 'refused'; readonly words: string };
+
+/** How many items each answer of heartbeat.lua has. */
+export const heartbeatSize = 6;
+
+/** Reads the answer of heartbeat.lua that begins with its code at `at`. @throws Error */
+export function readHeartbeat(reply: ReplyItems, at = 0, code = Number(reply[at])): HeartbeatReply {
+  switch (code) {
+    case 0:
+      return { kind: 'gone' };
+    case 1:
+      return { kind: 'granted', fence: Number(reply[at + 1]), fences: Number(reply[at + 2]), mode: Number(reply[at + 3]) === 1 ? 'write' : 'read', end: Number(reply[at + 4]), contended: Number(reply[at + 5]) === 1 };
+    case 2:
+      return { kind: 'waiting', leftMs: Number(reply[at + 1]) };
+    case 3:
+      return { kind: 'refused', words: String(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
+}
+
+/** The server's time in ms. */
+export interface HeartbeatHead {
+  readonly now: number;
+}
+
+export const heartbeatHeadSize = 1;
+
+export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
+  return { now: Number(reply[at]) };
+}
+
 export const inspect = {
   name: 'inspect',
   sha1: '1480ff0d00ef591834196d383cd100f8514bde2e',
@@ -1049,6 +1144,46 @@ export interface InspectKeys {
 
 export function inspectCall(on: InspectKeys): BuiltCall {
   return { script: inspect, keys: [on.lockKey, on.queueKey], args: [] };
+}
+
+/** The phase is w, r, or nothing for a free lock. */
+export interface InspectHead {
+  readonly phase: string;
+  readonly holderCount: number;
+}
+
+export const inspectHeadSize = 2;
+
+export function readInspectHead(reply: ReplyItems, at = 0): InspectHead {
+  return { phase: String(reply[at]), holderCount: Number(reply[at + 1]) };
+}
+
+/** As many as the head says. */
+export interface InspectHolder {
+  readonly id: string;
+  readonly fence: number;
+  readonly owner: string | undefined;
+  readonly remainingMs: number;
+  readonly label: string | undefined;
+}
+
+export const inspectHolderSize = 5;
+
+export function readInspectHolder(reply: ReplyItems, at = 0): InspectHolder {
+  return { id: String(reply[at]), fence: Number(reply[at + 1]), owner: fromField(reply[at + 2]), remainingMs: Number(reply[at + 3]), label: fromField(reply[at + 4]) };
+}
+
+/** All that follow: first all readers, then all writers, each in the order they came. */
+export interface InspectWaiter {
+  readonly id: string;
+  readonly mode: LockMode;
+  readonly label: string | undefined;
+}
+
+export const inspectWaiterSize = 3;
+
+export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
+  return { id: String(reply[at]), mode: reply[at + 1] === 'w' ? 'write' : 'read', label: fromField(reply[at + 2]) };
 }
 
 export const raiseFence = {
@@ -1262,6 +1397,30 @@ export function renewCall(on: RenewKeys, request: RenewArgs): BuiltCall {
   return { script: renew, keys: [...on.lockKeys], args: [request.longestMs, ...request.runs.flatMap((each) => [each.leaseMs, each.ids])] };
 }
 
+/** The server's time in ms. */
+export interface RenewHead {
+  readonly now: number;
+}
+
+export const renewHeadSize = 1;
+
+export function readRenewHead(reply: ReplyItems, at = 0): RenewHead {
+  return { now: Number(reply[at]) };
+}
+
+/** Of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it ends (-1 for lost; the server's words where it refused the key), and whether others wait. */
+export interface RenewNews {
+  readonly position: number;
+  readonly left: number | string;
+  readonly contended: boolean;
+}
+
+export const renewNewsSize = 3;
+
+export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
+  return { position: Number(reply[at]), left: reply[at + 1] ?? '', contended: Number(reply[at + 2]) === 1 };
+}
+
 export const survey = {
   name: 'survey',
   sha1: '364b51278c39adfa67122c159c35cf55ed766568',
@@ -1291,6 +1450,28 @@ export interface SurveyArgs {
 
 export function surveyCall(on: SurveyKeys, request: SurveyArgs): BuiltCall {
   return { script: survey, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs] };
+}
+
+/** Whether it may vote. */
+export interface SurveyHead {
+  readonly whole: boolean;
+}
+
+export const surveyHeadSize = 1;
+
+export function readSurveyHead(reply: ReplyItems, at = 0): SurveyHead {
+  return { whole: Number(reply[at]) === 1 };
+}
+
+/** The last fence, as text, 0 for none. */
+export interface SurveyGroup {
+  readonly fence: number;
+}
+
+export const surveyGroupSize = 1;
+
+export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
+  return { fence: Number(reply[at]) };
 }
 
 export const vote = {
@@ -1464,4 +1645,43 @@ export function voteCall(on: VoteKeys, request: VoteArgs): BuiltCall {
   const args: ScriptArgument[] = [];
   addVote(keys, args, on, request);
   return { script: vote, keys, args };
+}
+
+/** What vote.lua answers. */
+export type VoteReply =
+  /** Until the present hold ends, or -1 when it is somebody else's turn. */
+  | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
+  /** Until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait. */
+  | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly leftMs: number; readonly mode: LockMode; readonly shared: boolean; readonly next: string | undefined }
+  /** The owner reads. */
+  | { readonly kind: 'upgrade'; readonly now: number }
+  /** After notAfter. */
+  | { readonly kind: 'late'; readonly now: number }
+  /** Until all that this node may have forgotten has ended. */
+  | { readonly kind: 'quarantined'; readonly now: number; readonly leftMs: number }
+  /** It waits to be told the last fences. */
+  | { readonly kind: 'not admitted'; readonly now: number }
+  /** The owner has as many holds of the lock as can be. */
+  | { readonly kind: 'full'; readonly now: number };
+
+/** Reads the answer of vote.lua that begins with its code at `at`. @throws Error */
+export function readVote(reply: ReplyItems, at = 0, code = Number(reply[at])): VoteReply {
+  switch (code) {
+    case 0:
+      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 1:
+      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), leftMs: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', shared: Number(reply[at + 5]) === 1, next: reply[at + 6] === undefined ? undefined : String(reply[at + 6]) };
+    case 2:
+      return { kind: 'upgrade', now: Number(reply[at + 1]) };
+    case 3:
+      return { kind: 'late', now: Number(reply[at + 1]) };
+    case 4:
+      return { kind: 'quarantined', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 5:
+      return { kind: 'not admitted', now: Number(reply[at + 1]) };
+    case 6:
+      return { kind: 'full', now: Number(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
 }

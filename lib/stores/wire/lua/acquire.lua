@@ -20,12 +20,12 @@
 ---     owner: encoded or -  whose requests share a lock
 ---     label: encoded or -  what an operator reads
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
---- RETURNS 1 granted  now, fence, fences, 1 for write or 0 for read, end, 1 when others wait
---- RETURNS 2 waiting  now, ms until the present hold ends or -1 when others come first
---- RETURNS 3 busy     now, ms until the present hold ends
---- RETURNS 4 upgrade  now
---- RETURNS 5 late     now
---- RETURNS 6 full     now; the owner has as many holds of the lock as can be
+--- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag  contended when others wait
+--- RETURNS 2 waiting: now, leftMs  until the present hold ends, or -1 when others come first
+--- RETURNS 3 busy: now, leftMs  until the present hold ends
+--- RETURNS 4 upgrade: now  the owner reads
+--- RETURNS 5 late: now  after notAfter
+--- RETURNS 6 full: now  the owner has as many holds of the lock as can be
 --- RETURNS refused    the server's words: it refused something for this request's keys
 --- RETURNS 10 more in place of 1 to 6 when the id to replace was not there any more
 --- RETURNS a list of these when there are several requests

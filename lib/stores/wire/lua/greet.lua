@@ -3,11 +3,7 @@
 --- KEYS[...] fenceKeys  the last fences of the slot groups that the caller has seen
 --- ARGV[1] maxLeaseMs: number  the longest lease
 --- ARGV[...] floors: number  the highest fence seen in each of those groups
---- RETURNS [1] whole   1 when it may vote, else 0
---- RETURNS [2] leftMs  ms until all that it may have forgotten has ended; 0 when it has
---- RETURNS [3] runId   of this incarnation of the server
---- RETURNS [4] since   server time in ms from which its memory counts
---- RETURNS [5] now
+--- RETURNS all memory: whole flag, leftMs, runId text, since, now  whole when it may vote; leftMs until all that it may have forgotten has ended; runId of this incarnation of the server; since is the server time in ms from which its memory counts
 --- INVARIANT the time it stays out begins here at the latest
 --- @bind
 

@@ -7,11 +7,11 @@
 ---   id: text           of the waiter
 ---   floor: number      the highest fence that the caller has seen in the slot group
 ---   longestMs: number  the longest lease that can be
---- RETURNS [1]     now
---- RETURNS [2 + 6n] of the nth waiter, six numbers: 1 granted, fence, fences, 1 for write or 0 for read, end, 1 when others wait
---- RETURNS [2 + 6n] or 2 waiting, ms until the present hold ends or -1 when others come first, four zeros
---- RETURNS [2 + 6n] or 3 refused, the server's words for this waiter's keys, four zeros
---- RETURNS [2 + 6n] or 0 gone, five zeros
+--- RETURNS all head: now  the server's time in ms
+--- RETURNS each 0 gone: none  filled up with zeros, as the next two are
+--- RETURNS each 1 granted: fence, fences, mode mode, end, contended flag  contended when others wait
+--- RETURNS each 2 waiting: leftMs  until the present hold ends, or -1 when others come first
+--- RETURNS each 3 refused: words text  what the server said to this waiter's keys
 --- @bind
 
 --- @include shared/server-time

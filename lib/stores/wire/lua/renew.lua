@@ -4,9 +4,8 @@
 --- ARGV[...] runs  for each run of leases that get the same length:
 ---   leaseMs: number  that length
 ---   ids: text        the holders, with spaces between
---- RETURNS [1] now
---- RETURNS [...] news  for each lease that was not just renewed to that length while nobody waits, three numbers: which one it is, ms until the lease ends or -1 for lost, 1 when others wait, else 0
---- RETURNS [...] news  or for a lock whose key the server refused: which lease it is, the server's words, 0
+--- RETURNS all head: now  the server's time in ms
+--- RETURNS each news: position, left number or text, contended flag  of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it ends (-1 for lost; the server's words where it refused the key), and whether others wait
 --- INVARIANT a lock that is in the batch for many holders is read and written once
 --- INVARIANT an end further away than any lease can be, from before the server's clock was set back, is brought to the latest that can be
 --- INVARIANT only the locks' own keys are touched, so that each can be sent alone while a slot migrates

@@ -2,8 +2,8 @@
 --- KEYS[1] epochKey  since when this node remembers
 --- KEYS[...] fenceKeys  the last fences of all slot groups
 --- ARGV[1] maxLeaseMs: number  the longest lease
---- RETURNS [1] whole       1 when it may vote, else 0
---- RETURNS [2...] fences   the last fence of each group as text, 0 for none
+--- RETURNS all head: whole flag  whether it may vote
+--- RETURNS each group: fence  the last fence, as text, 0 for none
 --- @bind
 
 --- @include shared/server-time

@@ -19,13 +19,13 @@
 ---   process: text         of the caller
 ---   waitedMs: number      how long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes
 ---   patienceMs: number    how long to keep the lock for it when its turn has come
---- RETURNS 0 busy         now, ms until the present hold ends or -1 when it is somebody else's turn
---- RETURNS 1 granted      now, fence, ms until the lease ends, 1 for write or 0 for read, 1 when the fence is that of its owner's hold; and when others wait, the process that has waited longest
---- RETURNS 2 upgrade      now
---- RETURNS 3 late         now
---- RETURNS 4 quarantined  now, ms until all that this node may have forgotten has ended
---- RETURNS 5 not admitted  now
---- RETURNS 6 full         now; the owner has as many holds of the lock as can be
+--- RETURNS 0 busy: now, leftMs  until the present hold ends, or -1 when it is somebody else's turn
+--- RETURNS 1 granted: now, fence, leftMs, mode mode, shared flag, next text or nothing  until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait
+--- RETURNS 2 upgrade: now  the owner reads
+--- RETURNS 3 late: now  after notAfter
+--- RETURNS 4 quarantined: now, leftMs  until all that this node may have forgotten has ended
+--- RETURNS 5 not admitted: now  it waits to be told the last fences
+--- RETURNS 6 full: now  the owner has as many holds of the lock as can be
 --- RETURNS refused        the server's words: it refused something for this request's keys
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same vote, not prolonged
