@@ -1,5 +1,5 @@
 /**
- * How replies of the scripts are read: the words of the port on one side, flat lists on the other.
+ * Translates between the words of the port and the flat lists that the scripts return.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
@@ -10,17 +10,17 @@ import {
 import type { ScriptReply } from './script-runner.js';
 import { unexpected } from './unexpected-reply.js';
 
-/** A grant on the server's clock. */
+/** A grant whose end is in the server's time. */
 export interface ServerGrant {
   readonly fence: number;
   readonly fences: number;
   readonly mode: LockMode;
-  /** Last instant of the lease, in server ms. */
+  /** The last instant of the lease, in ms of the server's clock. */
   readonly end: number;
   readonly contended: boolean;
 }
 
-/** @throws Error with the server's words, for what it refused of many (refusal.lua) */
+/** The reply as a list. @throws Error with the server's words when it refused this request of several (refusal.lua) */
 export function listOf(reply: ScriptReply): ReplyItems {
   if (!Array.isArray(reply)) throw unexpected(reply);
   const list = reply as ReplyItems;
@@ -28,7 +28,7 @@ export function listOf(reply: ScriptReply): ReplyItems {
   return list;
 }
 
-/** What release.lua says of one id. */
+/** The outcome that release.lua returns for one id. */
 export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
   if (reply === 1) return 'released';
   if (reply === 0) return 'lost';
@@ -36,7 +36,7 @@ export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
   throw unexpected(reply);
 }
 
-/** Leases as renew.lua is told of them: those of one length that follow each other share it, which nearly all do. */
+/** These leases as renew.lua takes them. Leases of the same length that follow each other share it, as nearly all do. */
 export function runsOf(requests: readonly { readonly id: string; readonly leaseMs: number }[]): RenewArgs['runs'] {
   const runs: { leaseMs: number; ids: string }[] = [];
   for (const { id, leaseMs } of requests) {
@@ -49,8 +49,8 @@ export function runsOf(requests: readonly { readonly id: string; readonly leaseM
 }
 
 /**
- * Of each lease what became of it: what was asked for, but where the reply says otherwise. A lost one has -1 ms left; of one
- * whose key the server refused, its words are told.
+ * The outcome of each renewal. The reply of renew.lua lists only leases that did not just get what was asked for. A lost one has
+ * -1 ms left; for one whose Redis key the server refused, `refused` gets the server's words.
  */
 export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
   reply: ScriptReply,
@@ -68,7 +68,7 @@ export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
   return outcomes;
 }
 
-/** Who waits is told in the order of service if nobody else comes: phases alternate, all readers of one enter together. */
+/** The state of a lock from the reply of inspect.lua. Waiters are in the order of service: phases alternate, readers enter together. */
 export function lockState(key: string, reply: ScriptReply): LockState {
   const told = listOf(reply);
   const { phase, holderCount } = readInspectHead(told);

@@ -1,13 +1,13 @@
 /**
- * A lock that nobody else can name, taken and given back: a server may answer questions and refuse every write, because its
- * memory is full or it has become a replica.
+ * Takes and releases a lock that nobody else can name, for the health check: a server may answer questions and yet refuse every
+ * write, because its memory is full or it has become a replica.
  */
 import { listOf, releaseOutcome } from './lock-reply.js';
 import { acquireCall, releaseCall, type AcquireArgs } from './lua.generated.js';
 import type { LockKeys, RedisKeys } from './redis-keys.js';
 import type { ScriptReply, ScriptRunner } from './script-runner.js';
 
-/** Should the release not arrive, it ends by itself so soon. */
+/** The length of the trial's lease in ms. If the release does not arrive, the lock is free after it. */
 export const TRIAL_LEASE_MS = 1_000;
 /** The last instant of thirteen digits: what is asked for here may act whenever it arrives. */
 const NEVER = 9_999_999_999_999;
@@ -17,13 +17,13 @@ export interface Trial {
   readonly keys: LockKeys;
 }
 
-/** Trials of one process at the same time are one. */
+/** The trial of a process. Trials of one process at the same time have the same id, so they do not get in each other's way. */
 export function trialOf(process: string, keys: RedisKeys): Trial {
   const name = `trial:${process}`;
   return { id: `${process}.trial`, keys: keys.probe(keys.groupOf(name), name) };
 }
 
-/** Rejects with LockStoreError. */
+/** Takes and releases the trial lock. Rejects with LockStoreError. */
 export async function takeTrialLock({ id, keys }: Trial, runner: ScriptRunner, maxLeaseMs: number): Promise<void> {
   await runner.run(acquireCall(keys, trialRequest({ id, mode: 'write', queue: false, longestMs: maxLeaseMs })), granted);
   await runner.run(releaseCall(keys, { id, floor: 0, abandoned: true }), releaseOutcome);
@@ -34,7 +34,7 @@ export function trialRequest(how: Pick<AcquireArgs, 'id' | 'mode' | 'queue' | 'l
   return { ...how, leaseMs: TRIAL_LEASE_MS, plain: true, notAfter: NEVER, floor: 0, fences: 1, minHoldMs: 0 };
 }
 
-/** @throws Error with what the server refused */
+/** Accepts every reply of acquire.lua but a refusal of the server. @throws Error with the server's words */
 function granted(reply: ScriptReply): void {
   if (typeof reply !== 'string') listOf(reply);
 }
