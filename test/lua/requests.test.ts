@@ -54,7 +54,7 @@ describe('a reply of format version 2', () => {
   ])('is read by the names of the header: %s', (_, told, expected) => expect(told).toEqual(expected));
 
   it('that no script gives is an error, and so is what the server refused', () => {
-    expect(() => scripts.readVote([9, 5])).toThrow('an answer that no script of ours gives: [9,5]');
+    expect(() => scripts.readVote([9, 5])).toThrow('the server gave an answer that no script of this library gives: [9,5]');
     expect(() => listOf(['refused', 'WRONGTYPE'])).toThrow('WRONGTYPE');
   });
 });
