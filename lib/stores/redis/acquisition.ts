@@ -4,11 +4,11 @@
  */
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { LockStoreError } from '../../core/port/errors.js';
-import { addAcquire } from '../wire/acquire-request.js';
 import type { BundledRequest } from '../wire/bundles.js';
-import { grantAt, listOf, numbersOf, RECOVERING, type ServerGrant } from '../wire/lock-reply.js';
+import { listOf, type ServerGrant } from '../wire/lock-reply.js';
+import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY, type LockSpot } from '../wire/redis-keys.js';
-import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+import type { ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
@@ -18,8 +18,6 @@ import type { Place } from './places.js';
 const RETRY_MS = 50;
 /** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
 const REPLACED_LOST = 10;
-/** Where a grant tells the memory that it was made with, if that was not known. */
-const MEMORY_AT = 7;
 /**
  * The limit (`notAfter` in server time) of a request when the server's time is not known: after a minute of silence, or on a new
  * connection. The script finds such a request too late and only answers its time; then the request is sent again. It is not sent
@@ -58,14 +56,14 @@ export class Acquisition implements BundledRequest {
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { lockKey, queueKey, fenceKey, group } = this.spot;
-    const { trust, maxLeaseMs, recoveryMs, memories } = this.acquiring.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, replaces } = this.request;
-    this.memory = memories.of(group);
-    keys.push(lockKey, queueKey, fenceKey);
-    addAcquire(args, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, notAfter: this.limit || LONG_AGO, floor: trust.floors.of(group),
-      known: this.memory, fences, minHoldMs: Math.floor(minHoldMs), longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
+    const { trust, memories, maxLeaseMs, recoveryMs } = this.acquiring.parts;
+    const { id, mode, leaseMs, fences, queue, label, owner, replaces } = this.request;
+    const minHoldMs = Math.floor(this.request.minHoldMs);
+    this.memory = memories.of(this.spot.group);
+    addAcquire(keys, args, this.spot, {
+      id, mode, leaseMs: Math.floor(leaseMs), queue, plain: fences === 1 && minHoldMs === 0 && replaces === undefined,
+      notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), known: this.memory, fences, minHoldMs,
+      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
     });
   }
 
@@ -75,13 +73,12 @@ export class Acquisition implements BundledRequest {
     if (this.hasFailed) return;
     if (typeof reply === 'string') return this.grantedAsAsked(Number(reply), sentAt, receivedAt);
     const list = listOf(reply);
-    if (list.length > MEMORY_AT) this.memory = String(list[MEMORY_AT]);
-    const numbers = numbersOf(list.slice(0, MEMORY_AT));
-    const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
-    trust.observe(this.spot.group, exchange);
-    const [code = 0] = numbers;
+    const code = Number(list[0]);
     const replacedLost = code >= REPLACED_LOST;
-    const outcome = this.outcomeOf(replacedLost ? code - REPLACED_LOST : code, numbers, exchange);
+    const told = readAcquire(list, 0, replacedLost ? code - REPLACED_LOST : code);
+    const exchange: Exchange = { sentAt, receivedAt, serverNow: told.now };
+    trust.observe(this.spot.group, exchange);
+    const outcome = this.outcomeOf(told, exchange);
     if (outcome === undefined) return this.askOnceMore();
     this.settle(outcome instanceof Promise ? outcome.then((later) => withReplaced(later, replacedLost)) : withReplaced(outcome, replacedLost));
   }
@@ -105,28 +102,25 @@ export class Acquisition implements BundledRequest {
   }
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
-  private outcomeOf(code: number, numbers: readonly number[], exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
+  private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
     const { trust, clock } = acquiring.parts;
-    const third = numbers[2] ?? 0;
-    switch (code) {
-      case 1: {
-        const grant = grantAt(numbers, 2);
+    switch (told.kind) {
+      case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
-        if (this.known && grant.fence <= this.known.floor) return acquiring.askAnew(request);
-        return this.granted({ ...trust.answered(spot.group, grant, exchange), memory: this.memory });
-      }
-      case 2:
-        return this.waits(third < 0 ? undefined : third);
-      case 3:
-        return { kind: 'busy', retryInMs: Math.min(third, RETRY_MS * (0.5 + Math.random())) };
-      case 4:
+        if (this.known && told.fence <= this.known.floor) return acquiring.askAnew(request);
+        return this.granted({ ...trust.answered(spot.group, told, exchange), memory: told.memory ?? this.memory });
+      case 'waiting':
+        return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
+      case 'busy':
+        return { kind: 'busy', retryInMs: Math.min(told.leftMs, RETRY_MS * (0.5 + Math.random())) };
+      case 'upgrade':
         return { kind: 'upgrade' };
-      case 6:
+      case 'full':
         return { kind: 'full' };
-      case RECOVERING:
-        return { kind: 'recovering', retryInMs: third + RETRY_MS * Math.random(), cause: acquiring.recoveringError(request.key, third) };
-      default:
+      case 'recovering':
+        return { kind: 'recovering', retryInMs: told.leftMs + RETRY_MS * Math.random(), cause: acquiring.recoveringError(request.key, told.leftMs) };
+      case 'late':
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
         throw acquiring.lateError(request.key);
     }

@@ -5,8 +5,10 @@
 import type { HeldLease, RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import type { Clock } from '../../core/port/clock.js';
 import { batchesOf } from '../wire/batches.js';
-import { listOf, toField } from '../wire/lock-reply.js';
-import { bringBack } from '../wire/lua.generated.js';
+import { listOf } from '../wire/lock-reply.js';
+import {
+  addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, type BringBackArgs, type BringBackReply, type ScriptArgument,
+} from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
@@ -15,11 +17,6 @@ import type { Trust } from './trust.js';
 
 /** A lease that comes back costs the server about 15 µs. */
 const BATCH = 100;
-/** What bring-back.lua tells of each lease. */
-const STRIDE = 4;
-const LOST = 0;
-const HELD = 1;
-const LATE = 2;
 /** Nobody knows the server's time: the request comes too late and does nothing but tell it. */
 const LONG_AGO = 1;
 
@@ -59,21 +56,24 @@ export class BringingBack {
     const { runner, trust, keys, node, timeoutMs } = this.parts;
     const requests = batch.map((position) => all[position]!);
     const { key } = requests[0]!;
+    const redisKeys: string[] = [];
+    const args: ScriptArgument[] = [];
+    for (const request of requests) addBringBack(redisKeys, args, keys.spotOf(request.key), this.argsOf(request));
     const call = {
       script: bringBack,
       key: requests.length === 1 ? key : undefined,
-      keys: requests.flatMap((request) => keys.all(keys.groupOf(request.key), request.key)),
-      args: requests.flatMap((request) => [request.id, this.termsOf(request)]),
+      keys: redisKeys,
+      args,
       timeoutMs: Math.min(timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3),
     };
     const late: number[] = [];
     try {
       await runner.run(call, (reply, sentAt, receivedAt) => {
-        const [serverNow, ...told] = listOf(reply);
-        trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: Number(serverNow) });
+        const told = listOf(reply);
+        trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
         batch.forEach((position, n) => {
-          const news = told.slice(STRIDE * n, STRIDE * (n + 1));
-          if (Number(news[0]) === LATE && !isRepeated) late.push(position);
+          const news = readBringBack(told, bringBackHeadSize + bringBackSize * n);
+          if (news.kind === 'late' && !isRepeated) late.push(position);
           else outcomes[position] = this.outcomeOf(requests[n]!, news, sentAt);
         });
       });
@@ -86,28 +86,31 @@ export class BringingBack {
     if (late.length > 0) await this.one(all, late, outcomes, true);
   }
 
-  private termsOf({ key, leaseMs, held }: LeaseRequest): string {
+  private argsOf({ key, id, leaseMs, held }: LeaseRequest): BringBackArgs {
     const { clock, trust, keys, maxLeaseMs, recoveryMs } = this.parts;
     const now = clock.now();
     const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, label } = held;
     const notAfter = trust.limit(keys.groupOf(key), trustedUntil, now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
-    const terms = [notAfter, Math.floor(leaseMs), firstFence, fences, minHoldMs, maxLeaseMs, recoveryMs, memory ?? '-', toField(owner), toField(label)];
-    return `${mode === 'write' ? 'w' : 'r'} ${terms.join(' ')}`;
+    return { id, mode, notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, longestMs: maxLeaseMs, recoveryMs, known: memory, owner, label };
   }
 
-  private outcomeOf({ key }: LeaseRequest, [code, second, contended, memory]: readonly (string | number)[], sentAt: number): RenewOutcome {
-    const { node, keys } = this.parts;
-    switch (Number(code)) {
-      case HELD:
-        return { kind: 'renewed', trustedUntil: trustOf(Number(second), sentAt), contended: contended === 1, memory: String(memory) };
-      case LOST:
+  private outcomeOf({ key }: LeaseRequest, news: BringBackReply, sentAt: number): RenewOutcome {
+    switch (news.kind) {
+      case 'held':
+        return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
+      case 'lost':
         return { kind: 'lost' };
-      default: {
-        const redisKeys = keys.all(keys.groupOf(key), key);
-        const words = Number(code) === LATE ? 'it came after the end of the lease' : String(second);
-        return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'bring-back', key, node, redisKeys }) };
-      }
+      case 'late':
+        return this.failed(key, 'it came after the end of the lease');
+      case 'refused':
+        return this.failed(key, news.words);
     }
+  }
+
+  private failed(key: string, words: string): RenewOutcome {
+    const { node, keys } = this.parts;
+    const redisKeys = keys.all(keys.groupOf(key), key);
+    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'bring-back', key, node, redisKeys }) };
   }
 }

@@ -8,7 +8,7 @@
  * it tells is compared with what was known before: whoever holds something hears of another memory.
  */
 import { delay, type Clock } from '../../core/port/clock.js';
-import { recall } from '../wire/lua.generated.js';
+import { readRecallGroup, readRecallHead, recallCall, recallHeadSize } from '../wire/lua.generated.js';
 import { listOf } from '../wire/lock-reply.js';
 import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
@@ -61,6 +61,12 @@ export class Memories {
 
   of(group: number): string {
     return this.known[group]!;
+  }
+
+  /** The same, if it is known. */
+  knownOf(group: number): string | undefined {
+    const memory = this.of(group);
+    return memory === UNKNOWN_MEMORY ? undefined : memory;
   }
 
   /** Whether the server did not tell who it is, so that a restart of it cannot be noticed. */
@@ -120,13 +126,13 @@ export class Memories {
 
   private ask(groups: readonly number[]): Promise<string[]> {
     const { runner, keys, trust, recoveryMs } = this.parts;
-    const call = { script: recall, keys: groups.map((group) => keys.fence(group)), args: [recoveryMs, ...groups.map((group) => trust.floors.of(group))] };
-    return runner.run(call, (reply, sentAt, receivedAt) => {
-      const [serverNow, recoversForMs, ...memories] = listOf(reply);
-      const leftMs = Number(recoversForMs);
-      if (leftMs > 0) this.openAt = Math.max(this.openAt, receivedAt + leftMs + marginOf(leftMs));
-      trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: Number(serverNow) });
-      return memories.map(String);
+    const fenceKeys = groups.map((group) => keys.fence(group));
+    return runner.run(recallCall({ fenceKeys }, { recoveryMs, floors: groups.map((group) => trust.floors.of(group)) }), (reply, sentAt, receivedAt) => {
+      const told = listOf(reply);
+      const { now, recoversForMs } = readRecallHead(told);
+      if (recoversForMs > 0) this.openAt = Math.max(this.openAt, receivedAt + recoversForMs + marginOf(recoversForMs));
+      trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: now });
+      return groups.map((_, n) => readRecallGroup(told, recallHeadSize + n).memory);
     });
   }
 }

@@ -26,7 +26,7 @@ import { GivingBack } from './giving-back.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
-import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
+import { downgradeCall, forceReleaseCall, inspectCall, release } from '../wire/lua.generated.js';
 import { lasted, Outage, type OutageListener } from '../wire/outage.js';
 import { BringingBack, saysWhatItIs } from './bringing-back.js';
 import { Memories } from './memories.js';
@@ -177,17 +177,19 @@ export class RedisStore implements LockStore {
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
-    return this.act(downgrade, key, id, (done) => (done ? 'downgraded' : 'lost'));
+    const spot = this.keys.spotOf(key);
+    const call = downgradeCall(spot, { id, floor: this.trust.floors.of(spot.group), recoveryMs: this.options.recoveryMs });
+    return this.runner.run({ ...call, key }, (reply) => (reply === 1 ? 'downgraded' : 'lost'));
   }
 
   forceRelease(key: string, fence?: number): Promise<boolean> {
-    return this.act(forceRelease, key, fence ?? '', (done) => done);
+    const spot = this.keys.spotOf(key);
+    const call = forceReleaseCall(spot, { fence, floor: this.trust.floors.of(spot.group), recoveryMs: this.options.recoveryMs });
+    return this.runner.run({ ...call, key }, (reply) => reply === 1);
   }
 
   inspect(key: string): Promise<LockState> {
-    const group = this.keys.groupOf(key);
-    const keys = [this.keys.lock(group, key), this.keys.queue(group, key)];
-    return this.runner.run({ script: inspect, key, keys, args: [] }, (reply) => lockState(key, reply));
+    return this.runner.run({ ...inspectCall(this.keys.spotOf(key)), key }, (reply) => lockState(key, reply));
   }
 
   list(options: ListOptions = {}): AsyncIterable<LockState> {
@@ -204,13 +206,6 @@ export class RedisStore implements LockStore {
     this.channel.close();
     this.runner.close();
     this.connections.close();
-  }
-
-  /** Runs a script that acts on a holder (`subject`: its id or fence), may grant to waiters, and replies 1 or 0. */
-  private act<T>(script: LuaScript, key: string, subject: string | number, outcomeOf: (done: boolean) => T): Promise<T> {
-    const group = this.keys.groupOf(key);
-    const args = [subject, this.trust.floors.of(group), this.options.recoveryMs];
-    return this.runner.run({ script, key, keys: this.keys.all(group, key), args }, (reply) => outcomeOf(reply === 1));
   }
 
   /** Whoever answers from now on may have forgotten what is held: it is told, and asked what it remembers. */

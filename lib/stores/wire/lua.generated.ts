@@ -1,19 +1,33 @@
 // Made by scripts/build-lua.mjs from lua/*.lua; never edited.
+import type { LockMode } from '../../core/port/lock-mode.js';
+import { fromField, toField } from './record-field.js';
+import { unexpected } from './unexpected-reply.js';
 
-/** A script as it is sent, and what its header calls its keys and arguments. A name with dots stands for a repeated group. */
+/** A script as it is sent. */
 export interface LuaScript {
   readonly name: string;
   readonly sha1: string;
-  readonly keys: readonly string[];
-  readonly args: readonly string[];
   readonly source: string;
 }
 
-const sharedBesideOwner = `local function joinAsText(text, lockKey, queueKey, who, lengthMs, longestMs)
+export type ScriptArgument = string | number;
+
+/** A reply that is a list. */
+export type ReplyItems = readonly (number | string)[];
+
+/** A script with what it is given. */
+export interface BuiltCall {
+  readonly script: LuaScript;
+  readonly keys: readonly string[];
+  readonly args: readonly ScriptArgument[];
+}
+
+const sharedBesideOwner = `local function joinAsText(text, who)
+  local longestMs, lengthMs = who.longestMs, math.max(who.leaseMs, who.minHoldMs)
   local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
   if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
   if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
-  if queued == '1' and redis.call('HGET', queueKey, '@' .. who.id) then return nil end
+  if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
   local lines, at = 0, 1
   while at do
     lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
@@ -25,17 +39,18 @@ const sharedBesideOwner = `local function joinAsText(text, lockKey, queueKey, wh
     owner = who.owner, label = who.label,
   })
   local keepMs = math.max(longestMs, lengthMs, WAITER_LEASE_MS) + LOCK_GRACE_MS
-  redis.call('SET', lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
+  redis.call('SET', who.lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
   return tonumber(fence), newEnd
 end
-local function leaveAsText(text, lockKey, queueKey, id, abandoned)
+local function leaveAsText(text, leaving)
+  local id = leaving.id
   local mode, queued = string.match(text, '^([rw])([01])1 ')
   local at = string.find(text, ' ' .. id .. ' ', 18, true)
   if not at or mode == 'r' and queued == '1' then return nil end
   local first, stop = at - 13, string.find(text, '\\n', at, true)
   local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
   if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
-  if tonumber(ending) < now or tonumber(minEnd) > now and not abandoned then return nil end
+  if tonumber(ending) < now or tonumber(minEnd) > now and not leaving.abandoned then return nil end
   local rest
   if first > 5 then
     rest = string.sub(text, 1, first - 2) .. (stop and string.sub(text, stop) or '')
@@ -43,8 +58,8 @@ local function leaveAsText(text, lockKey, queueKey, id, abandoned)
     rest = string.sub(text, 1, 4) .. string.sub(text, stop + 1)
   end
   if not rest or tonumber(string.sub(rest, 5, 17)) < now then return nil end
-  redis.call('HDEL', queueKey, '@')
-  redis.call('SET', lockKey, rest, 'KEEPTTL')
+  redis.call('HDEL', leaving.queueKey, '@')
+  redis.call('SET', leaving.lockKey, rest, 'KEEPTTL')
   return true
 end`;
 
@@ -355,6 +370,7 @@ local function raiseLast(fenceKey, floor)
 end
 local RECOVERY = '~recovery'
 local function recoveryOf(lock)
+  if not lock.recoveryMs and not lock.recoversForMs then return 0 end
   if not lock.recoversForMs then
     lock.memory, lock.recoversForMs = readMemory(lock.fenceKey, lock.known, lock.floor, lock.recoveryMs)
   end
@@ -424,8 +440,8 @@ local function firstWaiter(lock, mode)
     takeHead(lock, mode, id, record and after)
   end
 end
-local function joinQueue(lock, who, mode, leaseMs)
-  local id = who.id
+local function joinQueue(lock, who)
+  local id, mode = who.id, who.mode
   if not lock.queued then
     redis.call('DEL', lock.queueKey)
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
@@ -434,7 +450,7 @@ local function joinQueue(lock, who, mode, leaseMs)
     end
   end
   local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+    lock.now + WAITER_LEASE_MS, mode, who.leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
@@ -525,38 +541,33 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '688ce20239c46b249f40308088bcf507035832cd',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: '13044592fb1e9be9c2c588cf782fac5d125c241a',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
 ${sharedLimits}
-local FIELDS = 4
-local count = #requests / FIELDS
 local replies, uncommon = {}, {}
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
 local nowText = string.format(INSTANT, now)
 for n = 1, count do
-  local at = (n - 1) * FIELDS
-  local lockKey, fenceKey, terms = keys[3 * n - 2], keys[3 * n], requests[at + 3]
-  if nowText > string.sub(terms, 5, 17) then
+  local lockKey, fenceKey, id, leaseMs, notAfter, plain = keys[3 * n - 2], keys[3 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 5, 17), string.sub(args[4 * n - 1], 3, 3)
+  if nowText > notAfter then
     replies[n] = { 5, now }
   else
-    local plain = string.sub(terms, 3, 3) == '1' and #clock == 16 and string.sub(terms, 19, 34) < clock and not redis.pcall('GET', lockKey)
-    local last = plain and redis.pcall('GET', fenceKey)
-    local known = plain and string.sub(terms, 36, 65)
+    local mode, floor, known, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 19, 34), string.sub(args[4 * n - 1], 36, 65), args[4 * n]
+    local free = plain == '1' and #clock == 16 and floor < clock and not redis.pcall('GET', lockKey)
+    local last = free and redis.pcall('GET', fenceKey)
     if
       last
       and #last == 47
       and string.sub(last, 18) == known
       and string.sub(last, 1, 16) < clock
-      and string.sub(terms, 19, 34) <= string.sub(last, 1, 16)
+      and floor <= string.sub(last, 1, 16)
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
       redis.call('SET', fenceKey, clock .. ' ' .. known)
-      local leaseMs = requests[at + 2]
       local ending = string.format(INSTANT, now + leaseMs)
-      local record = string.sub(terms, 1, 1) .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 4]
+      local record = mode .. '00 ' .. ending .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. who
       redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
       replies[n] = clock
     else
@@ -574,89 +585,214 @@ ${sharedSettle}
 ${sharedCloseLock}
 ${sharedBesideOwner}
 ${sharedRefusal}
-local function answer(lock, who, mode, leaseMs, queue)
-  local own = holderOf(lock, who.id)
+local function requestOf(n)
+  local mode, queue, plain, notAfter, floor, known, fences, minHoldMs, longestMs, recoveryMs, replaces = string.match(args[4 * n - 1], '^(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local owner, label = string.match(args[4 * n], '^(%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, queue = queue == '1', plain = plain == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, owner = owner, label = label }
+end
+local function answer(lock, request)
+  local id, mode, owner = request.id, request.mode, request.owner
+  local own = holderOf(lock, id)
   if own then return 1, own end
-  local waits, entered = keepPlace(lock, who.id)
+  local waits, entered = keepPlace(lock, id)
   if waits then return 2 end
   if entered then return 1, entered end
   if recoveryOf(lock) > 0 then return 7 end
-  local kin = ownedBy(lock, who.owner)
+  local kin = ownedBy(lock, owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
-  if kin and isFullFor(lock, who.owner) then return 6 end
-  local lengthMs = math.max(leaseMs, who.minHoldMs)
-  if kin then return 1, enter(lock, who, lengthMs, kin.fence) end
+  if kin and isFullFor(lock, owner) then return 6 end
+  local lengthMs = math.max(request.leaseMs, request.minHoldMs)
+  if kin then return 1, enter(lock, request, lengthMs, kin.fence) end
   if #lock.holders == 0 then
     lock.mode = mode
-    return 1, enter(lock, who, lengthMs)
+    return 1, enter(lock, request, lengthMs)
   end
-  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, who, lengthMs) end
-  if queue == '0' then return 3 end
-  joinQueue(lock, who, mode, leaseMs)
+  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, request, lengthMs) end
+  if not request.queue then return 3 end
+  joinQueue(lock, request)
   return 2
 end
-local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
-  local mode, queue, floor, known, fences, minHoldMs, longestMs, recoveryMs, replaces =
-    string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  local memory, recoversForMs = readMemory(fenceKey, known, tonumber(floor), tonumber(recoveryMs))
-  local owner, label = string.match(names, '^(%S+) (%S+)$')
-  local leaseMs = tonumber(lengthMs)
+local function grantOrPlace(request)
+  local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
+  local memory, recoversForMs = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  if owner ~= '-' and replaces == '-' and recoversForMs == 0 then
-    local fence, ending = joinAsText(text, lockKey, queueKey, who, math.max(leaseMs, who.minHoldMs), tonumber(longestMs))
+  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
+    local fence, ending = joinAsText(text, request)
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
-  local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
+  local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
   local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
   settle(lock)
-  local code, holder = answer(lock, who, mode, leaseMs, queue)
+  local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0, memory ~= known and memory or nil }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0, memory ~= request.known and memory or nil }
   end
-  if code == 2 then return { 2 + more, now, askAgainIn(lock, id) } end
+  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
   if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
   if code == 7 then return { 7 + more, now, recoversForMs } end
   return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(grantOrPlace, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+  replies[n] = orRefused(pcall(grantOrPlace, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of one request to acquire.lua. */
+export interface AcquireKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in one request to acquire.lua. */
+export interface AcquireArgs {
+  /** Of who asks, new for each request. */
+  readonly id: string;
+  /** How long it may hold without a renewal. */
+  readonly leaseMs: number;
+  /** How it wants to hold the lock. */
+  readonly mode: LockMode;
+  /** Whether it takes a place in the queue when the lock is busy. */
+  readonly queue: boolean;
+  /** Whether it wants one fence, owes no minHoldMs and replaces nothing. */
+  readonly plain: boolean;
+  /** Server time in ms after which nothing is done. */
+  readonly notAfter: number;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+  /** What the server told the caller as its memory on this connection, or as many dashes. */
+  readonly known: string;
+  /** How many to reserve. */
+  readonly fences: number;
+  /** How long the lock stays taken at least. */
+  readonly minHoldMs: number;
+  /** The longest lease that can be. */
+  readonly longestMs: number;
+  /** How long nothing new is granted after the server forgot. */
+  readonly recoveryMs: number;
+  /** An id to release in the same step. */
+  readonly replaces?: string | undefined;
+  /** Whose requests share a lock. */
+  readonly owner?: string | undefined;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
+}
+
+/** Puts one more request into a call of acquire.lua. */
+export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
+  keys.push(on.lockKey, on.queueKey, on.fenceKey);
+  args.push(request.id, request.leaseMs, `${request.mode === 'write' ? 'w' : 'r'}${request.queue ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+}
+
+/** A call of acquire.lua for one request. */
+export function acquireCall(on: AcquireKeys, request: AcquireArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addAcquire(keys, args, on, request);
+  return { script: acquire, keys, args };
+}
+
+/** What acquire.lua answers. */
+export type AcquireReply =
+  /** Contended when others wait; memory where the caller did not know it. */
+  | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean; readonly memory: string | undefined }
+  /** Until the present hold ends, or -1 when others come first. */
+  | { readonly kind: 'waiting'; readonly now: number; readonly leftMs: number }
+  /** Until the present hold ends. */
+  | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
+  /** The owner reads. */
+  | { readonly kind: 'upgrade'; readonly now: number }
+  /** After notAfter. */
+  | { readonly kind: 'late'; readonly now: number }
+  /** The owner has as many holds of the lock as can be. */
+  | { readonly kind: 'full'; readonly now: number }
+  /** Until something new is granted, for the server may have forgotten who has the lock. */
+  | { readonly kind: 'recovering'; readonly now: number; readonly leftMs: number };
+
+/** Reads the answer of acquire.lua that begins with its code at `at`. @throws Error */
+export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at])): AcquireReply {
+  switch (code) {
+    case 1:
+      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), fences: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', end: Number(reply[at + 5]), contended: Number(reply[at + 6]) === 1, memory: reply[at + 7] === undefined ? undefined : String(reply[at + 7]) };
+    case 2:
+      return { kind: 'waiting', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 3:
+      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 4:
+      return { kind: 'upgrade', now: Number(reply[at + 1]) };
+    case 5:
+      return { kind: 'late', now: Number(reply[at + 1]) };
+    case 6:
+      return { kind: 'full', now: Number(reply[at + 1]) };
+    case 7:
+      return { kind: 'recovering', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    default:
+      throw unexpected(reply);
+  }
+}
+
 export const admit = {
   name: 'admit',
-  sha1: '6eba69a206233e4da2f53201f9118df8e32cd6aa',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: 'f3de403c7574486a413fb6130cbf3751eed72f6e',
+  source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
+local maxLeaseMs, runId, since, floors = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), { unpack(ARGV, 4) }
 ${sharedServerTime}
 ${sharedEpoch}
-local epochKey, maxLeaseMs = table.remove(keys, 1), tonumber(table.remove(requests, 1))
-local runId, since = table.remove(requests, 1), tonumber(table.remove(requests, 1))
 local epoch = readEpoch(epochKey, maxLeaseMs, now)
 if epoch.runId ~= runId or epoch.since ~= since or not epoch.whole and epoch.leftMs > 0 then return 0 end
-raiseFences(keys, requests)
+raiseFences(fenceKeys, floors)
 redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', since) .. ' 1')
 return 1`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of admit.lua. */
+export interface AdmitKeys {
+  /** Since when this node remembers. */
+  readonly epochKey: string;
+  /** The last fences of slot groups. */
+  readonly fenceKeys: readonly string[];
+}
+
+/** What is said in a call of admit.lua. */
+export interface AdmitArgs {
+  /** The longest lease. */
+  readonly maxLeaseMs: number;
+  /** Of the server, as greet told it. */
+  readonly runId: string;
+  /** From when its memory counts, as greet told it. */
+  readonly since: number;
+  /** For each group the fence to be above. */
+  readonly floors: readonly number[];
+}
+
+export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
+  return { script: admit, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, request.runId, request.since, ...request.floors] };
+}
+
 export const bringBack = {
   name: 'bring-back',
-  sha1: 'aca269dd4cd02d8b1f05a90c8a598d77052bb491',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: '695d80ebec89bf0c1771bbe5191cda59bcacd9e1',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedMemory}
 ${sharedLockRecord}
 ${sharedQueue}
+${sharedSettle}
 ${sharedCloseLock}
+local function requestOf(n)
+  local mode, notAfter, leaseMs, fence, fences, minHoldMs, longestMs, recoveryMs, known = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), known = known, owner = owner, label = label }
+end
 local function fitsBeside(lock, lease)
   if #lock.holders == 0 then return true end
   if lock.mode == 'r' then return lease.mode == 'r' end
@@ -685,43 +821,134 @@ local function enterAgain(lock, lease)
   lock.holders[#lock.holders + 1] = holder
   return holder
 end
-local function bringBack(lockKey, queueKey, fenceKey, id, terms)
-  local mode, notAfter, leaseMs, fence, fences, minHoldMs, longestMs, recoveryMs, known, owner, label =
-    string.match(terms, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  if now > tonumber(notAfter) then return { 2, 0, 0, 0 } end
-  local memory, recoversForMs = readMemory(fenceKey, '-', 0, tonumber(recoveryMs))
-  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, queueKey, fenceKey }, 0, now, nowUs, tonumber(longestMs))
-  local holder = holderOf(lock, id)
+local function bringBack(lease)
+  if now > lease.notAfter then return { 2, 0, 0, 0 } end
+  local memory, recoversForMs = readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)
+  local text = redis.call('GET', lease.lockKey) or ''
+  local lock = parseLock(text, { lease.lockKey, lease.queueKey, lease.fenceKey }, 0, now, nowUs, lease.longestMs)
+  lock.recoversForMs = recoversForMs
+  local holder = holderOf(lock, lease.id)
   if holder then
-    holder.ending = math.max(holder.ending, now + leaseMs, holder.minEnd)
+    holder.ending = math.max(holder.ending, now + lease.leaseMs, holder.minEnd)
   else
-    if memory == known then return { 0, 0, 0, 0 } end
-    local lease = {
-      id = id, mode = mode, leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences),
-      minHoldMs = tonumber(minHoldMs), owner = owner, label = label,
-    }
+    if memory == lease.known then return { 0, 0, 0, 0 } end
+    settle(lock)
     dropPlaceholder(lock)
-    if not fitsBeside(lock, lease) and not (recoversForMs > 0 and makeRoom(lock, lease)) then return { 0, 0, 0, 0 } end
-    raiseLast(fenceKey, lease.fence + lease.fences - 1)
-    holder = enterAgain(lock, lease)
+    local hasRoom = fitsBeside(lock, lease) or recoversForMs > 0 and makeRoom(lock, lease)
+    if hasRoom then
+      raiseLast(lease.fenceKey, lease.fence + lease.fences - 1)
+      holder = enterAgain(lock, lease)
+    end
   end
   closeLock(lock)
+  if not holder then return { 0, 0, 0, 0 } end
   return { 1, holder.ending - now, lock.queued and 1 or 0, memory }
 end
 local reply = { now }
-for n = 1, #requests / 2 do
-  local done, told = pcall(bringBack, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], requests[2 * n - 1], requests[2 * n])
+for n = 1, count do
+  local done, told = pcall(bringBack, requestOf(n))
   if not done then told = { 3, told, 0, 0 } end
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of one request to bring-back.lua. */
+export interface BringBackKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in one request to bring-back.lua. */
+export interface BringBackArgs {
+  /** Of the holder. */
+  readonly id: string;
+  /** How it holds the lock. */
+  readonly mode: LockMode;
+  /** Server time in ms after which its holder does not trust it. */
+  readonly notAfter: number;
+  /** How long it lasts from now. */
+  readonly leaseMs: number;
+  /** The first of its fences. */
+  readonly fence: number;
+  /** How many it has. */
+  readonly fences: number;
+  /** How long the lock stays taken at least. */
+  readonly minHoldMs: number;
+  /** The longest lease that can be. */
+  readonly longestMs: number;
+  /** How long nothing new is granted after the server forgot. */
+  readonly recoveryMs: number;
+  /** The memory of the server that knew the lease last. */
+  readonly known?: string | undefined;
+  /** Whose requests share a lock. */
+  readonly owner?: string | undefined;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
+}
+
+/** Puts one more request into a call of bring-back.lua. */
+export function addBringBack(keys: string[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
+  keys.push(on.lockKey, on.queueKey, on.fenceKey);
+  args.push(request.id, `${request.mode === 'write' ? 'w' : 'r'} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+}
+
+/** A call of bring-back.lua for one request. */
+export function bringBackCall(on: BringBackKeys, request: BringBackArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addBringBack(keys, args, on, request);
+  return { script: bringBack, keys, args };
+}
+
+/** What bring-back.lua answers. */
+export type BringBackReply =
+  /** Filled up with zeros, as the next two are. */
+  | { readonly kind: 'lost' }
+  /** LeftMs until it ends; contended when others wait; memory that knows it now. */
+  | { readonly kind: 'held'; readonly leftMs: number; readonly contended: boolean; readonly memory: string }
+  /** After notAfter: nothing was done. */
+  | { readonly kind: 'late' }
+  /** What the server said to this lease's keys. */
+  | { readonly kind: 'refused'; readonly words: string };
+
+/** How many items each answer of bring-back.lua has. */
+export const bringBackSize = 4;
+
+/** Reads the answer of bring-back.lua that begins with its code at `at`. @throws Error */
+export function readBringBack(reply: ReplyItems, at = 0, code = Number(reply[at])): BringBackReply {
+  switch (code) {
+    case 0:
+      return { kind: 'lost' };
+    case 1:
+      return { kind: 'held', leftMs: Number(reply[at + 1]), contended: Number(reply[at + 2]) === 1, memory: String(reply[at + 3]) };
+    case 2:
+      return { kind: 'late' };
+    case 3:
+      return { kind: 'refused', words: String(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
+}
+
+/** The server's time in ms. */
+export interface BringBackHead {
+  readonly now: number;
+}
+
+export const bringBackHeadSize = 1;
+
+export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
+  return { now: Number(reply[at]) };
+}
+
 export const downgrade = {
   name: 'downgrade',
-  sha1: '13a9165912f0022061ee58dcc403e0d25826b42b',
-  keys: ['lockKey', 'queueKey', 'fenceKey'],
-  args: ['id', 'floor', 'recoveryMs'],
+  sha1: 'a79508aace4432924b4dc32a1b76a777c263cddf',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -746,25 +973,62 @@ closeLock(lock)
 return holder and 1 or 0`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of downgrade.lua. */
+export interface DowngradeKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in a call of downgrade.lua. */
+export interface DowngradeArgs {
+  /** Of the holder. */
+  readonly id: string;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+  /** How long nothing new is granted after the server forgot; nothing on a node of a Redlock. */
+  readonly recoveryMs?: number | undefined;
+}
+
+export function downgradeCall(on: DowngradeKeys, request: DowngradeArgs): BuiltCall {
+  return { script: downgrade, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.id, request.floor, request.recoveryMs ?? ''] };
+}
+
 export const fencedWrite = {
   name: 'fenced-write',
-  sha1: 'e3307f49dcc379884b4304ffa372bf9c37249d77',
-  keys: ['dataKey'],
-  args: ['...writes'],
+  sha1: '616af4e33f3a2b0b301859de4f706380908acbc5',
   source: `local dataKey = KEYS[1]
-local writes = ARGV
-local fence = writes[1]
+local fence, fields = ARGV[1], { unpack(ARGV, 2) }
 local highest = redis.call('HGET', dataKey, 'fence')
 if highest and tonumber(fence) < tonumber(highest) then return 0 end
-redis.call('HSET', dataKey, 'fence', unpack(writes))
+redis.call('HSET', dataKey, 'fence', fence, unpack(fields))
 return 1`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of fenced-write.lua. */
+export interface FencedWriteKeys {
+  /** The hash; its field `fence` keeps the highest fence that wrote. */
+  readonly dataKey: string;
+}
+
+/** What is said in a call of fenced-write.lua. */
+export interface FencedWriteArgs {
+  /** Of the hold. */
+  readonly fence: number;
+  /** A name and a value for each field. */
+  readonly fields: readonly ScriptArgument[];
+}
+
+export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): BuiltCall {
+  return { script: fencedWrite, keys: [on.dataKey], args: [request.fence, ...request.fields] };
+}
+
 export const forceRelease = {
   name: 'force-release',
-  sha1: '8e287a1e17f45ec8488582cfea3e001e0d375ed5',
-  keys: ['lockKey', 'queueKey', 'fenceKey'],
-  args: ['fence', 'floor', 'recoveryMs'],
+  sha1: '3ef5f5ea4747c4a880164ab86b602099a3039886',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -795,18 +1059,39 @@ closeLock(lock)
 return taken`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of force-release.lua. */
+export interface ForceReleaseKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in a call of force-release.lua. */
+export interface ForceReleaseArgs {
+  /** Of the holder to take it from, any of those reserved for it; or nothing for all holders. */
+  readonly fence?: number | undefined;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+  /** How long nothing new is granted after the server forgot; nothing on a node of a Redlock. */
+  readonly recoveryMs?: number | undefined;
+}
+
+export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs): BuiltCall {
+  return { script: forceRelease, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.fence ?? '', request.floor, request.recoveryMs ?? ''] };
+}
+
 export const giveBack = {
   name: 'give-back',
-  sha1: '92706f4d3bf75a116c0788fc8e030f1879382a36',
-  keys: ['...keys'],
-  args: ['...leaving'],
-  source: `local keys, leaving = KEYS, ARGV
+  sha1: '36e75cf771bdb5b8617cfe86cd61959a04f04845',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 7
 ${sharedServerTime}
-local FIELDS = 7
-local count = #leaving / FIELDS
 local replies, uncommon = {}, {}
 for n = 1, count do
-  local lockKey, id, waitedMs = keys[2 * n - 1], leaving[FIELDS * (n - 1) + 1], leaving[FIELDS * (n - 1) + 5]
+  local lockKey, id, waitedMs = keys[2 * n - 1], args[7 * n - 6], args[7 * n - 2]
   local text = redis.pcall('GET', lockKey)
   local ending, holder
   if text and #text > 0 then ending, holder = string.match(text, '^.00 (%d+) (%S+) ') end
@@ -825,6 +1110,9 @@ ${sharedNextFence}
 ${sharedLockRecord}
 ${sharedMarks}
 ${sharedRefusal}
+local function requestOf(n)
+  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], id = args[7 * n - 6], abandoned = args[7 * n - 5] == '1', next = args[7 * n - 4], process = args[7 * n - 3], waitedMs = tonumber(args[7 * n - 2]), mode = args[7 * n - 1], patienceMs = tonumber(args[7 * n]) }
+end
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
   local text, keepMs = formatLock(lock), string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
@@ -842,55 +1130,130 @@ local function leave(lock, id, abandoned)
   end
   return 1
 end
-local function changeMarks(line, process, waitedMs, mode, patienceMs)
+local function changeMarks(line, request)
+  local process, waitedMs, mode = request.process, request.waitedMs, request.mode
   if waitedMs < -1 then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
   local before, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
   addMark(line, other)
   local since = math.min(now - waitedMs, before and before.since or now)
-  addMark(line, { ending = now + MARK_MS, since = since, patience = patienceMs, mode = mode, process = process })
+  addMark(line, { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
 end
-local function giveBack(lockKey, marksKey, id, abandoned, named, process, waitedMs, mode, patienceMs)
+local function giveBack(request)
+  local lockKey = request.lockKey
   local text = redis.call('GET', lockKey)
   local lock = parseLock(text or '', { lockKey }, 0, now, 0)
-  local line = openLine(lock, marksKey)
-  local there = leave(lock, id, abandoned == '1')
-  changeMarks(line, process, tonumber(waitedMs), mode, tonumber(patienceMs))
+  local line = openLine(lock, request.marksKey)
+  local there = leave(lock, request.id, request.abandoned)
+  changeMarks(line, request)
   if line.turn then
     lock.holders = { line.turn }
   elseif text and #lock.holders == 0 and line.marks[1] then
-    giveTurn(lock, line, named)
+    giveTurn(lock, line, request.next)
   end
   if text then write(lock) end
   writeLine(line)
   return there
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(giveBack, keys[2 * n - 1], keys[2 * n], unpack(leaving, FIELDS * (n - 1) + 1, FIELDS * n)))
+  replies[n] = orRefused(pcall(giveBack, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of one request to give-back.lua. */
+export interface GiveBackKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** The marks of those who wait. */
+  readonly marksKey: string;
+}
+
+/** What is said in one request to give-back.lua. */
+export interface GiveBackArgs {
+  /** Of the ballot. */
+  readonly id?: string | undefined;
+  /** Whether its work never began, so that it owes no minHoldMs. */
+  readonly abandoned: boolean;
+  /** The process whose turn it is, if that waits here. */
+  readonly next?: string | undefined;
+  /** Of the caller. */
+  readonly process: string;
+  /** How long the process has waited for this; -1 when it does not want the lock any more, -2 to leave its marks as they are. */
+  readonly waitedMs: number;
+  /** How it waits. */
+  readonly mode: LockMode;
+  /** How long to keep the lock for it when its turn has come. */
+  readonly patienceMs: number;
+}
+
+/** Puts one more request into a call of give-back.lua. */
+export function addGiveBack(keys: string[], args: ScriptArgument[], on: GiveBackKeys, request: GiveBackArgs): void {
+  keys.push(on.lockKey, on.marksKey);
+  args.push(request.id ?? '-', request.abandoned ? 1 : 0, request.next ?? '-', request.process, request.waitedMs, request.mode === 'write' ? 'w' : 'r', request.patienceMs);
+}
+
+/** A call of give-back.lua for one request. */
+export function giveBackCall(on: GiveBackKeys, request: GiveBackArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addGiveBack(keys, args, on, request);
+  return { script: giveBack, keys, args };
+}
+
 export const greet = {
   name: 'greet',
-  sha1: '15250deb5596b8b29d189e72c2b5ede502207e9e',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: '783e1b7ccd18e970615e4a2dc9973c4e338e390e',
+  source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
+local maxLeaseMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
 ${sharedEpoch}
-local epoch = readEpoch(table.remove(keys, 1), tonumber(table.remove(requests, 1)), now)
-if not epoch.whole then raiseFences(keys, requests) end
+local epoch = readEpoch(epochKey, maxLeaseMs, now)
+if not epoch.whole then raiseFences(fenceKeys, floors) end
 return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now }`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of greet.lua. */
+export interface GreetKeys {
+  /** Since when this node remembers. */
+  readonly epochKey: string;
+  /** The last fences of the slot groups that the caller has seen. */
+  readonly fenceKeys: readonly string[];
+}
+
+/** What is said in a call of greet.lua. */
+export interface GreetArgs {
+  /** The longest lease. */
+  readonly maxLeaseMs: number;
+  /** The highest fence seen in each of those groups. */
+  readonly floors: readonly number[];
+}
+
+export function greetCall(on: GreetKeys, request: GreetArgs): BuiltCall {
+  return { script: greet, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, ...request.floors] };
+}
+
+/** Whole when it may vote; leftMs until all that it may have forgotten has ended; runId of this incarnation of the server; since is the server time in ms from which its memory counts. */
+export interface GreetMemory {
+  readonly whole: boolean;
+  readonly leftMs: number;
+  readonly runId: string;
+  readonly since: number;
+  readonly now: number;
+}
+
+export const greetMemorySize = 5;
+
+export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
+  return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]) };
+}
+
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '23ce9f88e7d917d255d2a06febb7e0ba0e206368',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: 'd9603c7e3c8e7120e78991f8446cc931f3dc930a',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
@@ -899,17 +1262,22 @@ ${sharedLockRecord}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+local function requestOf(n)
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[5 * n - 4], floor = tonumber(args[5 * n - 3]), longestMs = tonumber(args[5 * n - 2]), recoveryMs = tonumber(args[5 * n - 1]), known = args[5 * n] }
+end
 local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
   if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
 end
-local function heartbeat(lockKeys, waiters)
-  local text, answers = redis.call('GET', lockKeys[1]), {}
+local function heartbeat(waiters)
+  local first, floor, answers = waiters[1], 0, {}
+  local text = redis.call('GET', first.lockKey)
   if not text then return answers end
-  local lock = parseLock(text, lockKeys, waiters.floor, now, nowUs, waiters.longestMs)
-  lock.known, lock.recoveryMs = waiters.known, waiters.recoveryMs
+  for _, waiter in ipairs(waiters) do floor = math.max(floor, waiter.floor) end
+  local lock = parseLock(text, { first.lockKey, first.queueKey, first.fenceKey }, floor, now, nowUs, first.longestMs)
+  lock.known, lock.recoveryMs = first.known, first.recoveryMs
   settle(lock)
   local holders = holdersById(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
@@ -917,21 +1285,18 @@ local function heartbeat(lockKeys, waiters)
   return answers
 end
 local byLock, locks = {}, {}
-for i = 1, #keys / 3 do
-  local at = 5 * (i - 1)
-  local lockKey, floor = keys[3 * i - 2], tonumber(requests[at + 2])
-  local waiters = byLock[lockKey]
+for n = 1, count do
+  local waiter = requestOf(n)
+  local waiters = byLock[waiter.lockKey]
   if not waiters then
-    waiters = { floor = floor, keys = { lockKey, keys[3 * i - 1], keys[3 * i] } }
-    waiters.longestMs, waiters.recoveryMs, waiters.known = tonumber(requests[at + 3]), tonumber(requests[at + 4]), requests[at + 5]
-    byLock[lockKey], locks[#locks + 1] = waiters, waiters
+    waiters = {}
+    byLock[waiter.lockKey], locks[#locks + 1] = waiters, waiters
   end
-  waiters.floor = math.max(waiters.floor, floor)
-  waiters[#waiters + 1] = { place = i, id = requests[at + 1] }
+  waiter.place, waiters[#waiters + 1] = n, waiter
 end
 local told = {}
 for _, waiters in ipairs(locks) do
-  local done, answers = pcall(heartbeat, waiters.keys, waiters)
+  local done, answers = pcall(heartbeat, waiters)
   for n, waiter in ipairs(waiters) do
     told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
   end
@@ -943,11 +1308,88 @@ end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of one request to heartbeat.lua. */
+export interface HeartbeatKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in one request to heartbeat.lua. */
+export interface HeartbeatArgs {
+  /** Of the waiter. */
+  readonly id: string;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+  /** The longest lease that can be. */
+  readonly longestMs: number;
+  /** How long nothing new is granted after the server forgot. */
+  readonly recoveryMs: number;
+  /** What the server told the caller as its memory, or as many dashes. */
+  readonly known: string;
+}
+
+/** Puts one more request into a call of heartbeat.lua. */
+export function addHeartbeat(keys: string[], args: ScriptArgument[], on: HeartbeatKeys, request: HeartbeatArgs): void {
+  keys.push(on.lockKey, on.queueKey, on.fenceKey);
+  args.push(request.id, request.floor, request.longestMs, request.recoveryMs, request.known);
+}
+
+/** A call of heartbeat.lua for one request. */
+export function heartbeatCall(on: HeartbeatKeys, request: HeartbeatArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addHeartbeat(keys, args, on, request);
+  return { script: heartbeat, keys, args };
+}
+
+/** What heartbeat.lua answers. */
+export type HeartbeatReply =
+  /** Filled up with zeros, as the next two are. */
+  | { readonly kind: 'gone' }
+  /** Contended when others wait. */
+  | { readonly kind: 'granted'; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
+  /** Until the present hold ends, or -1 when others come first. */
+  | { readonly kind: 'waiting'; readonly leftMs: number }
+  /** What the server said to this waiter's keys. */
+  | { readonly kind: 'refused'; readonly words: string };
+
+/** How many items each answer of heartbeat.lua has. */
+export const heartbeatSize = 6;
+
+/** Reads the answer of heartbeat.lua that begins with its code at `at`. @throws Error */
+export function readHeartbeat(reply: ReplyItems, at = 0, code = Number(reply[at])): HeartbeatReply {
+  switch (code) {
+    case 0:
+      return { kind: 'gone' };
+    case 1:
+      return { kind: 'granted', fence: Number(reply[at + 1]), fences: Number(reply[at + 2]), mode: Number(reply[at + 3]) === 1 ? 'write' : 'read', end: Number(reply[at + 4]), contended: Number(reply[at + 5]) === 1 };
+    case 2:
+      return { kind: 'waiting', leftMs: Number(reply[at + 1]) };
+    case 3:
+      return { kind: 'refused', words: String(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
+}
+
+/** The server's time in ms. */
+export interface HeartbeatHead {
+  readonly now: number;
+}
+
+export const heartbeatHeadSize = 1;
+
+export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
+  return { now: Number(reply[at]) };
+}
+
 export const inspect = {
   name: 'inspect',
   sha1: '1480ff0d00ef591834196d383cd100f8514bde2e',
-  keys: ['lockKey', 'queueKey'],
-  args: [],
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -977,11 +1419,61 @@ end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of inspect.lua. */
+export interface InspectKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+}
+
+export function inspectCall(on: InspectKeys): BuiltCall {
+  return { script: inspect, keys: [on.lockKey, on.queueKey], args: [] };
+}
+
+/** The phase is w, r, or nothing for a free lock. */
+export interface InspectHead {
+  readonly phase: string;
+  readonly holderCount: number;
+}
+
+export const inspectHeadSize = 2;
+
+export function readInspectHead(reply: ReplyItems, at = 0): InspectHead {
+  return { phase: String(reply[at]), holderCount: Number(reply[at + 1]) };
+}
+
+/** As many as the head says. */
+export interface InspectHolder {
+  readonly id: string;
+  readonly fence: number;
+  readonly owner: string | undefined;
+  readonly remainingMs: number;
+  readonly label: string | undefined;
+}
+
+export const inspectHolderSize = 5;
+
+export function readInspectHolder(reply: ReplyItems, at = 0): InspectHolder {
+  return { id: String(reply[at]), fence: Number(reply[at + 1]), owner: fromField(reply[at + 2]), remainingMs: Number(reply[at + 3]), label: fromField(reply[at + 4]) };
+}
+
+/** All that follow: first all readers, then all writers, each in the order they came. */
+export interface InspectWaiter {
+  readonly id: string;
+  readonly mode: LockMode;
+  readonly label: string | undefined;
+}
+
+export const inspectWaiterSize = 3;
+
+export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
+  return { id: String(reply[at]), mode: reply[at + 1] === 'w' ? 'write' : 'read', label: fromField(reply[at + 2]) };
+}
+
 export const raiseFence = {
   name: 'raise-fence',
   sha1: '8744a0cb0a8bfd3f0c450e140a56d317336fd304',
-  keys: ['lockKey', 'fenceKey'],
-  args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -998,37 +1490,96 @@ redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd
 return 1`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of raise-fence.lua. */
+export interface RaiseFenceKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in a call of raise-fence.lua. */
+export interface RaiseFenceArgs {
+  /** Of the ballot. */
+  readonly id: string;
+  /** What was agreed on, the first of the reserved ones. */
+  readonly fence: number;
+  /** How many are reserved. */
+  readonly fences: number;
+}
+
+export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): BuiltCall {
+  return { script: raiseFence, keys: [on.lockKey, on.fenceKey], args: [request.id, request.fence, request.fences] };
+}
+
 export const recall = {
   name: 'recall',
-  sha1: 'ad6e2c952dd69574da722b43e91219077d7c64fc',
-  keys: ['...fenceKeys'],
-  args: ['...requests'],
-  source: `local fenceKeys, requests = KEYS, ARGV
+  sha1: '6009ebf8955d022a997d99f3ec5b2d1ef6690484',
+  source: `local fenceKeys = KEYS
+local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedMemory}
-local recoveryMs, reply = tonumber(requests[1]), { now, 0 }
+local reply = { now, 0 }
 for n, fenceKey in ipairs(fenceKeys) do
   local memory, recoversForMs = readMemory(fenceKey, '-', 0, recoveryMs)
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
-  raiseLast(fenceKey, tonumber(requests[n + 1]))
+  raiseLast(fenceKey, tonumber(floors[n]))
 end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of recall.lua. */
+export interface RecallKeys {
+  /** The last fences of slot groups. */
+  readonly fenceKeys: readonly string[];
+}
+
+/** What is said in a call of recall.lua. */
+export interface RecallArgs {
+  /** How long nothing new is granted after the server forgot. */
+  readonly recoveryMs: number;
+  /** The highest fence seen in each of those groups. */
+  readonly floors: readonly number[];
+}
+
+export function recallCall(on: RecallKeys, request: RecallArgs): BuiltCall {
+  return { script: recall, keys: [...on.fenceKeys], args: [request.recoveryMs, ...request.floors] };
+}
+
+/** RecoversForMs is how long nothing new is granted in the group that waits longest. */
+export interface RecallHead {
+  readonly now: number;
+  readonly recoversForMs: number;
+}
+
+export const recallHeadSize = 2;
+
+export function readRecallHead(reply: ReplyItems, at = 0): RecallHead {
+  return { now: Number(reply[at]), recoversForMs: Number(reply[at + 1]) };
+}
+
+/** The name of its memory. */
+export interface RecallGroup {
+  readonly memory: string;
+}
+
+export const recallGroupSize = 1;
+
+export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
+  return { memory: String(reply[at]) };
+}
+
 export const release = {
   name: 'release',
-  sha1: 'a911a04c1904bb7116d1d83521f99dbc2e2d0a8d',
-  keys: ['...keys'],
-  args: ['...holders'],
-  source: `local keys, holders = KEYS, ARGV
+  sha1: '2a0473dd60d53421618b4ecc279b5ed35f423d14',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
-local FIELDS = 2
-local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 for n = 1, count do
-  local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
+  local lockKey, id = keys[3 * n - 2], args[2 * n - 1]
   local text = redis.pcall('GET', lockKey)
   if text and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
@@ -1048,30 +1599,71 @@ ${sharedSettle}
 ${sharedCloseLock}
 ${sharedBesideOwner}
 ${sharedRefusal}
-local function release(lockKey, queueKey, fenceKey, id, terms)
-  local floor, abandoned, recoveryMs, known = string.match(terms, '^(%S+) (%S+) (%S+) (%S+)$')
+local function requestOf(n)
+  local floor, abandoned, recoveryMs, known = string.match(args[2 * n], '^(%S+) (.) (%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[2 * n - 1], floor = tonumber(floor), abandoned = abandoned == '1', recoveryMs = tonumber(recoveryMs), known = known }
+end
+local function release(request)
+  local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
   local text = redis.call('GET', lockKey)
-  if not text then return recoveryMs ~= '0' and hasForgotten(fenceKey, known) and 1 or 0 end
-  if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end
-  local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
-  lock.known, lock.recoveryMs = known, tonumber(recoveryMs)
-  local there = leave(lock, id, abandoned == '1')
+  if not text then return request.recoveryMs > 0 and hasForgotten(request.fenceKey, request.known) and 1 or 0 end
+  if leaveAsText(text, request) then return 1 end
+  local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
+  lock.known, lock.recoveryMs = request.known, request.recoveryMs
+  local there = leave(lock, id, abandoned)
   settle(lock)
   closeLock(lock)
   return there and 1 or 0
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(release, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(holders, FIELDS * (n - 1) + 1, FIELDS * n)))
+  replies[n] = orRefused(pcall(release, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of one request to release.lua. */
+export interface ReleaseKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in one request to release.lua. */
+export interface ReleaseArgs {
+  /** Of the holder or waiter. */
+  readonly id: string;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+  /** Whether its work never began, so that it owes no minHoldMs. */
+  readonly abandoned: boolean;
+  /** How long nothing new is granted after the server forgot. */
+  readonly recoveryMs: number;
+  /** What the server told the caller as its memory, or as many dashes. */
+  readonly known: string;
+}
+
+/** Puts one more request into a call of release.lua. */
+export function addRelease(keys: string[], args: ScriptArgument[], on: ReleaseKeys, request: ReleaseArgs): void {
+  keys.push(on.lockKey, on.queueKey, on.fenceKey);
+  args.push(request.id, `${request.floor} ${request.abandoned ? 1 : 0} ${request.recoveryMs} ${request.known}`);
+}
+
+/** A call of release.lua for one request. */
+export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addRelease(keys, args, on, request);
+  return { script: release, keys, args };
+}
+
 export const renew = {
   name: 'renew',
-  sha1: '7bb8cb5e3ec81f00848827f2baa6204814fa0b37',
-  keys: ['...lockKeys'],
-  args: ['...requests'],
-  source: `local lockKeys, requests = KEYS, ARGV
+  sha1: '2a6d48d37b1ed2fdb168615081ed0d7a3a451a13',
+  source: `local lockKeys = KEYS
+local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
 ${sharedLimits}
 local written = false
@@ -1083,10 +1675,10 @@ end
 local uncommon, locks = {}, {}
 local reply, position = { now }, 0
 local nowText = string.format(INSTANT, now)
-for run = 2, #requests, 2 do
-  local leaseMs = requests[run]
+for run = 1, count do
+  local leaseMs, ids = args[2 * run], args[2 * run + 1]
   local newEnd, keepMs = string.format(INSTANT, now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
-  for id in string.gmatch(requests[run + 1], '%S+') do
+  for id in string.gmatch(ids, '%S+') do
     position = position + 1
     local lockKey = lockKeys[position]
     local known = uncommon[lockKey]
@@ -1096,16 +1688,15 @@ for run = 2, #requests, 2 do
     if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
     elseif known then
-      known[#known + 1] = { position, id, now + leaseMs }
+      known[#known + 1] = { position = position, id = id, ending = now + leaseMs }
     else
-      uncommon[lockKey] = { { position, id, now + leaseMs } }
+      uncommon[lockKey] = { { position = position, id = id, ending = now + leaseMs } }
       locks[#locks + 1] = lockKey
     end
   end
 end
 if #locks == 0 then return reply end
 ${sharedLockRecord}
-local longestMs = tonumber(requests[1])
 local function tell(at, left, queued)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
@@ -1114,8 +1705,8 @@ local function renew(lockKey, leases)
   local lock = parseLock(redis.call('GET', lockKey) or '', {}, 0, now, nowUs, longestMs)
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
-    local holder = holders[lease[2]]
-    if holder then holder.ending, found = math.max(holder.ending, lease[3], holder.minEnd), true end
+    local holder = holders[lease.id]
+    if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd), true end
   end
   if found then
     local leftMs = lastEnd(lock) - now
@@ -1123,64 +1714,141 @@ local function renew(lockKey, leases)
     write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
   end
   for _, lease in ipairs(leases) do
-    local holder = holders[lease[2]]
-    tell(lease[1], holder and holder.ending - now or -1, holder and lock.queued)
+    local holder = holders[lease.id]
+    tell(lease.position, holder and holder.ending - now or -1, holder and lock.queued)
   end
 end
 for _, lockKey in ipairs(locks) do
   local done, words = pcall(renew, lockKey, uncommon[lockKey])
   if not done then
-    for _, lease in ipairs(uncommon[lockKey]) do tell(lease[1], words) end
+    for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of renew.lua. */
+export interface RenewKeys {
+  /** The lock of each lease. */
+  readonly lockKeys: readonly string[];
+}
+
+/** What is said in a call of renew.lua. */
+export interface RenewArgs {
+  /** The longest lease that can be. */
+  readonly longestMs: number;
+  /** For each run of leases that get the same length:. */
+  readonly runs: readonly { readonly leaseMs: number; readonly ids: string }[];
+}
+
+export function renewCall(on: RenewKeys, request: RenewArgs): BuiltCall {
+  return { script: renew, keys: [...on.lockKeys], args: [request.longestMs, ...request.runs.flatMap((each) => [each.leaseMs, each.ids])] };
+}
+
+/** The server's time in ms. */
+export interface RenewHead {
+  readonly now: number;
+}
+
+export const renewHeadSize = 1;
+
+export function readRenewHead(reply: ReplyItems, at = 0): RenewHead {
+  return { now: Number(reply[at]) };
+}
+
+/** Of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it ends (-1 for lost; the server's words where it refused the key), and whether others wait. */
+export interface RenewNews {
+  readonly position: number;
+  readonly left: number | string;
+  readonly contended: boolean;
+}
+
+export const renewNewsSize = 3;
+
+export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
+  return { position: Number(reply[at]), left: reply[at + 1] ?? '', contended: Number(reply[at + 2]) === 1 };
+}
+
 export const survey = {
   name: 'survey',
-  sha1: '7ec6ffdf9eb126035d61adc23352c652edc7693d',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: 'e33fdce51d22c30b0b1fa4372ab0e3a048997e2e',
+  source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
+local maxLeaseMs = tonumber(ARGV[1])
 ${sharedServerTime}
 ${sharedEpoch}
-local epoch = readEpoch(table.remove(keys, 1), tonumber(requests[1]), now)
+local epoch = readEpoch(epochKey, maxLeaseMs, now)
 local reply = { epoch.whole and 1 or 0 }
-for i, fenceKey in ipairs(keys) do reply[i + 1] = string.match(redis.call('GET', fenceKey) or '0', '^%d+') end
+for i, fenceKey in ipairs(fenceKeys) do reply[i + 1] = string.match(redis.call('GET', fenceKey) or '0', '^%d+') end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of survey.lua. */
+export interface SurveyKeys {
+  /** Since when this node remembers. */
+  readonly epochKey: string;
+  /** The last fences of all slot groups. */
+  readonly fenceKeys: readonly string[];
+}
+
+/** What is said in a call of survey.lua. */
+export interface SurveyArgs {
+  /** The longest lease. */
+  readonly maxLeaseMs: number;
+}
+
+export function surveyCall(on: SurveyKeys, request: SurveyArgs): BuiltCall {
+  return { script: survey, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs] };
+}
+
+/** Whether it may vote. */
+export interface SurveyHead {
+  readonly whole: boolean;
+}
+
+export const surveyHeadSize = 1;
+
+export function readSurveyHead(reply: ReplyItems, at = 0): SurveyHead {
+  return { whole: Number(reply[at]) === 1 };
+}
+
+/** The last fence, as text, 0 for none. */
+export interface SurveyGroup {
+  readonly fence: number;
+}
+
+export const surveyGroupSize = 1;
+
+export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
+  return { fence: Number(reply[at]) };
+}
+
 export const vote = {
   name: 'vote',
-  sha1: 'a48142de8fab5f33d9150ddc95d3b5e9ad3a7897',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: '4fcc7af8d0ce3d50bc83dd03156717c983a15cd6',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 14
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
-local FIELDS = 14
-local count = #requests / FIELDS
 local replies, uncommon = {}, {}
 local function remembers(epochKey, runId)
   local epoch = redis.call('GET', epochKey) or ''
   return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
 end
 for n = 1, count do
-  local at = (n - 1) * FIELDS
-  local lockKey, fenceKey, epochKey = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n]
-  local id, mode, leaseMs, fences, proposal, notAfter = unpack(requests, at + 1, at + 6)
+  local lockKey, fenceKey, epochKey, id, mode, leaseMs, fences, proposal, notAfter = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], args[14 * n - 13], args[14 * n - 12], args[14 * n - 11], args[14 * n - 10], args[14 * n - 9], args[14 * n - 8]
+  local label, owner, minHoldMs, runId = args[14 * n - 7], args[14 * n - 6], args[14 * n - 5], args[14 * n - 3]
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 3, now }
   elseif
-    requests[at + 9] == '0'
-    and remembers(epochKey, requests[at + 11])
+    minHoldMs == '0'
+    and remembers(epochKey, runId)
     and tonumber(proposal) <= HIGHEST_FLOOR
     and not redis.pcall('GET', lockKey)
     and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
   then
     redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))
-    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. requests[at + 8] .. ' ' .. requests[at + 7]
+    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. owner .. ' ' .. label
     redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
     replies[n] = { 1, now, tonumber(proposal), tonumber(leaseMs), mode == 'w' and 1 or 0, 0 }
   else
@@ -1192,6 +1860,9 @@ ${sharedLockRecord}
 ${sharedEpoch}
 ${sharedMarks}
 ${sharedRefusal}
+local function requestOf(n)
+  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], id = args[14 * n - 13], mode = args[14 * n - 12], leaseMs = tonumber(args[14 * n - 11]), fences = tonumber(args[14 * n - 10]), proposal = tonumber(args[14 * n - 9]), notAfter = tonumber(args[14 * n - 8]), label = args[14 * n - 7], owner = args[14 * n - 6], minHoldMs = tonumber(args[14 * n - 5]), maxLeaseMs = tonumber(args[14 * n - 4]), runId = args[14 * n - 3], process = args[14 * n - 2], waitedMs = tonumber(args[14 * n - 1]), patienceMs = tonumber(args[14 * n]) }
+end
 local function granted(lock, holder, shared, waiting)
   return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
 end
@@ -1225,26 +1896,26 @@ local function refuse(lock, line, mark)
   writeLine(line)
   return { 0, now, leftMs }
 end
-local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fences, proposal, _, label, owner, minHoldMs, maxLeaseMs, runId, process, waitedMs, patienceMs)
-  if not remembers(epochKey, runId) then
-    local epoch = readEpoch(epochKey, tonumber(maxLeaseMs), now)
+local function vote(request)
+  local lockKey, mode, owner, process, waitedMs = request.lockKey, request.mode, request.owner, request.process, request.waitedMs
+  if not remembers(request.epochKey, request.runId) then
+    local epoch = readEpoch(request.epochKey, request.maxLeaseMs, now)
     if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
     if not epoch.whole then return { 5, now } end
   end
-  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, tonumber(proposal) - 1, now, 0)
-  local own = holderOf(lock, id)
+  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, request.fenceKey }, request.proposal - 1, now, 0)
+  local own = holderOf(lock, request.id)
   if own then return granted(lock, own, false) end
   local kin = ownedBy(lock, owner)
   if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
   if kin and isFullFor(lock, owner) then return { 6, now } end
-  local line = openLine(lock, marksKey)
+  local line = openLine(lock, request.marksKey)
   local before, other = dropMarks(line, process, mode)
-  waitedMs = tonumber(waitedMs)
   local hasItElsewhere = waitedMs == -2
   local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
   if not kin and not (fits and (hasItElsewhere or goesFirst(line, process, mode, since, other and not before))) then
-    local mark = { ending = now + MARK_MS, since = since, patience = tonumber(patienceMs), mode = mode, process = process }
+    local mark = { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process }
     addMark(line, other)
     if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
@@ -1254,15 +1925,111 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
   if not kin then lock.mode = mode end
   local waiting = nextInLine(line, lock.mode)
   lock.queued = waiting and true or false
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
-  local holder = enter(lock, who, math.max(tonumber(leaseMs), who.minHoldMs), kin and kin.fence)
+  local holder = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
   redis.call('SET', lockKey, keepRecord(lock))
   writeLine(line)
   if lock.mode == 'r' then callReaders(lock, line) end
   return granted(lock, holder, kin, waiting)
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(vote, keys[4 * n - 3], keys[4 * n - 2], keys[4 * n - 1], keys[4 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+  replies[n] = orRefused(pcall(vote, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
+
+/** The Redis keys of one request to vote.lua. */
+export interface VoteKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+  /** The marks of those who wait. */
+  readonly marksKey: string;
+  /** Since when this node remembers. */
+  readonly epochKey: string;
+}
+
+/** What is said in one request to vote.lua. */
+export interface VoteArgs {
+  /** Of the ballot, new for each attempt. */
+  readonly id: string;
+  /** How it wants to hold the lock. */
+  readonly mode: LockMode;
+  /** How long it may hold without a renewal. */
+  readonly leaseMs: number;
+  /** How many to reserve. */
+  readonly fences: number;
+  /** The least fence the caller can use. */
+  readonly proposal: number;
+  /** Server time in ms after which nothing is done, 0 for none. */
+  readonly notAfter: number;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
+  /** Whose requests share a lock. */
+  readonly owner?: string | undefined;
+  /** How long the lock stays taken at least. */
+  readonly minHoldMs: number;
+  /** How long a node that forgot stays out. */
+  readonly maxLeaseMs: number;
+  /** Of the server, as it told on this connection. */
+  readonly runId?: string | undefined;
+  /** Of the caller. */
+  readonly process: string;
+  /** How long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes. */
+  readonly waitedMs: number;
+  /** How long to keep the lock for it when its turn has come. */
+  readonly patienceMs: number;
+}
+
+/** Puts one more request into a call of vote.lua. */
+export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
+  keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
+  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, toField(request.label), toField(request.owner), request.minHoldMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
+}
+
+/** A call of vote.lua for one request. */
+export function voteCall(on: VoteKeys, request: VoteArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addVote(keys, args, on, request);
+  return { script: vote, keys, args };
+}
+
+/** What vote.lua answers. */
+export type VoteReply =
+  /** Until the present hold ends, or -1 when it is somebody else's turn. */
+  | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
+  /** Until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait. */
+  | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly leftMs: number; readonly mode: LockMode; readonly shared: boolean; readonly next: string | undefined }
+  /** The owner reads. */
+  | { readonly kind: 'upgrade'; readonly now: number }
+  /** After notAfter. */
+  | { readonly kind: 'late'; readonly now: number }
+  /** Until all that this node may have forgotten has ended. */
+  | { readonly kind: 'quarantined'; readonly now: number; readonly leftMs: number }
+  /** It waits to be told the last fences. */
+  | { readonly kind: 'not admitted'; readonly now: number }
+  /** The owner has as many holds of the lock as can be. */
+  | { readonly kind: 'full'; readonly now: number };
+
+/** Reads the answer of vote.lua that begins with its code at `at`. @throws Error */
+export function readVote(reply: ReplyItems, at = 0, code = Number(reply[at])): VoteReply {
+  switch (code) {
+    case 0:
+      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 1:
+      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), leftMs: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', shared: Number(reply[at + 5]) === 1, next: reply[at + 6] === undefined ? undefined : String(reply[at + 6]) };
+    case 2:
+      return { kind: 'upgrade', now: Number(reply[at + 1]) };
+    case 3:
+      return { kind: 'late', now: Number(reply[at + 1]) };
+    case 4:
+      return { kind: 'quarantined', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 5:
+      return { kind: 'not admitted', now: Number(reply[at + 1]) };
+    case 6:
+      return { kind: 'full', now: Number(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
+}

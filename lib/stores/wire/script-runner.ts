@@ -6,20 +6,15 @@ import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import { AwaitedAnswers, type Awaited, type Line } from './awaited-answers.js';
 import { redirectOf } from './cluster-redirect.js';
-import type { LuaScript } from './lua.generated.js';
+import type { BuiltCall, LuaScript, ScriptArgument } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
 import type { Outage } from './outage.js';
 import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 
-export type ScriptArgument = string | number;
-
 /** The reply of a script: an integer, a string, or a list of replies. */
 export type ScriptReply = number | string | readonly ScriptReply[];
 
-export interface ScriptCall {
-  readonly script: LuaScript;
-  readonly keys: readonly string[];
-  readonly args: readonly ScriptArgument[];
+export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;

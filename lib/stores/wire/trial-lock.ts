@@ -2,18 +2,19 @@
  * Takes and releases a lock that nobody else can name, for the health check: a server may answer questions and yet refuse every
  * write, because its memory is full or it has become a replica.
  */
-import { addAcquire } from './acquire-request.js';
-import { listOf, RECOVERING, RECOVERING_REASON, releaseOutcome } from './lock-reply.js';
-import { acquire, release } from './lua.generated.js';
-import type { RedisKeys } from './redis-keys.js';
-import type { ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
+import { listOf, RECOVERING_REASON, releaseOutcome } from './lock-reply.js';
+import { acquireCall, readAcquire, releaseCall, type AcquireArgs } from './lua.generated.js';
+import { UNKNOWN_MEMORY, type LockKeys, type RedisKeys } from './redis-keys.js';
+import type { ScriptReply, ScriptRunner } from './script-runner.js';
 
 /** The length of the trial's lease in ms. If the release does not arrive, the lock is free after it. */
 export const TRIAL_LEASE_MS = 1_000;
+/** The last instant of thirteen digits: what is asked for here may act whenever it arrives. */
+const NEVER = 9_999_999_999_999;
 
 export interface Trial {
   readonly id: string;
-  readonly keys: [lock: string, queue: string, fence: string];
+  readonly keys: LockKeys;
 }
 
 /** The trial of a process. Trials of one process at the same time have the same id, so they do not get in each other's way. */
@@ -24,13 +25,16 @@ export function trialOf(process: string, keys: RedisKeys): Trial {
 
 /** Takes and releases the trial lock. Rejects with LockStoreError. */
 export async function takeTrialLock({ id, keys }: Trial, runner: ScriptRunner, maxLeaseMs: number, recoveryMs: number): Promise<void> {
-  const args: ScriptArgument[] = [];
-  addAcquire(args, { id, mode: 'write', leaseMs: TRIAL_LEASE_MS, queue: false, notAfter: 0, floor: 0, fences: 1, minHoldMs: 0, longestMs: maxLeaseMs, recoveryMs });
-  await runner.run({ script: acquire, keys, args }, granted);
-  await runner.run({ script: release, keys, args: [id, `0 1 ${recoveryMs} -`] }, releaseOutcome);
+  await runner.run(acquireCall(keys, trialRequest({ id, mode: 'write', queue: false, longestMs: maxLeaseMs, recoveryMs })), granted);
+  await runner.run(releaseCall(keys, { id, floor: 0, abandoned: true, recoveryMs, known: UNKNOWN_MEMORY }), releaseOutcome);
+}
+
+/** What is asked for a lock that nobody else can name. */
+export function trialRequest(how: Pick<AcquireArgs, 'id' | 'mode' | 'queue' | 'longestMs' | 'recoveryMs'>): AcquireArgs {
+  return { ...how, leaseMs: TRIAL_LEASE_MS, plain: true, notAfter: NEVER, floor: 0, known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0 };
 }
 
 /** Accepts every reply of acquire.lua but a refusal of the server, or that it recovers. @throws Error with the server's words */
 function granted(reply: ScriptReply): void {
-  if (typeof reply !== 'string' && listOf(reply)[0] === RECOVERING) throw new Error(RECOVERING_REASON);
+  if (typeof reply !== 'string' && readAcquire(listOf(reply)).kind === 'recovering') throw new Error(RECOVERING_REASON);
 }

@@ -2,8 +2,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest, Grant, Wake } from '../../../lib/core/port/lock-store.js';
 import { FenceFloors } from '../../../lib/stores/wire/fence-floors.js';
-import { acquire, release } from '../../../lib/stores/wire/lua.generated.js';
-import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { acquireCall, releaseCall, type BuiltCall } from '../../../lib/stores/wire/lua.generated.js';
+import { RedisKeys, UNKNOWN_MEMORY } from '../../../lib/stores/wire/redis-keys.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { eventually } from '../../support/eventually.js';
 import { acquireArguments } from '../../support/lua-server.js';
@@ -147,13 +147,14 @@ describe('a floor', () => {
   });
 
   it('beyond any clock is cut by the script that is told it, and fences go on rising from there by one', async () => {
-    const all = keys.all(keys.groupOf('k'), 'k');
+    const spot = keys.spotOf('k');
     const client = server.client();
+    const run = ({ script, keys: names, args }: BuiltCall) => client.eval(script.source, names.length, ...names, ...args);
     const fences: unknown[] = [];
     for (const id of ['x.1', 'x.2', 'x.3']) {
-      const reply = (await client.eval(acquire.source, 3, ...all, ...acquireArguments(id, { leaseMs: 5_000, floor: HIGHEST }))) as number[];
+      const reply = (await run(acquireCall(spot, acquireArguments(id, { leaseMs: 5_000, floor: HIGHEST })))) as number[];
       fences.push(reply[2]);
-      await client.eval(release.source, 3, ...all, id, `${HIGHEST} 0`);
+      await run(releaseCall(spot, { id, floor: HIGHEST, abandoned: false, recoveryMs: 0, known: UNKNOWN_MEMORY }));
     }
     expect(fences).toEqual([2 ** 52 + 1, 2 ** 52 + 2, 2 ** 52 + 3]);
   });

@@ -1,15 +1,32 @@
 --- Brings leases back to a server that has forgotten them; what it has not forgotten it renews; for one or for many.
---- KEYS[...] keys      for each lease: the lock, its waiters, the slot group's last fence
---- ARGV[...] requests  for each: the holder's id; and with spaces between: mode (w or r), notAfter (server ms after which its holder does not trust it), leaseMs, fence, fences, minHoldMs (what is left of it), longestMs, recoveryMs, the memory that knew the lease or -, owner and label (or -)
---- RETURNS [1] now
---- RETURNS [...] of the nth lease, four: 1 held, ms until it ends, 1 when others wait else 0, the memory that knows it
---- RETURNS [...] or 0 lost, three zeros
---- RETURNS [...] or 2 late, three zeros: nothing was done
---- RETURNS [...] or 3 refused, the server's words for this lease's keys, two zeros
+--- KEYS[...] keys  for each lease:
+---   lockKey   the lock
+---   queueKey  its waiters
+---   fenceKey  the slot group's last fence
+--- ARGV[...] requests  for each lease:
+---   id: text  of the holder
+---   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <longestMs> <recoveryMs> <known>  what the lease is
+---     mode: mode          how it holds the lock
+---     notAfter: number    server time in ms after which its holder does not trust it
+---     leaseMs: number     how long it lasts from now
+---     fence: number       the first of its fences
+---     fences: number      how many it has
+---     minHoldMs: number   how long the lock stays taken at least
+---     longestMs: number   the longest lease that can be
+---     recoveryMs: number  how long nothing new is granted after the server forgot
+---     known: text or -    the memory of the server that knew the lease last
+---   who: <owner> <label>  for whom
+---     owner: encoded or -  whose requests share a lock
+---     label: encoded or -  what an operator reads
+--- RETURNS all head: now  the server's time in ms
+--- RETURNS each 0 lost: none  filled up with zeros, as the next two are
+--- RETURNS each 1 held: leftMs, contended flag, memory text  leftMs until it ends; contended when others wait; memory that knows it now
+--- RETURNS each 2 late: none  after notAfter: nothing was done
+--- RETURNS each 3 refused: words text  what the server said to this lease's keys
 --- INVARIANT a lease that the server knew with the memory that it still has was lost: it ended, or was taken away
 --- INVARIANT while the server recovers the newer fence wins; after that whoever has the lock
 --- INVARIANT the last fence is never below that of a lease that was brought back
-local keys, requests = KEYS, ARGV
+--- @bind
 
 --- @include shared/server-time
 --- @include shared/limits
@@ -17,7 +34,9 @@ local keys, requests = KEYS, ARGV
 --- @include shared/memory
 --- @include shared/lock-record
 --- @include shared/queue
+--- @include shared/settle
 --- @include shared/close-lock
+--- @request
 
 -- Whether a lease can stand beside those who hold the lock.
 local function fitsBeside(lock, lease)
@@ -38,6 +57,7 @@ local function makeRoom(lock, lease)
   return true
 end
 
+-- What stands in the place of a holder while the server recovers makes way for anybody.
 local function dropPlaceholder(lock)
   local _, position = holderOf(lock, RECOVERY)
   if position then table.remove(lock.holders, position) end
@@ -53,33 +73,33 @@ local function enterAgain(lock, lease)
   return holder
 end
 
-local function bringBack(lockKey, queueKey, fenceKey, id, terms)
-  local mode, notAfter, leaseMs, fence, fences, minHoldMs, longestMs, recoveryMs, known, owner, label =
-    string.match(terms, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  if now > tonumber(notAfter) then return { 2, 0, 0, 0 } end
-  local memory, recoversForMs = readMemory(fenceKey, '-', 0, tonumber(recoveryMs))
-  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, queueKey, fenceKey }, 0, now, nowUs, tonumber(longestMs))
-  local holder = holderOf(lock, id)
+local function bringBack(lease)
+  if now > lease.notAfter then return { 2, 0, 0, 0 } end
+  local memory, recoversForMs = readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)
+  local text = redis.call('GET', lease.lockKey) or ''
+  local lock = parseLock(text, { lease.lockKey, lease.queueKey, lease.fenceKey }, 0, now, nowUs, lease.longestMs)
+  lock.recoversForMs = recoversForMs
+  local holder = holderOf(lock, lease.id)
   if holder then
-    holder.ending = math.max(holder.ending, now + leaseMs, holder.minEnd)
+    holder.ending = math.max(holder.ending, now + lease.leaseMs, holder.minEnd)
   else
-    if memory == known then return { 0, 0, 0, 0 } end
-    local lease = {
-      id = id, mode = mode, leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences),
-      minHoldMs = tonumber(minHoldMs), owner = owner, label = label,
-    }
+    if memory == lease.known then return { 0, 0, 0, 0 } end
+    settle(lock)
     dropPlaceholder(lock)
-    if not fitsBeside(lock, lease) and not (recoversForMs > 0 and makeRoom(lock, lease)) then return { 0, 0, 0, 0 } end
-    raiseLast(fenceKey, lease.fence + lease.fences - 1)
-    holder = enterAgain(lock, lease)
+    local hasRoom = fitsBeside(lock, lease) or recoversForMs > 0 and makeRoom(lock, lease)
+    if hasRoom then
+      raiseLast(lease.fenceKey, lease.fence + lease.fences - 1)
+      holder = enterAgain(lock, lease)
+    end
   end
   closeLock(lock)
+  if not holder then return { 0, 0, 0, 0 } end
   return { 1, holder.ending - now, lock.queued and 1 or 0, memory }
 end
 
 local reply = { now }
-for n = 1, #requests / 2 do
-  local done, told = pcall(bringBack, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], requests[2 * n - 1], requests[2 * n])
+for n = 1, count do
+  local done, told = pcall(bringBack, requestOf(n))
   if not done then told = { 3, told, 0, 0 } end
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end

@@ -1,23 +1,30 @@
 --- Takes ids away wherever they are, holding or waiting, and lets in whose turn it is; for one id or for many.
---- KEYS[...] keys     for each id: its lock, the lock's waiters, the slot group's last fence
---- ARGV[...] holders  for each: the id of the holder or waiter; and the highest fence that the caller has seen in the slot group, 1 when its work never began (it owes no minHoldMs) else 0, recoveryMs, and what the server told the caller as its memory or dashes, with spaces between
+--- KEYS[...] keys  for each id:
+---   lockKey   the lock
+---   queueKey  its waiters
+---   fenceKey  the slot group's last fence
+--- ARGV[...] requests  for each id:
+---   id: text  of the holder or waiter
+---   terms: <floor> <abandoned> <recoveryMs> <known>  how it leaves
+---     floor: number    the highest fence that the caller has seen in the slot group
+---     abandoned: flag  whether its work never began, so that it owes no minHoldMs
+---     recoveryMs: number  how long nothing new is granted after the server forgot
+---     known: text      what the server told the caller as its memory, or as many dashes
 --- RETURNS 1 released, or forgotten by the server before anybody else could have the lock
 --- RETURNS 0 lost
 --- RETURNS refused  the server's words: it refused something for this id's keys
 --- RETURNS a list of these when there are several ids
 --- INVARIANT no other id is touched, and doing it twice is harmless
 --- INVARIANT the first write deletes, so that it works on a full server
-local keys, holders = KEYS, ARGV
+--- @bind
 
 --- @include shared/server-time
 
-local FIELDS = 2
-local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 
 -- The commonest case, before the functions for all others are made. A refusal, which is a table without items, is left to them.
 for n = 1, count do
-  local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
+  --- @bind lockKey, id of n
   local text = redis.pcall('GET', lockKey)
   if text and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
@@ -38,21 +45,22 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/close-lock
 --- @include shared/beside-owner
 --- @include shared/refusal
+--- @request
 
-local function release(lockKey, queueKey, fenceKey, id, terms)
-  local floor, abandoned, recoveryMs, known = string.match(terms, '^(%S+) (%S+) (%S+) (%S+)$')
+local function release(request)
+  local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
   local text = redis.call('GET', lockKey)
-  if not text then return recoveryMs ~= '0' and hasForgotten(fenceKey, known) and 1 or 0 end
-  if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end
-  local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
-  lock.known, lock.recoveryMs = known, tonumber(recoveryMs)
-  local there = leave(lock, id, abandoned == '1')
+  if not text then return request.recoveryMs > 0 and hasForgotten(request.fenceKey, request.known) and 1 or 0 end
+  if leaveAsText(text, request) then return 1 end
+  local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
+  lock.known, lock.recoveryMs = request.known, request.recoveryMs
+  local there = leave(lock, id, abandoned)
   settle(lock)
   closeLock(lock)
   return there and 1 or 0
 end
 
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(release, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(holders, FIELDS * (n - 1) + 1, FIELDS * n)))
+  replies[n] = orRefused(pcall(release, requestOf(n)))
 end
 return count == 1 and replies[1] or replies
