@@ -12,7 +12,7 @@ import { Random } from './random.js';
 import { RedisData, type Undo } from './redis-data.js';
 import { ScriptCalls } from './script-calls.js';
 
-const RUNS = 120;
+const RUNS = 160;
 const CALLS = 60;
 
 /** Shadows `redis` for the script behind it, on the same line: TIME is the last argument, and PUBLISH is also noted. */

@@ -113,7 +113,7 @@ export class ScriptCalls {
 
   private request(on: SimLock): scripts.AcquireArgs {
     const { random, nowUs } = this;
-    const owner = random.pick([undefined, undefined, 'saga:1']);
+    const owner = random.pick([undefined, 'saga:1']);
     const said = {
       id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode(), leaseMs: random.pick([150, 2_000, 30_000]),
       fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([NEVER, NEVER, Math.floor(nowUs / 1000), 1]),

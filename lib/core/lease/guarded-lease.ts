@@ -54,6 +54,8 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   private loss: LockLostError | undefined;
   private isGone = false;
   private knownTo: string | undefined;
+  /** Local instant until which a request that was not answered may still bring it back. */
+  protected mayReturnUntil = -Infinity;
   private listeners: readonly LossListener[] = NOBODY;
 
   constructor(
@@ -198,6 +200,11 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   }
 
   /** Notes that the store has answered the renewal. */
+  /** The store did not answer a request that may bring the lease back until this local instant. */
+  mayReturn(until: number): void {
+    this.mayReturnUntil = Math.max(this.mayReturnUntil, until);
+  }
+
   endRenewal(): void {
     this.renewing = false;
   }

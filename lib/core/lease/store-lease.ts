@@ -48,13 +48,18 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
     private readonly phase: number,
     /** The local instant until which a request for it that got no answer may still act in the store. */
-    readonly lateUntil: number,
+    private readonly requestedUntil: number,
     private readonly keeper: LeaseKeeper,
     guard: LeaseGuard,
   ) {
     super(key, id, options, grant, grantedAt, guard);
     this.lastAdmission = grantedAt;
     this.nextFence = grant.fence;
+  }
+
+  /** The local instant until which a request of this process that got no answer may still act for it in the store. */
+  get lateUntil(): number {
+    return Math.max(this.requestedUntil, this.mayReturnUntil);
   }
 
   /** The fence of the caller that was admitted last. Readers share one. */

@@ -157,6 +157,7 @@ export class Watchdog implements LeaseGuard {
         lease.renewed(outcome, now, leaseMs);
         return this.planRenewal(lease, now, (lease.trustedUntil - now) / 3);
       case 'unknown': {
+        if (outcome.lateUntil !== undefined) lease.mayReturn(outcome.lateUntil);
         this.renewFailed(lease, outcome.cause);
         const retryMs = Math.min(LONGEST_RETRY_MS, lease.lengthMs / 20) * (0.5 + Math.random());
         this.schedule.set(lease, lease.nextLook(now + retryMs));

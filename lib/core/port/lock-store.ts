@@ -128,6 +128,8 @@ export interface RenewRequest extends HolderRef {
 
 /** A lease as its holder knows it. Instants are local ones (clock.now()). */
 export interface HeldLease {
+  /** False from the moment at which it is released: it must not come back then. */
+  readonly isHeld: boolean;
   readonly mode: LockMode;
   /** First of the reserved fences. */
   readonly firstFence: number;
@@ -144,7 +146,8 @@ export interface HeldLease {
 export type RenewOutcome =
   | { readonly kind: 'renewed'; readonly trustedUntil: number; readonly contended: boolean; readonly memory?: string | undefined }
   | { readonly kind: 'lost' }
-  | { readonly kind: 'unknown'; readonly cause: LockStoreError };
+  /** `lateUntil`: local instant until which an unanswered request may still bring the lease back. */
+  | { readonly kind: 'unknown'; readonly cause: LockStoreError; readonly lateUntil?: number | undefined };
 
 export type HeartbeatOutcome =
   | { readonly kind: 'granted'; readonly grant: Grant }

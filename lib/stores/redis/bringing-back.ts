@@ -52,8 +52,12 @@ export class BringingBack {
     return outcomes;
   }
 
-  private async one(all: readonly LeaseRequest[], batch: readonly number[], outcomes: RenewOutcome[], isRepeated = false): Promise<void> {
-    const { runner, trust, keys, node, timeoutMs } = this.parts;
+  private async one(all: readonly LeaseRequest[], wanted: readonly number[], outcomes: RenewOutcome[], isRepeated = false): Promise<void> {
+    const { runner, trust, keys, node, timeoutMs, clock } = this.parts;
+    // Since the renewal left, a lease may have been released: it was not found for that reason, and nobody would release it again.
+    const batch = wanted.filter((position) => all[position]!.held.isHeld);
+    for (const position of wanted) outcomes[position] = { kind: 'lost' };
+    if (batch.length === 0) return;
     const requests = batch.map((position) => all[position]!);
     const { key } = requests[0]!;
     const redisKeys: string[] = [];
@@ -80,17 +84,19 @@ export class BringingBack {
     } catch (error) {
       if (batch.length > 1 && isTryAgain(error)) return void (await Promise.all(batch.map((position) => this.one(all, [position], outcomes))));
       const cause = storeFailure(error, { what: 'bring-back', key: call.key, node });
-      for (const position of batch) outcomes[position] = { kind: 'unknown', cause };
+      const lateUntil = clock.now() + timeoutMs;
+      for (const position of batch) outcomes[position] = { kind: 'unknown', cause, lateUntil };
     }
     // The server's time is known by now.
     if (late.length > 0) await this.one(all, late, outcomes, true);
   }
 
   private argsOf({ key, id, leaseMs, held }: LeaseRequest): BringBackArgs {
-    const { clock, trust, keys, maxLeaseMs, recoveryMs } = this.parts;
+    const { clock, trust, keys, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
     const now = clock.now();
     const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, label } = held;
-    const notAfter = trust.limit(keys.groupOf(key), trustedUntil, now) || LONG_AGO;
+    // Not for longer than the answer is waited for: the release of a lease has to be the last word (lateUntil).
+    const notAfter = trust.limit(keys.groupOf(key), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return { id, mode, notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, longestMs: maxLeaseMs, recoveryMs, known: memory, owner, label };
   }

@@ -39,7 +39,7 @@ export function rightsError(error: unknown, node: string, prefix: string): LockS
 export function nodeRightsError(error: unknown, node: string, prefix: string): LockStoreError | undefined {
   const memory = `~{${prefix}}:e`;
   const missing = /\baccess\b/i.test(reasonOf(error)) ? memory : '+info';
-  return refusal(error, node, 'a Redlock needs', missing, `${leastRule(prefix)} ${memory} +info`);
+  return refusal(error, node, 'a Redlock needs', missing, `${leastRule(prefix)} ${memory}`);
 }
 
 function refusal(error: unknown, node: string, what: string, missing: string, rule: string): LockStoreError | undefined {

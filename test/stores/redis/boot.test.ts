@@ -1,5 +1,6 @@
 /** What the Redis store finds out before the first lock is asked for, and how it says so. */
 import { readFileSync } from 'node:fs';
+import type { Finding } from '../../../lib/core/port/report.js';
 import { createServer, type AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
 import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/globals';
@@ -131,11 +132,20 @@ describe('the access rule of the docs', () => {
     expect(await b.release({ key: 'k', id: 'b.1' })).toBe('released');
   });
 
-  it.each(rule.filter((part) => part.startsWith('+') && part !== '+client|setname'))('without %s fails the boot with an error that names it', async (part) => {
+  it.each(rule.filter((part) => part.startsWith('+') && !['+client|setname', '+info'].includes(part)))('without %s fails the boot with an error that names it', async (part) => {
     const error = await bootError(makeRedisStore(await login(rule.filter((each) => each !== part)), 'p'));
     expect(error.message).toContain(`missing: ${part}.`);
     expect(error.message).toContain(leastRule('lock'));
     expect(error.retryable).toBe(false);
+  });
+
+  it('without +info boots, and warns that a restart or a failover that loses data is not noticed', async () => {
+    const findings: Finding[] = [];
+    const url = await login(rule.filter((part) => part !== '+info'));
+    const store = await openRedisStore(url, 'p', { recoveryMs: 50, report: (finding) => findings.push(finding) });
+    expect(findings.map(({ level, message }) => [level, message])).toEqual([['warning', expect.stringMatching(/is not noticed.*\+info/s)]]);
+    expect(await store.acquire({ ...usual, key: 'k', id: 'p.1', notAfter: performance.now() + 60_000 })).toMatchObject({ kind: 'granted' });
+    expect(await store.release({ key: 'k', id: 'p.1' })).toBe('released');
   });
 
   it.each(rule.filter((part) => !part.startsWith('+')))('without %s fails the boot with an error that names it', async (part) => {
