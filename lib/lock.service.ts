@@ -4,11 +4,15 @@
 import { Subject, type Observable } from 'rxjs';
 import { keysInOrder } from './core/key/call-key.js';
 import { keptAlive, systemClock, type Clock } from './core/port/clock.js';
-import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
+import { LockTimeoutError } from './core/port/errors.js';
+import { notHeldError } from './core/port/hold-errors.js';
 import { Announcer } from './core/hold/announcer.js';
+import { Election } from './core/hold/election.js';
 import { Hold, type HoldHost } from './core/hold/hold.js';
 import { HoldContext } from './core/hold/hold-context.js';
 import { checkKey } from './core/key/check-key.js';
+import { roleKey } from './core/key/role-key.js';
+import type { LeadOptions, Leadership, LockHolder, Term } from './core/hold/leadership.js';
 import type { Lease } from './core/port/lease.js';
 import { LocalQueue } from './core/queue/local-queue.js';
 import type { LockEvent } from './core/port/lock-events.js';
@@ -63,6 +67,7 @@ export class LockService {
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
   private readonly waitWatch: WaitWatch;
+  private readonly election: Election;
   /** How many calls there have been. */
   private calls = 0;
 
@@ -86,6 +91,7 @@ export class LockService {
       },
     };
     this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, context, waiting);
+    this.election = new Election({ clock, context, defaults, announcer, acquire: async (key, given) => this.hold(this.request(key, given)) });
     this.host = {
       store,
       clock,
@@ -155,11 +161,7 @@ export class LockService {
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
     checkMode(mode, key);
     const hold = this.context.find(checkKey(key), mode);
-    if (!hold) {
-      const found = this.context.find(checkKey(key)) ? 'it holds it for reading only' : 'it does not hold it';
-      const wanted = mode === 'write' ? 'writing' : 'reading';
-      throw new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}.`, { key });
-    }
+    if (!hold) throw notHeldError(key, mode, this.context.find(key) !== undefined);
     hold.assertHeld();
     return hold;
   }
@@ -197,13 +199,33 @@ export class LockService {
     return this.context.outside(fn);
   }
 
-  /** Shutdown begins: no new acquires except from inside a running hold, waiters are cancelled. */
+  /**
+   * Stands for election until it is stopped or the module is closed, and runs `fn` while this process leads: one leader at a time in
+   * all processes. It never rejects: failures of `fn` are told as events and in the log. @throws LockKeyError, LockUsageError
+   */
+  lead(role: string, fn: Term, options: LeadOptions & CallSite = {}): Leadership {
+    return this.election.stand(role, roleKey(role), fn, options);
+  }
+
+  /** Who leads now; null when nobody does. @throws LockKeyError, LockStoreError */
+  async leader(role: string): Promise<LockHolder | null> {
+    return (await this.store.inspect(roleKey(role))).holders[0] ?? null;
+  }
+
+  /** The roles that this process stands for, or leads: also those of methods with `@Leader`. */
+  get leaderships(): readonly Leadership[] {
+    return this.election.leaderships;
+  }
+
+  /** Shutdown begins: leaders are told, no new acquires except from inside a running hold, waiters are cancelled. */
   prepareShutdown(): void {
+    this.election.close();
     this.shutdown.begin();
   }
 
   /** Waits up to `shutdownGraceMs` for running holds, aborts the signals of the rest without releasing them, and closes the store. */
   async close(): Promise<void> {
+    this.prepareShutdown();
     await this.shutdown.finish();
     await this.store.close();
     this.eventSubject.complete();

@@ -5,7 +5,7 @@ import { keptText, lostText, renewFailedText } from '../port/hold-reports.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockEvent } from '../port/lock-events.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Report } from '../port/report.js';
+import type { Finding, Report } from '../port/report.js';
 import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { Hold } from './hold.js';
 import type { Wish } from './wish.js';
@@ -55,9 +55,20 @@ export class Announcer {
     this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs) });
   }
 
+  /** For the log alone. */
+  tell(finding: Finding): void {
+    this.report?.(finding);
+  }
+
   /** Holds that went on for longer than a shutdown waits. */
   overstayed(holds: readonly Hold[], graceMs: number): void {
     this.report?.({ kind: 'shutdown', level: 'warning', message: keptText(holds, graceMs) });
+  }
+
+  /** The function of a leader failed. */
+  termFailed(hold: Hold, cause: unknown, restMs: number): void {
+    const { key, call, fence, options } = hold;
+    if (this.events.observed) this.events.next({ type: 'termFailed', key, call, fence, ...siteOf(options), restMs, cause });
   }
 
   /** Why a request got nothing. */

@@ -44,6 +44,12 @@ export class HoldContext {
     return undefined;
   }
 
+  /** Whether the running code is inside this very hold. */
+  isInside(hold: Hold): boolean {
+    for (let frame = this.storage.getStore(); frame; frame = frame.outer) if (frame.hold === hold) return true;
+    return false;
+  }
+
   /** Lets a call into the hold that surrounds it. Undefined where there is none of its key, or where that ended before. */
   async enter(wish: Wish): Promise<HoldPart | undefined> {
     for (let part = this.find(wish.key)?.partOf(wish.key); part; part = this.find(wish.key)?.partOf(wish.key)) {

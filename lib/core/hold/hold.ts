@@ -8,7 +8,7 @@ import type { LossListener } from '../lease/guarded-lease.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
-import { LockUsageError, type LockLostError } from '../port/errors.js';
+import { LockUsageError, type LockClosedError, type LockLostError } from '../port/errors.js';
 import { lostError, renewalError } from '../port/hold-errors.js';
 import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
@@ -215,6 +215,12 @@ export class Hold implements Lease, LossListener {
     this.loss = error;
     this.controller?.abort(error);
     this.host.lost(this, error);
+  }
+
+  /** Asks its work to end: the signal aborts, and the lock stays held until the work has ended. */
+  recall(reason: LockClosedError): void {
+    this.controller ??= new AbortController();
+    this.controller.abort(reason);
   }
 
   /** Released, or about to be: the next holder may be at work. */

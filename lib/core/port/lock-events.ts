@@ -35,5 +35,7 @@ export type LockEvent =
   | (LockEventBase & { readonly type: 'renewFailed'; readonly cause: LockError })
   /** A request was given up by its own `signal`. */
   | (LockEventBase & { readonly type: 'cancelled'; readonly waitedMs: number })
+  /** The function of a leader failed with `cause`, which may be anything; its process stands for election again after `restMs`. */
+  | (LockEventBase & { readonly type: 'termFailed'; readonly fence: number; readonly restMs: number; readonly cause: unknown })
   /** A request failed otherwise: the store could not be asked, the module was closed, the lock was asked for in a way that cannot work. */
   | (LockEventBase & { readonly type: 'failed'; readonly waitedMs: number; readonly cause: LockError });
