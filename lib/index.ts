@@ -8,6 +8,7 @@ export type { LockModuleExtras } from './nest/lock.module-definition.js';
 export { InjectLocks } from './nest/lock-names.js';
 export { Locked, ReadLock, WriteLock } from './nest/locked.decorator.js';
 export type { LockedDecorator, LockedOptions } from './nest/locked-method.js';
+export { Leader, type LeaderDecorator, type LeaderOptions } from './nest/leader.decorator.js';
 export { LockInterceptor } from './nest/lock.interceptor.js';
 export type { RouteKey, RouteLockOptions } from './nest/route-lock.js';
 export { LockExceptionFilter } from './nest/lock-exception.filter.js';

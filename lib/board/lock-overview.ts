@@ -3,6 +3,7 @@
  * is counted.
  */
 import { sinceOf, whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
+import { roleOf } from '../core/key/role-key.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../core/port/lock-store.js';
 
@@ -16,6 +17,8 @@ export interface WaiterRow extends Whereabouts, Omit<WaiterState, 'id'> {}
 /** One lock, with its first holders and waiters. */
 export interface LockRow {
   readonly key: string;
+  /** The role of which this is the lock: its holder leads, and its waiters stand for election. */
+  readonly role?: string | undefined;
   readonly mode: LockMode | null;
   readonly holders: readonly HolderRow[];
   readonly moreHolders: number;
@@ -27,7 +30,7 @@ export interface LockRow {
 export interface LockOverview {
   /** How many locks were seen that are held. */
   readonly held: number;
-  /** How many locks were seen that somebody waits for. */
+  /** How many locks were seen that somebody waits for. Who stands for election does not count: it waits for as long as another leads. */
   readonly waitedFor: number;
   /** How many wait, over all locks. */
   readonly waiting: number;
@@ -51,8 +54,9 @@ export async function overviewOf(locks: AsyncIterable<LockState>, most: number):
     if (rows.has(state.key)) continue;
     seen += 1;
     held += state.mode === null ? 0 : 1;
-    waitedFor += state.waiters.length > 0 ? 1 : 0;
-    waiting += state.waiters.length;
+    const waiters = roleOf(state.key) === undefined ? state.waiters.length : 0;
+    waitedFor += waiters > 0 ? 1 : 0;
+    waiting += waiters;
     rows.set(state.key, rowOf(state));
     if (rows.size > 2 * most + 16) rows = new Map(first(rows, most));
   }
@@ -63,6 +67,7 @@ export async function overviewOf(locks: AsyncIterable<LockState>, most: number):
 export function rowOf({ key, mode, holders, waiters }: LockState): LockRow {
   return {
     key,
+    role: roleOf(key),
     mode,
     holders: holders.slice(0, MOST_HOLDERS).map(({ id, ...holder }) => ({ ...holder, ...whereaboutsOf(id), since: sinceOf(holder.fence) })),
     moreHolders: Math.max(0, holders.length - MOST_HOLDERS),
