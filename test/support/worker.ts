@@ -7,6 +7,7 @@
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
+import type { LeadOptions } from '../../lib/core/hold/leadership.js';
 import type { LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import type { LockOptions } from '../../lib/core/port/lock-options.js';
 import type { LockState } from '../../lib/core/port/lock-store.js';
@@ -24,7 +25,20 @@ export interface WorkerLease {
   release(): Promise<ReleaseOutcome>;
 }
 
+/** One term of a worker, by the clock that all processes of the machine share, in ms. What it did not live to tell is undefined. */
+export interface TermOfWorker {
+  readonly fence: number;
+  readonly from: number;
+  /** The last instant at which it was seen to lead. */
+  readonly until?: number;
+  /** When its signal aborted. */
+  readonly toldAt?: number;
+  readonly endedAt?: number;
+}
+
 export class Worker {
+  /** The terms that it led, in their order. */
+  readonly terms: TermOfWorker[] = [];
   private calls = 0;
   private leases = 0;
   private readonly pending = new Map<number, { resolve(value: never): void; reject(error: Error): void }>();
@@ -40,6 +54,7 @@ export class Worker {
   ) {
     child.stderr?.on('data', (chunk) => (this.errors += String(chunk)));
     child.on('message', (message: { call?: number; result?: unknown; error?: object }) => this.answered(message));
+    child.on('message', ({ term }: { term?: TermOfWorker }) => term && this.led(term));
     this.exited = new Promise((resolve) => child.on('exit', (code, signal) => resolve({ code, signal })));
     void this.exited.then(() => this.pending.forEach(({ reject }) => reject(new Error('the worker has gone'))));
   }
@@ -55,6 +70,20 @@ export class Worker {
       verify: () => this.ask('verify', { name }),
       release: () => this.ask('release', { name }),
     };
+  }
+
+  /** Stands for election from now on; `loaded`: and takes other locks meanwhile. */
+  lead(role: string, options: LeadOptions = {}, loaded = false): Promise<void> {
+    return this.ask('lead', { role, options, loaded });
+  }
+
+  isLeader(): Promise<boolean> {
+    return this.ask('isLeader', {});
+  }
+
+  /** Blocks its event loop. Resolves to whether it led right after that. */
+  block(ms: number): Promise<boolean> {
+    return this.ask('block', { ms });
   }
 
   increments(counter: string, times: number, at: string): Promise<void> {
@@ -100,6 +129,11 @@ export class Worker {
       this.pending.set(call, { resolve, reject });
       this.child.send({ call, verb, args });
     });
+  }
+
+  private led(term: TermOfWorker): void {
+    const known = this.terms.findIndex(({ fence }) => fence === term.fence);
+    this.terms.splice(known < 0 ? this.terms.length : known, 1, term);
   }
 
   private answered({ call, result, error }: { call?: number; result?: unknown; error?: object }): void {
