@@ -1,10 +1,10 @@
 /** Leaders in processes of their own that are restarted, killed, stopped, blocked and cut off. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LockModuleOptions } from '../../lib/nest/lock-module-options.js';
+import { startCandidate, type Candidate, type ToldTerm } from '../support/candidate.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { startWorker, type TermOfWorker, type Worker } from '../support/worker.js';
 
 const LEASE_MS = 2_000;
 const HAND_OVER_MS = 100;
@@ -15,7 +15,7 @@ const ROUNDS = 5;
 
 let redis: RedisServer;
 let proxy: FlakyProxy;
-const workers: Worker[] = [];
+const candidates: Candidate[] = [];
 
 beforeAll(async () => {
   redis = await startRedis();
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 
 afterEach(async () => {
-  await Promise.all(workers.splice(0).map((worker) => worker.kill()));
+  await Promise.all(candidates.splice(0).map((candidate) => candidate.kill()));
   await redis.command('FLUSHALL');
 });
 
@@ -32,27 +32,26 @@ afterAll(async () => {
   await redis.stop();
 });
 
-async function start(options: LockModuleOptions = {}, loaded = false): Promise<Worker> {
-  const worker = await startWorker({ redis: redis.url, leaseMs: LEASE_MS, ...options });
-  workers.push(worker);
-  await worker.lead('indexer', {}, loaded);
-  return worker;
+async function start(options: LockModuleOptions = {}, loaded = false): Promise<Candidate> {
+  const candidate = await startCandidate({ redis: redis.url, leaseMs: LEASE_MS, ...options }, loaded);
+  candidates.push(candidate);
+  return candidate;
 }
 
-/** The clock that the workers measure with, in ms. */
+/** The clock that the processes measure with, in ms. */
 function now(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-function allTerms(): TermOfWorker[] {
-  return workers.flatMap(({ terms }) => terms).sort((a, b) => a.from - b.from);
+function allTerms(): ToldTerm[] {
+  return candidates.flatMap(({ terms }) => terms).sort((a, b) => a.from - b.from);
 }
 
 /** Who leads, and the term, once that is a term with a higher fence than this. */
-async function nextAfter(fence: number): Promise<{ leader: Worker; term: TermOfWorker }> {
-  let found: { leader: Worker; term: TermOfWorker } | undefined;
+async function nextAfter(fence: number): Promise<{ leader: Candidate; term: ToldTerm }> {
+  let found: { leader: Candidate; term: ToldTerm } | undefined;
   await eventually(() => {
-    const [leader] = workers.filter(({ terms }) => (terms.at(-1)?.fence ?? 0) > fence);
+    const [leader] = candidates.filter(({ terms }) => (terms.at(-1)?.fence ?? 0) > fence);
     found = leader && { leader, term: leader.terms.at(-1)! };
     expect(found).toBeDefined();
   }, 10_000);
@@ -71,7 +70,7 @@ function expectOneAfterTheOther(killedAt = Infinity): void {
 
 describe('A role', () => {
   it('passes from process to process in a rolling restart by SIGTERM within one hand-over each', async () => {
-    while (workers.length < PROCESSES) await Promise.all([start({}, true), start({}, true)]);
+    while (candidates.length < PROCESSES) await Promise.all([start({}, true), start({}, true)]);
     const gaps: number[] = [];
     let { leader, term } = await nextAfter(0);
     for (let round = 0; round < ROUNDS; round++) {
@@ -139,7 +138,7 @@ describe('A role', () => {
     expect(leader.terms[0]!.toldAt).toBeLessThan(next.term.from);
     await proxy.heal();
     // It stands again, and leads when the others have gone.
-    await Promise.all(workers.filter((worker) => worker !== leader).map((worker) => worker.close()));
+    await Promise.all(candidates.filter((candidate) => candidate !== leader).map((candidate) => candidate.close()));
     expect((await nextAfter(next.term.fence)).leader).toBe(leader);
     expectOneAfterTheOther();
   });
