@@ -92,28 +92,28 @@ export class Candidacy implements Leadership {
     } catch (error) {
       return this.refused(error);
     }
-    const { atWork } = this;
+    const { atWork, key } = this;
+    if (this.isLeaving || atWork.has(key)) {
+      await hold.release();
+      return 0;
+    }
     const led = this.lead(hold);
-    atWork.set(this.key, led);
+    atWork.set(key, led);
     try {
       return await led;
     } finally {
-      atWork.delete(this.key);
+      atWork.delete(key);
     }
   }
 
   /** Rejects when it is stopped before, and when the store refuses for good. */
   private async elected(): Promise<Hold> {
-    const { atWork, host } = this;
-    for (;;) {
-      // The function of another candidate of this process may go on after its term: two of one role never run at a time here.
-      const other = atWork.get(this.key);
-      if (other) await this.pause((done) => void other.then(() => done()));
-      this.leaving.signal.throwIfAborted();
-      const hold = await host.acquire(this.key, { ...this.options.request, signal: this.leaving.signal });
-      if (!atWork.has(this.key) && !this.isLeaving) return hold;
-      await hold.release();
-    }
+    // The function of another candidate of this process may go on after its term: two of one role never run at a time here.
+    const other = this.atWork.get(this.key);
+    if (other) await this.pause((done) => void other.then(() => done()));
+    const { signal } = this.leaving;
+    signal.throwIfAborted();
+    return this.host.acquire(this.key, { ...this.options.request, signal });
   }
 
   private refused(cause: unknown): number {

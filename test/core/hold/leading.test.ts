@@ -310,6 +310,26 @@ describe('A candidate', () => {
     expect([wire.sent.renew, wire.sent.release]).toEqual([before.renew, before.release]);
   });
 
+  it('that is stopped at the moment of its election does not run its function', async () => {
+    const { clock, members } = await fleetOf(2);
+    const [one, two] = members.map((member) => stand(member));
+    await clock.settle();
+    members[1]!.locks.events.subscribe(({ type }) => void (type === 'granted' && two!.stop()));
+    await one!.stop();
+    await clock.advance(10);
+    expect(members[1]!.work.terms).toEqual([]);
+    expect(await members[0]!.locks.leader('indexer')).toBeNull();
+  });
+
+  it('is the only one who pays for roles: who stands for none sends nothing and sets no timer, also at its shutdown', async () => {
+    const { clock, members } = await fleetOf(1);
+    const { locks, wire } = members[0]!;
+    await clock.advance(100_000);
+    expect([locks.leaderships, wire.commands, clock.pendingTimers]).toEqual([[], 0, 0]);
+    await clock.runUntil(locks.close());
+    expect([wire.commands, clock.pendingTimers]).toEqual([0, 0]);
+  });
+
   it('leaves nothing behind after stop(), whether it led, stood or rested', async () => {
     const { fleet, clock, members } = await fleetOf(3);
     const leaderships = members.map((member) => stand(member));
