@@ -156,6 +156,14 @@ const list = [
   ['the holder does not hear', redlock('ballot'), 'contended: next !== undefined', 'contended: false', 'L1: a process hands the lock on among its own', 'test/stores/redlock/fair-turns'],
   ['a lost vote loses its place', redlock('ballot'), 'const isWanted = this.wasBusy && waitedMs >= 0;', 'const isWanted = this.wasBusy && waitedMs > Infinity;', 'L1: split votes begin anew', 'test/stores/redlock/ballot'],
   ['given back before it was granted', redlock('ballot'), 'vote.sentAt >= this.overAt && this.withdraw(node)', 'false', 'S5: a vote that came behind its release holds for nobody', 'test/stores/redlock/ballot'],
+  // Leading
+  ['two functions of one role', core('hold/candidacy'), 'this.isLeaving || atWork.has(key)', 'this.isLeaving', 'SPEC 8: a function never runs twice at a time in one process', 'test/core/hold/leading'],
+  ['elected while it stops', core('hold/candidacy'), 'this.isLeaving || atWork.has(key)', 'atWork.has(key)', 'SPEC 8: a process that was stopped leads', 'test/core/hold/leading'],
+  ['leads by belief', core('hold/candidacy'), ' && this.hold.lossNow() === undefined', '', 'SPEC 8: isLeader does not compare the clock', 'test/core/hold/leading'],
+  ['leaders outlive the shutdown', 'lib/lock.service.ts', 'this.election.close();', '', 'SPEC 8: the next one leads after one hand-over', 'test/core/hold/leading'],
+  ['rests do not grow', core('hold/candidacy'), 'ranMs > LONGEST_REST_MS ? 1 : this.failures + 1', '1', 'SPEC 8: a function that fails over and over', 'test/core/hold/leading'],
+  ['candidates let time pass', 'lib/testing/test-store.ts', 'if (roleOf(key) !== undefined) continue;', '', 'TestLocks: a role makes an hour pass', 'test/testing/roles'],
+  ['no one object leads', 'lib/nest/leader-boot.ts', 'if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped', 'if (wrapper.isTransient) throw scoped', 'SPEC 8: a request-scoped class leads', 'test/nest/leader'],
 ];
 
 export const mutants = list.map(([name, file, text, instead, breaks, where]) => ({ name, file, text, instead, breaks, where }));
