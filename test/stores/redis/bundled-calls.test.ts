@@ -2,9 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import type { Redis } from 'ioredis';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { systemClock } from '../../../lib/core/port/clock.js';
-import { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { openRedisStore } from '../../support/redis-store.js';
 
 describe('Calls made in one turn of the event loop', () => {
   let server: RedisServer;
@@ -14,11 +15,7 @@ describe('Calls made in one turn of the event loop', () => {
   beforeAll(async () => {
     server = await startRedis();
     redis = server.client();
-    store = new RedisStore({
-      connection: server.url, prefix: 'lock', process: 'p', maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 5_000,
-      clock: systemClock, report: () => {},
-    });
-    await store.open();
+    store = await openRedisStore(server.url, 'p');
     await store.release({ key: 'warm', id: 'p.none' });
   });
 
