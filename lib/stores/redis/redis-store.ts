@@ -234,6 +234,6 @@ export class RedisStore implements LockStore {
 }
 
 function awayText(node: string, reason: string): string {
-  const meanwhile = 'What is held stays held until its lease ends, requests wait as long as their waitMs allows, and it is tried again all the while.';
+  const meanwhile = 'Locks that are held stay held until their leases end, calls wait as long as their waitMs allows, and the server is tried again all the time.';
   return `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}`;
 }

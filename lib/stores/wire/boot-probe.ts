@@ -77,7 +77,7 @@ async function checkFormat({ runner, keys, options, connections }: Probed): Prom
   if (theirs === null || theirs === ours) return;
   throw new LockStoreError(
     `Locks: the processes that use prefix '${keys.prefix}' on ${connections.node} must agree on their format: found '${theirs}', this process has '${ours}'. ` +
-      `Give both the same options; or, when no other process runs any more, delete the key ${keys.format}.`,
+      `Give all processes the same options; or, when no other process runs any more, delete the key ${keys.format}.`,
     { nodes: [{ node: connections.node, reason: `format '${theirs}' instead of '${ours}'` }], retryable: false },
   );
 }

@@ -17,7 +17,7 @@ export interface ServerGrant {
 
 /** The error for a reply that no script of this version gives: something else between this process and the server has answered. */
 function unexpected(reply: ScriptReply): Error {
-  return new Error(`an answer that no script of ours gives: ${JSON.stringify(reply)}`);
+  return new Error(`the server gave an answer that no script of this library gives: ${JSON.stringify(reply)}`);
 }
 
 /** The reply as a list. @throws Error with the server's words when it refused this request of several (refusal.lua) */

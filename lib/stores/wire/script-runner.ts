@@ -185,7 +185,7 @@ export class ScriptRunner {
   private answered(underway: Underway, reply: unknown): void {
     const { errand, line, sentAt } = underway;
     this.awaited.heard(underway);
-    if (this.connections.isAstray(line.client)) return this.fail(errand, new Error('it came from another database'));
+    if (this.connections.isAstray(line.client)) return this.fail(errand, new Error('the connection is in another database than the configured one'));
     this.outage.answered(errand.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
@@ -252,6 +252,6 @@ function isReply(error: unknown): boolean {
 }
 
 function closedError({ what, key, node }: Attempt): LockStoreError {
-  const message = `Lock store on ${node}: ${what} was asked for after it was closed.`;
+  const message = `Lock store on ${node}: ${what} was called after the store was closed.`;
   return new LockStoreError(message, { key, retryable: false, nodes: [{ node, reason: 'closed' }] });
 }
