@@ -6,20 +6,15 @@ import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import { AwaitedAnswers, type Awaited, type Line } from './awaited-answers.js';
 import { redirectOf } from './cluster-redirect.js';
-import type { LuaScript } from './lua.generated.js';
+import type { BuiltCall, LuaScript, ScriptArgument } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
 import type { Outage } from './outage.js';
 import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 
-export type ScriptArgument = string | number;
-
 /** The reply of a script: an integer, a string, or a list of replies. */
 export type ScriptReply = number | string | readonly ScriptReply[];
 
-export interface ScriptCall {
-  readonly script: LuaScript;
-  readonly keys: readonly string[];
-  readonly args: readonly ScriptArgument[];
+export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
@@ -185,7 +180,7 @@ export class ScriptRunner {
   private answered(underway: Underway, reply: unknown): void {
     const { errand, line, sentAt } = underway;
     this.awaited.heard(underway);
-    if (this.connections.isAstray(line.client)) return this.fail(errand, new Error('it came from another database'));
+    if (this.connections.isAstray(line.client)) return this.fail(errand, new Error('the connection is in another database than the configured one'));
     this.outage.answered(errand.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
@@ -252,6 +247,6 @@ function isReply(error: unknown): boolean {
 }
 
 function closedError({ what, key, node }: Attempt): LockStoreError {
-  const message = `Lock store on ${node}: ${what} was asked for after it was closed.`;
+  const message = `Lock store on ${node}: ${what} was called after the store was closed.`;
   return new LockStoreError(message, { key, retryable: false, nodes: [{ node, reason: 'closed' }] });
 }
