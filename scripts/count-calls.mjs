@@ -35,7 +35,9 @@ const ways = {
     class Orders {
       async pay(id) {}
     }
-    Locked('order:<0>')(Orders.prototype, 'pay', descriptorOf(Orders, 'pay'));
+    const descriptor = Object.getOwnPropertyDescriptor(Orders.prototype, 'pay');
+    Locked('order:<0>')(Orders.prototype, 'pay', descriptor);
+    Object.defineProperty(Orders.prototype, 'pay', descriptor);
     const { app } = await nest(LockModule, [Orders]);
     const orders = app.get(Orders);
     return { cycle: (key) => orders.pay(key), close: () => app.close() };
@@ -55,19 +57,6 @@ const ways = {
     return { cycle, close: async () => redis.disconnect() };
   },
 };
-
-function descriptorOf({ prototype }, name) {
-  const descriptor = Object.getOwnPropertyDescriptor(prototype, name);
-  // The decorator changes the descriptor in place, as a compiler's helper would put it back.
-  queueMicrotask(() => {});
-  return new Proxy(descriptor, {
-    set(target, property, value) {
-      target[property] = value;
-      Object.defineProperty(prototype, name, target);
-      return true;
-    },
-  });
-}
 
 async function nest(LockModule, providers) {
   await import('reflect-metadata');
