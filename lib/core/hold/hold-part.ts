@@ -111,12 +111,7 @@ export class HoldPart {
 
   private leave(now: number, done: (outcome: ReleaseOutcome) => void): void {
     const { lease, outer, hold } = this;
-    if (!outer) {
-      return lease.leave(now, false, this.isOverdue, (outcome) => {
-        lease.offLoss(hold);
-        done(outcome);
-      });
-    }
+    if (!outer) return lease.leave(hold, now, false, this.isOverdue, done);
     lease.offLoss(hold);
     outer.hold.count(-1);
     outer.leaveInside(this.mode);

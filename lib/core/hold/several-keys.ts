@@ -2,6 +2,7 @@
  * Several locks for one caller, all or nothing: taken one after another in one order for everybody, so that nobody waits in a
  * circle. The caller queues only at the first busy key, and the watchdog keeps what it has meanwhile.
  */
+import type { LossListener } from '../lease/guarded-lease.js';
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
 import type { LockMode } from '../port/lock-mode.js';
@@ -55,7 +56,7 @@ export async function enterAll(keys: readonly string[], wish: Wish, { host, shut
     if (refusal) throw refusal;
     return entered;
   } catch (error) {
-    await together(host, entered, wish.until, (one, done) => abandon(one, options.mode, clock.now(), done));
+    await together(host, entered, wish.until, (one, done) => abandon(one, options.mode, lost, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {
     shutdown.holdEnded();
@@ -69,8 +70,8 @@ function leaseOf(entered: Entered): StoreLease {
 }
 
 /** Gives back what was entered and never held. */
-function abandon(entered: Entered, mode: LockMode, now: number, done: () => void): void {
-  if (entered instanceof StoreLease) return entered.leave(now, true, false, done);
+function abandon(entered: Entered, mode: LockMode, follower: LossListener, now: number, done: () => void): void {
+  if (entered instanceof StoreLease) return entered.leave(follower, now, true, false, done);
   entered.leaveInside(mode);
   done();
 }

@@ -54,7 +54,9 @@ export class BackgroundRelease {
   /** It was released; what is late of it is taken back as well. */
   releaseLate(request: DoubtfulRelease): void {
     const { lateUntil = -Infinity } = request;
-    if (lateUntil > this.clock.now()) this.release(request, lateUntil - this.clock.now());
+    if (lateUntil === -Infinity) return;
+    const lateForMs = lateUntil - this.clock.now();
+    if (lateForMs > 0) this.release(request, lateForMs);
   }
 
   /** Resolves when nothing is left to take back. */

@@ -34,22 +34,25 @@ export interface LeaseGuard {
   forget(lease: GuardedLease): void;
 }
 
+/** Its state can be read everywhere, and only the lease itself writes it (test/architecture.test.ts looks). */
 export class GuardedLease extends Appointment implements HolderRef {
   /** It may be stronger than what was asked for, when requests of one owner share a hold. */
-  protected heldMode: LockMode;
+  mode: LockMode;
+  /** Local instant until which nobody else holds the lock, as far as this process may believe. */
+  trustedUntil: number;
+  /** Whether others wait for the lock, as far as this process has heard, and when it last heard so. */
+  contended: boolean;
+  heardAt: number;
+  /** A renewal is under way. */
+  isRenewing = false;
   /** No renewal reaches beyond this instant. */
   protected renewUntil = Infinity;
   /** One of several locks that a caller still gathers: it is renewed meanwhile, whatever the caller's terms are. */
   protected isGathered = false;
   private state: 'held' | 'released' | 'lost' = 'held';
-  private trustEnds: number;
-  private othersWait: boolean;
-  /** When the store last told us whether others wait. */
-  private lastNews: number;
-  private renewing = false;
   private loss: LockLostError | undefined;
   private isGone = false;
-  private listeners: readonly LossListener[] = NOBODY;
+  private listeners: readonly LossListener[];
 
   constructor(
     readonly key: string,
@@ -60,30 +63,15 @@ export class GuardedLease extends Appointment implements HolderRef {
     /** When this process learned of the grant. */
     protected readonly grantedAt: number,
     protected readonly guard: LeaseGuard,
+    /** The first to be told of its loss. */
+    keeper: LossListener,
   ) {
     super();
-    this.heldMode = grant.mode;
-    this.trustEnds = grant.trustedUntil;
-    this.othersWait = grant.contended;
-    this.lastNews = grantedAt;
-  }
-
-  get mode(): LockMode {
-    return this.heldMode;
-  }
-
-  get trustedUntil(): number {
-    return this.trustEnds;
-  }
-
-  /** Whether others wait for the lock, as far as this process has heard. */
-  get contended(): boolean {
-    return this.othersWait;
-  }
-
-  /** When this process last heard whether others wait. */
-  get heardAt(): number {
-    return this.lastNews;
+    this.listeners = [keeper];
+    this.mode = grant.mode;
+    this.trustedUntil = grant.trustedUntil;
+    this.contended = grant.contended;
+    this.heardAt = grantedAt;
   }
 
   get isHeld(): boolean {
@@ -103,11 +91,6 @@ export class GuardedLease extends Appointment implements HolderRef {
     return this.isGone;
   }
 
-  /** A renewal is under way. */
-  get isRenewing(): boolean {
-    return this.renewing;
-  }
-
   /** Whether the watchdog keeps it alive; false for a lease of fixed length. */
   get renews(): boolean {
     return this.isGathered || this.options.renew;
@@ -124,7 +107,7 @@ export class GuardedLease extends Appointment implements HolderRef {
   }
 
   isTrusted(now: number): boolean {
-    return this.state === 'held' && now < this.trustEnds;
+    return this.state === 'held' && now < this.trustedUntil;
   }
 
   due(now: number): void {
@@ -133,18 +116,18 @@ export class GuardedLease extends Appointment implements HolderRef {
 
   /** Somebody began to wait for the lock elsewhere. */
   heardOfWaiter(): void {
-    this.othersWait = true;
+    this.contended = true;
   }
 
   /** When the watchdog has to look at it if its next renewal is due at `at`: no later than at the end of trust. */
   nextLook(at: number): number {
-    return this.renews ? Math.min(at, this.trustEnds) : this.trustEnds;
+    return this.renews ? Math.min(at, this.trustedUntil) : this.trustedUntil;
   }
 
   /** Whether a renewal begins: not when one is under way. */
   startRenewal(): boolean {
-    if (this.renewing || !this.renews) return false;
-    this.renewing = true;
+    if (this.isRenewing || !this.renews) return false;
+    this.isRenewing = true;
     return true;
   }
 
@@ -154,13 +137,13 @@ export class GuardedLease extends Appointment implements HolderRef {
    * says that the holder lives.
    */
   looksAgain(now: number): number | undefined {
-    if (this.renewing || !this.renews || this.lastNews <= this.grantedAt) return undefined;
-    if (this.renewUntil - this.trustEnds > TRAVEL_MS) return undefined;
-    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustEnds - now) / 3));
+    if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;
+    if (this.renewUntil - this.trustedUntil > TRAVEL_MS) return undefined;
+    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustedUntil - now) / 3));
   }
 
   endRenewal(): void {
-    this.renewing = false;
+    this.isRenewing = false;
   }
 
   /** What the store is asked for to renew it, to `leaseMs` or its own length. */
@@ -174,14 +157,14 @@ export class GuardedLease extends Appointment implements HolderRef {
    * as long as the step, and would take it away at once when its clock is set right.
    */
   renewed(trustedUntil: number, contended: boolean, now: number, leaseMs: number): void {
-    this.trustEnds = Math.min(trustedUntil, Math.max(this.trustEnds, now + leaseMs));
-    this.othersWait = contended;
-    this.lastNews = now;
+    this.trustedUntil = Math.min(trustedUntil, Math.max(this.trustedUntil, now + leaseMs));
+    this.contended = contended;
+    this.heardAt = now;
   }
 
   /** The machine slept, and leases did not. */
   slept(forMs: number): void {
-    this.trustEnds -= forMs;
+    this.trustedUntil -= forMs;
   }
 
   /** From here on it is not ours any more, whatever the store answers to the release. */
@@ -208,8 +191,8 @@ export class GuardedLease extends Appointment implements HolderRef {
 
   /** Lost because its time is over. The reason says which time, so that nobody looks for a sick store in vain. */
   endTrust(): void {
-    const { renewUntil, trustEnds, options } = this;
-    if (renewUntil - trustEnds <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('it was held longer than maxHoldMs');
+    const { renewUntil, trustedUntil, options } = this;
+    if (renewUntil - trustedUntil <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('it was held longer than maxHoldMs');
     this.lose(this.renews ? 'it could not be renewed in time' : 'its fixed lease ended');
   }
 

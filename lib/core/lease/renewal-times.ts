@@ -12,16 +12,10 @@ export class RenewalTimes {
   /** When leases of a group and of like length are due next; one entry for each of these at the most. */
   private readonly known = new Map<number, number>();
 
-  constructor(private readonly groupOf: ((key: string) => number) | undefined) {}
-
-  /** A lease that is not due with its group would need a command of its own. */
-  get areGrouped(): boolean {
-    return this.groupOf !== undefined;
-  }
+  constructor(private readonly groupOf: (key: string) => number) {}
 
   /** The instant in `inMs`, or the one before it at which its group is due, but no sooner than half of that. */
   next({ key, lengthMs }: GuardedLease, now: number, inMs: number): number {
-    if (!this.groupOf) return now + inMs;
     const group = this.groupOf(key) * LENGTHS + likeLength(lengthMs);
     const known = this.known.get(group) ?? Infinity;
     const at = known >= now + inMs / 2 && known <= now + inMs ? known : now + inMs;

@@ -9,7 +9,7 @@ import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import type { DoubtfulRelease } from './background-release.js';
-import { GuardedLease, type LeaseGuard } from './guarded-lease.js';
+import { GuardedLease, type LeaseGuard, type LossListener } from './guarded-lease.js';
 
 /** While others wait, the callers of one process follow each other on a lease for about this long. */
 const HAND_ON_WINDOW_MS = 50;
@@ -19,7 +19,7 @@ const NEWS_STALE_AFTER_MS = 1_000;
 const MIN_TRUST_TO_HAND_ON_MS = 500;
 
 /** The queue of callers that a lease was asked for. */
-export interface LeaseKeeper {
+export interface LeaseKeeper extends LossListener {
   /** A caller left it. The keeper hands it on or gives it back, and says how that ended for the caller. */
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void;
   /** Somebody may be admitted who could not be admitted before. */
@@ -27,16 +27,22 @@ export interface LeaseKeeper {
 }
 
 export class StoreLease extends GuardedLease implements DoubtfulRelease {
-  /** How many callers are on the lease now, and how many have ever been. */
+  /** The fence of whoever is on the lease: readers share one. */
+  fence: number;
+  /** How many turns the process has had on it. */
+  turns = 0;
+  /** When the last caller was admitted. */
+  admittedAt: number;
+  /** When the last caller left it: its release is asked for then. */
+  askedAt: number | undefined;
+  /** The work of its last caller never began: the release owes no minHoldMs. */
+  abandoned = false;
+  /** How many callers are on the lease now. */
   private users = 0;
-  private turns = 0;
   /** How many callers on the lease have held it for longer than their maxHoldMs. */
   private overdueUsers = 0;
   /** Nobody else is put on it, because its end or its mode in the store belongs to one hold. */
   private isSpent = false;
-  private isAbandoned = false;
-  private lastAdmission: number;
-  private lastLeft: number | undefined;
   private nextFence: number;
 
   constructor(
@@ -52,19 +58,9 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     private readonly keeper: LeaseKeeper,
     guard: LeaseGuard,
   ) {
-    super(key, id, options, grant, grantedAt, guard);
-    this.lastAdmission = grantedAt;
-    this.nextFence = grant.fence;
-  }
-
-  /** The fence of whoever is on the lease: readers share one. */
-  get fence(): number {
-    return this.sharesFence ? this.nextFence : this.nextFence - 1;
-  }
-
-  /** When the last caller was admitted. */
-  get admittedAt(): number {
-    return this.lastAdmission;
+    super(key, id, options, grant, grantedAt, guard, keeper);
+    this.admittedAt = grantedAt;
+    this.fence = this.nextFence = grant.fence;
   }
 
   /** Whether any caller is on it. */
@@ -72,24 +68,9 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     return this.users > 0;
   }
 
-  /** How many turns the process has had on it. */
-  get turnCount(): number {
-    return this.turns;
-  }
-
-  /** When the last caller left it: its release is asked for then. */
-  get askedAt(): number | undefined {
-    return this.lastLeft;
-  }
-
-  /** The work of its last caller never began: the release owes no minHoldMs. */
-  get abandoned(): boolean {
-    return this.isAbandoned;
-  }
-
   /** Its end in the store belongs to a hold that never began. Whoever followed by a yield would wait for its minHoldMs. */
   get owesNothing(): boolean {
-    return this.isAbandoned && this.isSpent;
+    return this.abandoned && this.isSpent;
   }
 
   /** How many fences it had, when all of them were used; else 0. */
@@ -121,18 +102,23 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     this.renewUntil = this.users === 0 ? until : Math.max(this.renewUntil, until);
     this.users += 1;
     this.turns += 1;
-    this.lastAdmission = now;
+    this.admittedAt = now;
     if (minHoldMs > 0) this.isSpent = true;
+    this.fence = this.nextFence;
     if (!this.sharesFence) this.nextFence += 1;
   }
 
-  /** A caller's time on it ends. `abandoned`: its work never began. `wasOverdue`: it had held it for too long. */
-  leave(now: number, abandoned: boolean, wasOverdue: boolean, done: (outcome: ReleaseOutcome) => void): void {
+  /**
+   * A caller's time on it ends, and it is not told of a later loss. `abandoned`: its work never began. `wasOverdue`: it had
+   * held it for too long.
+   */
+  leave(caller: LossListener, now: number, abandoned: boolean, wasOverdue: boolean, done: (outcome: ReleaseOutcome) => void): void {
     this.users -= 1;
-    this.lastLeft = now;
-    this.isAbandoned = abandoned;
+    this.askedAt = now;
+    this.abandoned = abandoned;
     if (wasOverdue) this.overdueUsers -= 1;
     if (now >= this.trustedUntil) this.endTrust();
+    this.offLoss(caller);
     this.keeper.callerLeft(this, done);
   }
 
@@ -159,13 +145,13 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   /** All locks are there: maxHoldMs counts from here. A lease of fixed length has to be renewed once more, to begin now. */
   begin({ maxHoldMs }: ResolvedOptions, now: number): void {
     this.isGathered = false;
-    this.lastAdmission = now;
+    this.admittedAt = now;
     if (this.users === 1) this.renewUntil = now + maxHoldMs;
   }
 
   /** Only reading goes on in it. */
   downgraded(): void {
-    this.heldMode = 'read';
+    this.mode = 'read';
     this.keeper.leaseChanged();
   }
 

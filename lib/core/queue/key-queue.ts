@@ -7,7 +7,7 @@
  * Only callers with like terms follow each other on a lease. Readers share one lease side by side.
  */
 import { FenceDemand } from '../lease/fence-demand.js';
-import type { GuardedLease, LossListener } from '../lease/guarded-lease.js';
+import type { GuardedLease } from '../lease/guarded-lease.js';
 import { askAlike, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
@@ -33,7 +33,7 @@ export interface QueueParts extends RequestParts {
 
 type LeaseCaller = Caller<StoreLease>;
 
-export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, CallerKeeper<StoreLease> {
+export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<StoreLease> {
   private readonly line = new CallerLine<StoreLease>();
   private readonly leases = new KeyLeases();
   private request: StoreRequest | undefined;
@@ -50,7 +50,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
 
   /** Whether readers wait here that could not share a lease with this one: behind them it would miss the phase that lets them in. */
   partsReaders(options: ResolvedOptions): boolean {
-    const other = options.mode === 'read' && this.line.find((caller) => caller.options.mode === 'read');
+    const other = this.line.find((caller) => caller.options.mode === 'read');
     return other ? options.minHoldMs > 0 || !askAlike(other.options, options) : false;
   }
 
@@ -183,7 +183,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     this.line.remove(caller);
     lease.admit(caller.options, now);
     caller.resolve(lease);
-    if (lease.turnCount % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
+    if (lease.turns % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
   }
 
   private rest(): void {
@@ -241,7 +241,6 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     const phase = wasRefused ? this.line.arrivals : arrivals;
     const lease = new StoreLease(this.key, id, options, grant, at, phase, lateUntil, this, parts.watchdog);
     leases.add(lease);
-    lease.onLoss(this);
     parts.watchdog.watch(lease, at);
     if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));
   }

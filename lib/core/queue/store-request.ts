@@ -252,7 +252,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
 
   private end(state: 'answered' | 'cancelled'): void {
     this.state = state;
-    this.heartbeats.forget(this);
+    if (this.isKnownToWait) this.heartbeats.forget(this);
     if (this.bound) this.askIn(undefined);
   }
 

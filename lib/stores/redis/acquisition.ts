@@ -7,12 +7,12 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import { addAcquire } from '../wire/acquire-request.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { grantAt, numbersOf, type ServerGrant } from '../wire/lock-reply.js';
-import type { LockSpot } from '../wire/redis-keys.js';
 import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
+import type { LockSpot } from './spots.js';
 
 /** Those who were refused a place ask again after about this long, or when the present lease ends. */
 const RETRY_MS = 50;
@@ -50,7 +50,7 @@ export class Acquisition implements BundledRequest {
     this.key = spot.key;
     this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt ?? clock.now();
-    this.limit = trust.limit(spot.group, request.notAfter, this.askedAt);
+    this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
@@ -71,7 +71,7 @@ export class Acquisition implements BundledRequest {
     if (typeof reply === 'string') return this.grantedAsAsked(Number(reply), sentAt, receivedAt);
     const numbers = numbersOf(reply);
     const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
-    trust.observe(this.spot.group, exchange);
+    trust.clock.observe(this.spot.source, exchange);
     const [code = 0] = numbers;
     const replacedLost = code >= REPLACED_LOST;
     const outcome = this.outcomeOf(replacedLost ? code - REPLACED_LOST : code, numbers, exchange);
@@ -91,7 +91,7 @@ export class Acquisition implements BundledRequest {
     const { trust } = this.acquiring.parts;
     const serverNow = Math.floor(fence / 1000);
     const exchange: Exchange = { sentAt, receivedAt, serverNow };
-    trust.observe(spot.group, exchange);
+    trust.clock.observe(spot.source, exchange);
     const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
     const granted = trust.answered(spot.group, grant, exchange);
     this.settle(request.minReplicas > 0 ? this.acquiring.confirmed(request, granted) : { kind: 'granted', grant: granted });

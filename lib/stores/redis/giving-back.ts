@@ -3,8 +3,8 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { releaseOutcome } from '../wire/lock-reply.js';
-import type { LockSpot } from '../wire/redis-keys.js';
 import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+import type { LockSpot } from './spots.js';
 
 export class GivingBack implements BundledRequest {
   readonly key: string;

@@ -17,7 +17,8 @@ const FURTHEST_AHEAD_MS = 86_400_000;
 
 export class Trust {
   readonly floors = new FenceFloors();
-  private readonly clock = new ServerClock();
+  /** By source (see LockSpot). */
+  readonly clock = new ServerClock();
 
   /** `sourceOf` tells whose clock answers for a slot group. */
   constructor(private readonly sourceOf: (group: number) => number) {}
@@ -29,11 +30,6 @@ export class Trust {
   /** Another connection may lead to another server, with another clock. */
   reset(): void {
     this.clock.reset();
-  }
-
-  /** The server time after which a request for `group` must not act; 0 when it cannot be told. */
-  limit(group: number, notAfter: number, now: number): number {
-    return this.clock.before(this.sourceOf(group), notAfter, now);
   }
 
   /** A grant that an answer told us. */

@@ -5,11 +5,13 @@
  *     awaited ──▶ answered | refused | given up (its deadline passed, or its connection fell silent)
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
+import type { ConnectionState } from './connection-guards.js';
 import type { RedisClient } from './redis-connection.js';
 
 /** One connection. */
 export interface Line {
   readonly client: RedisClient;
+  readonly connection: ConnectionState;
   /** Given up after so long a silence. */
   readonly patienceMs: number;
   /** Given up after this, when somebody could not wait any longer. */
@@ -26,11 +28,10 @@ export interface Awaited {
   readonly line: Line;
   readonly sentAt: number;
   readonly deadline: number;
-  giveUp(error: Error): void;
 }
 
-export class AwaitedAnswers {
-  private readonly out: Awaited[] = [];
+export class AwaitedAnswers<A extends Awaited> {
+  private readonly out: A[] = [];
   private timer: Timer | undefined;
   private timerAt = Infinity;
 
@@ -38,24 +39,27 @@ export class AwaitedAnswers {
     private readonly clock: Clock,
     /** Told of a connection to give up. */
     private readonly silent: (client: RedisClient) => void,
+    /** Told of an answer that nobody waits for any more, and why. */
+    private readonly gaveUp: (awaited: A, reason: Error) => void,
   ) {}
 
-  add(awaited: Awaited): void {
-    const { line, sentAt } = awaited;
+  add(awaited: A): void {
+    const { line, sentAt, deadline } = awaited;
     awaited.index = this.out.length;
     this.out.push(awaited);
     line.owesSince ??= sentAt;
     line.out += 1;
-    const at = nextLook(awaited);
+    // As nextLook() would say; this is on the way of every command.
+    const at = Math.min(deadline, line.owesSince + line.patienceMs);
     if (at < this.timerAt) this.lookAt(at);
   }
 
-  all(): readonly Awaited[] {
+  all(): readonly A[] {
     return this.out;
   }
 
   /** Something came, or the connection ended. It answers in order: what was sent later may still have to wait. */
-  heard(awaited: Awaited): void {
+  heard(awaited: A): void {
     this.remove(awaited);
     const { line } = awaited;
     line.owesSince = line.out > 0 ? this.clock.now() : undefined;
@@ -65,14 +69,14 @@ export class AwaitedAnswers {
   close(reason: Error): void {
     for (const awaited of this.out.splice(0)) {
       awaited.index = -1;
-      awaited.giveUp(reason);
+      this.gaveUp(awaited, reason);
     }
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     this.timer = undefined;
   }
 
   /** The last one takes its place. */
-  private remove(awaited: Awaited): void {
+  private remove(awaited: A): void {
     if (awaited.index < 0) return;
     const last = this.out.pop()!;
     if (last !== awaited) {
@@ -107,9 +111,9 @@ export class AwaitedAnswers {
     if (next < Infinity) this.lookAt(next);
   }
 
-  private giveUp(awaited: Awaited, now: number): void {
+  private giveUp(awaited: A, now: number): void {
     this.remove(awaited);
-    awaited.giveUp(new Error(`no answer within ${Math.round(now - awaited.sentAt)} ms`));
+    this.gaveUp(awaited, new Error(`no answer within ${Math.round(now - awaited.sentAt)} ms`));
   }
 }
 

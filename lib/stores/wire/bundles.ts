@@ -6,8 +6,9 @@
  * A bundle that the server refuses as a whole is sent again request by request, which the scripts allow.
  */
 import { LockStoreError } from '../../core/port/errors.js';
+import { ScriptErrand } from './errand.js';
 import type { LuaScript } from './lua.generated.js';
-import type { Errand, ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
+import type { ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
 import { isTryAgain } from './store-failure.js';
 
 /** Enough to spare most commands; with more, this process would wait while the server works, and the server while this process does. */
@@ -41,8 +42,8 @@ export class Bundles {
       if (each.isAbout(request.lockKey)) return this.addAfterAll(script, source, request);
       if (each.script === script && each.source === source) bundle = each;
     }
-    if (!bundle) open.push((bundle = new Bundle(this.runner, script, source)));
-    bundle.requests.push(request);
+    if (bundle) bundle.requests.push(request);
+    else open.push((bundle = new Bundle(this.runner, script, source, request)));
     if (bundle.requests.length === LARGEST_BUNDLE) {
       open.splice(open.indexOf(bundle), 1);
       bundle.leave();
@@ -69,29 +70,24 @@ export class Bundles {
   };
 }
 
-class Bundle implements Errand {
-  readonly requests: BundledRequest[] = [];
+class Bundle extends ScriptErrand {
   readonly redisKeys: string[] = [];
-  readonly timeoutMs = undefined;
-  private readonly args: ScriptArgument[] = [];
+  readonly args: ScriptArgument[] = [];
+  readonly requests: BundledRequest[];
 
   constructor(
     private readonly runner: ScriptRunner,
-    readonly script: LuaScript,
+    script: LuaScript,
     readonly source: number,
-  ) {}
-
-  get what(): string {
-    return this.script.name;
+    first: BundledRequest,
+  ) {
+    super(runner.line, script);
+    this.requests = [first];
   }
 
   /** Of a single lock: else an error that concerns all of them names none. */
   get key(): string | undefined {
     return this.requests.length === 1 ? this.requests[0]!.key : undefined;
-  }
-
-  get askedAt(): number | undefined {
-    return this.requests[0]!.askedAt;
   }
 
   isAbout(lockKey: string): boolean {
@@ -101,19 +97,11 @@ class Bundle implements Errand {
 
   leave(): void {
     for (const request of this.requests) request.addTo(this.redisKeys, this.args);
-    this.runner.perform(this);
+    this.runner.perform(this, this.requests[0]!.askedAt);
   }
 
-  send(): Promise<unknown> {
-    return this.runner.evalsha(this.script, this.redisKeys, this.args);
-  }
-
-  sendSource(): Promise<unknown> {
-    return this.runner.eval(this.script, this.redisKeys, this.args);
-  }
-
-  answered(reply: unknown, sentAt: number): void {
-    const { requests } = this;
+  answered(reply: unknown): void {
+    const { requests, sentAt } = this;
     if (requests.length === 1) return requests[0]!.answered(reply as ScriptReply, sentAt);
     const replies = reply as readonly ScriptReply[];
     requests.forEach((request, n) => this.tell(request, replies[n]!, sentAt));
@@ -137,9 +125,7 @@ class Bundle implements Errand {
   }
 
   private sendAlone(request: BundledRequest): void {
-    const alone = new Bundle(this.runner, this.script, this.source);
-    alone.requests.push(request);
-    alone.leave();
+    new Bundle(this.runner, this.script, this.source, request).leave();
   }
 }
 

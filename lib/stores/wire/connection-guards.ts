@@ -18,9 +18,21 @@ const GIVEN_UP_AFTER_MS = 1_000;
 /** Emitted by clients. */
 const OPEN = Symbol('open');
 
+/** What every command looks at before it is sent, and when it is answered. */
+export interface ConnectionState {
+  /** Whether the server has said that it serves this connection; a Cluster asks its nodes that itself. */
+  readonly isOpen: boolean;
+  /** Whether what this connection answers comes from another database than ours. */
+  readonly isAstray: boolean;
+}
+
+interface WatchedState extends ConnectionState {
+  isOpen: boolean;
+  isAstray: boolean;
+}
+
 export class ConnectionGuards {
-  private readonly astray = new WeakSet<Client>();
-  private readonly open = new WeakSet<Redis>();
+  private readonly states = new WeakMap<Client, ConnectionState>();
   private readonly lookingAgain = new Map<Redis, Timer>();
   private readonly clock: Clock;
 
@@ -29,22 +41,25 @@ export class ConnectionGuards {
   }
 
   watch(client: Redis): void {
-    this.dropStuckHandshakes(client);
-    this.dropWrongDatabase(client);
-    this.awaitFirstAnswer(client);
+    const state: WatchedState = { isOpen: false, isAstray: false };
+    this.states.set(client, state);
+    this.dropStuckHandshakes(client, state);
+    this.dropWrongDatabase(client, state);
+    this.awaitFirstAnswer(client, state);
     this.keepTrying(client);
   }
 
   /** ioredis forgets a node whose connection closed until a command needs it; a walk over all nodes would miss it. */
   watchCluster(client: Cluster): void {
+    this.states.set(client, new ClusterState(client));
     client.on('ready', () => client.emit(OPEN));
     client.on('+node', (node: Redis) => nameWhenReady(node));
     client.on('-node', () => !this.needs.isClosed() && client.status === 'ready' && client.refreshSlotsCache());
   }
 
-  /** Whether the server has said that it serves this connection; a Cluster asks its nodes that itself. */
-  isOpen(client: Client): boolean {
-    return isCluster(client) ? client.status === 'ready' : this.open.has(client);
+  /** Of a connection that is watched. */
+  stateOf(client: Client): ConnectionState {
+    return this.states.get(client)!;
   }
 
   /** Answers what ends it. */
@@ -53,46 +68,41 @@ export class ConnectionGuards {
     return () => void client.off(OPEN, listener);
   }
 
-  /** Whether what this connection answers comes from another database than ours. */
-  isAstray(client: Client): boolean {
-    return this.astray.has(client);
-  }
-
   close(): void {
     for (const timer of this.lookingAgain.values()) this.clock.clearTimer(timer);
     this.lookingAgain.clear();
   }
 
   /** ioredis goes on in database 0, where nobody else's locks are, when a server that is busy refuses the SELECT of a new connection. */
-  private dropWrongDatabase(client: Redis): void {
+  private dropWrongDatabase(client: Redis, state: WatchedState): void {
     client.on('error', (error: Error) => {
       if (!isRefusedSelect(error)) return;
-      this.astray.add(client);
+      state.isAstray = true;
       client.stream.destroy();
     });
-    client.on('close', () => this.astray.delete(client));
+    client.on('close', () => (state.isAstray = false));
   }
 
-  private awaitFirstAnswer(client: Redis): void {
+  private awaitFirstAnswer(client: Redis, state: WatchedState): void {
     client.on('ready', () => {
       const { stream } = client;
       const answered = (): void => {
-        if (client.stream !== stream || client.status !== 'ready' || stream.writableEnded || stream.destroyed || this.astray.has(client)) return;
-        this.open.add(client);
+        if (client.stream !== stream || client.status !== 'ready' || stream.writableEnded || stream.destroyed || state.isAstray) return;
+        state.isOpen = true;
         client.emit(OPEN);
       };
       // A refusal is an answer as well.
       name(client).then(answered, answered);
     });
-    client.on('close', () => this.open.delete(client));
+    client.on('close', () => (state.isOpen = false));
   }
 
   /** A frozen server accepts connections and says nothing: try anew until one of them gets its answer. */
-  private dropStuckHandshakes(client: Redis): void {
+  private dropStuckHandshakes(client: Redis, state: WatchedState): void {
     client.on('connect', () => {
       const { stream } = client;
       const patienceMs = Math.min(this.needs.timeoutMs, CONNECTS_WITHIN_MS);
-      const timer = this.clock.setTimer(() => this.open.has(client) || stream.destroy(), patienceMs);
+      const timer = this.clock.setTimer(() => state.isOpen || stream.destroy(), patienceMs);
       stream.once('close', () => this.clock.clearTimer(timer));
     });
   }
@@ -112,6 +122,17 @@ export class ConnectionGuards {
       client.connect().catch(() => lookAgain());
     };
     for (const event of ['close', 'end']) client.on(event, lookAgain);
+  }
+}
+
+/** A Cluster has a connection for each node, which it makes and selects itself. */
+class ClusterState implements ConnectionState {
+  readonly isAstray = false;
+
+  constructor(private readonly client: Cluster) {}
+
+  get isOpen(): boolean {
+    return this.client.status === 'ready';
   }
 }
 

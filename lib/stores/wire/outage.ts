@@ -28,9 +28,9 @@ const OF_WRITES = /\b(READONLY|OOM|MISCONF|NOREPLICAS)\b/;
 const WRITES: readonly string[] = ['acquire', 'renew', 'vote'];
 
 export class Outage {
+  /** When it began; undefined while all is well. Only the outage itself writes it. */
+  since: number | undefined;
   private watching = false;
-  /** When it began; undefined while all is well. */
-  private since: number | undefined;
   private failedAt = -Infinity;
   private answeredAt = -Infinity;
   /** It answers, but does not write. */
@@ -79,7 +79,7 @@ export class Outage {
     else this.answered('');
   }
 
-  /** `what` was done. This is on the way of every command. */
+  /** `what` was done. While all is well this says nothing new. */
   answered(what: string): void {
     if (this.since === undefined || (this.refusesWrites && !WRITES.includes(what))) return;
     // The first answer after the last failure is the end, if there is no further failure.

@@ -9,7 +9,7 @@
 import { Cluster, Redis, type ClusterNode, type ClusterOptions, type RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/port/clock.js';
 import { LockUsageError } from '../../core/port/errors.js';
-import { ConnectionGuards, isCluster, nameWhenReady } from './connection-guards.js';
+import { ConnectionGuards, isCluster, nameWhenReady, type ConnectionState } from './connection-guards.js';
 import { forcedClusterOptions, forcedOptions, type Needs } from './connection-options.js';
 
 /** What a user may give as `redis`. */
@@ -70,7 +70,7 @@ export class RedisConnections {
 
   /** Whether commands can be sent: connected, and the server has said that it serves us. */
   isOpen(client: RedisClient): boolean {
-    return this.guards.isOpen(client);
+    return this.stateOf(client).isOpen;
   }
 
   /** Told whenever it begins to be so, until what it answers is called. */
@@ -90,9 +90,9 @@ export class RedisConnections {
     return isCluster(this.commands) ? this.commands.nodes('master') : [this.commands];
   }
 
-  /** Whether what this connection answers comes from another database than ours. */
-  isAstray(client: RedisClient): boolean {
-    return this.guards.isAstray(client);
+  /** What is known of one of these connections; the same object as long as it is there. */
+  stateOf(client: RedisClient): ConnectionState {
+    return this.guards.stateOf(client);
   }
 
   /** Gives up a connection that has stopped answering: the network may have forgotten it without telling either side. */

@@ -25,15 +25,6 @@ export function checkProcess(process: string): void {
   if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
 }
 
-/** Where a lock stands: its slot group and the Redis keys that its scripts need. */
-export interface LockSpot {
-  readonly key: string;
-  readonly group: number;
-  readonly lockKey: string;
-  readonly queueKey: string;
-  readonly fenceKey: string;
-}
-
 export class RedisKeys {
   private readonly heads: readonly string[];
   private readonly fences: readonly string[];
@@ -60,14 +51,6 @@ export class RedisKeys {
       hash = Math.imul(hash ^ unit, FNV_PRIME);
     }
     return fold(hash);
-  }
-
-  /** All of it at once: every lock is looked up with each of its commands. */
-  spotOf(key: string): LockSpot {
-    const group = this.groupOf(key);
-    const head = this.heads[group]!;
-    const encoded = encodeKey(key);
-    return { key, group, lockKey: `${head}l:${encoded}`, queueKey: `${head}q:${encoded}`, fenceKey: this.fences[group]! };
   }
 
   lock(group: number, key: string): string {

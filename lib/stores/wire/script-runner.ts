@@ -3,8 +3,9 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import { AwaitedAnswers, type Awaited, type Line } from './awaited-answers.js';
+import { AwaitedAnswers, type Line } from './awaited-answers.js';
 import { redirectOf } from './cluster-redirect.js';
+import { Command, ScriptRun, type Errand } from './errand.js';
 import type { LuaScript } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
 import type { Outage } from './outage.js';
@@ -30,26 +31,10 @@ export type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T |
 /** What is late for some short deadline may only be slow; a connection that said nothing for so long is not. */
 const LEAST_SILENCE_MS = 1_000;
 
-/** Something to send, and what is told its fate. */
-export interface Errand {
-  readonly what: string;
-  readonly key?: string | undefined;
-  /** The Redis keys of that lock. */
-  readonly redisKeys?: readonly string[] | undefined;
-  readonly timeoutMs?: number | undefined;
-  /** Local instant not later than its sending, if that is known. */
-  readonly askedAt?: number | undefined;
-  send(): Promise<unknown>;
-  /** Sends the script itself, to a server that does not know it. */
-  sendSource?(): Promise<unknown>;
-  /** What it throws is told to {@link failed}. */
-  answered(reply: unknown, sentAt: number): void;
-  failed(error: LockStoreError): void;
-}
-
 export class ScriptRunner {
-  private readonly awaited: AwaitedAnswers;
-  private readonly line: Line;
+  /** The connection for all but what waits for replicas. */
+  readonly line: Line;
+  private readonly awaited: AwaitedAnswers<Errand>;
   /** Has more patience: to wait for replicas is to be silent. */
   private replicated: Line | undefined;
   private connecting: Promise<void> | undefined;
@@ -61,7 +46,7 @@ export class ScriptRunner {
     private readonly timeoutMs: number,
     private readonly outage: Outage,
   ) {
-    this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client));
+    this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client), (errand, error) => this.unanswered(errand, error));
     // A Cluster has a connection for each node, and they watch for silence themselves.
     this.line = this.lineOf(connections.commands, connections.isCluster ? Infinity : connections.patienceMs);
   }
@@ -70,18 +55,8 @@ export class ScriptRunner {
   run<T>({ script, keys, args, key, timeoutMs }: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
-      const send = (): Promise<unknown> => this.evalsha(script, keys, args);
-      const sendSource = (): Promise<unknown> => this.eval(script, keys, args);
-      this.perform({ what: script.name, key, redisKeys: keys, timeoutMs, send, sendSource, answered, failed });
+      this.perform(new ScriptRun(this.line, script, keys, args, key, timeoutMs, answered, failed));
     });
-  }
-
-  evalsha(script: LuaScript, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    return this.line.client.evalsha(script.sha1, keys.length, ...keys, ...args);
-  }
-
-  eval(script: LuaScript, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    return this.line.client.eval(script.source, keys.length, ...keys, ...args);
   }
 
   /** Runs a script that writes, and then waits for replicas: the reply of both. */
@@ -114,7 +89,7 @@ export class ScriptRunner {
         const [reply, acknowledged] = both as [ScriptReply, number];
         resolve(decode(reply, acknowledged, sentAt));
       };
-      this.perform({ what: script.name, key, timeoutMs, send, answered, failed }, line);
+      this.perform(new Command(line, script.name, key, timeoutMs, send, answered, failed));
     });
   }
 
@@ -127,7 +102,7 @@ export class ScriptRunner {
   timed<R, T>(what: string, send: (client: RedisClient) => Promise<R>, decode: Decode<R, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
-      this.perform({ what, send: () => send(this.line.client), answered, failed });
+      this.perform(new Command(this.line, what, undefined, undefined, () => send(this.line.client), answered, failed));
     });
   }
 
@@ -145,69 +120,74 @@ export class ScriptRunner {
   private lineOf(client: RedisClient, patienceMs: number): Line {
     // On a Cluster one node that is late says nothing of the others.
     const hasteMs = patienceMs === Infinity ? Infinity : Math.min(this.timeoutMs, LEAST_SILENCE_MS);
-    return { client, patienceMs, hasteMs, owesSince: undefined, out: 0 };
+    return { client, connection: this.connections.stateOf(client), patienceMs, hasteMs, owesSince: undefined, out: 0 };
   }
 
-  /** Sends it, and tells it its fate: an answer, or the error that it ended with. */
-  perform(errand: Errand, line = this.line): void {
+  /**
+   * Sends it, and tells it its fate: an answer, or the error that it ended with. `askedAt`: a local instant not later than
+   * its sending.
+   */
+  perform(errand: Errand, askedAt = this.clock.now()): void {
+    const { line } = errand;
     if (this.closed) return errand.failed(closedError({ what: errand.what, key: errand.key, node: this.connections.node }));
-    const sentAt = errand.askedAt ?? this.clock.now();
-    const underway = new Underway(errand, line, sentAt, sentAt + (errand.timeoutMs ?? this.timeoutMs), this);
-    this.awaited.add(underway);
-    this.sent(errand, line).then(
-      (reply) => this.answered(underway, reply),
-      (error: unknown) => {
-        // Not for one that was given up meanwhile: what follows it may have been sent already.
-        if (!errand.sendSource || !isNoScript(error) || underway.index < 0) return this.refused(underway, error);
-        // What is done is done by this second request: the first one did nothing.
-        underway.sentAt = this.clock.now();
-        errand.sendSource().then(
-          (reply) => this.answered(underway, reply),
-          (again: unknown) => this.refused(underway, again),
-        );
-      },
+    errand.sentAt = askedAt;
+    errand.deadline = askedAt + (errand.timeoutMs ?? this.timeoutMs);
+    this.awaited.add(errand);
+    const sent = line.connection.isOpen || line === this.replicated ? errand.send() : this.notSent(line);
+    sent.then(
+      (reply) => this.answered(errand, reply),
+      (error: unknown) => this.refused(errand, error),
     );
   }
 
   /** What was sent and is not answered yet. */
-  *underway(): Iterable<Errand> {
-    for (const awaited of this.awaited.all()) if (awaited instanceof Underway) yield awaited.errand;
+  underway(): readonly Errand[] {
+    return this.awaited.all();
   }
 
   /** Nobody waits for the answer any more. */
-  unanswered({ errand }: Underway, error: unknown): void {
+  private unanswered(errand: Errand, error: unknown): void {
+    errand.isGivenUp = true;
     // What a short lease cannot wait for says nothing of the server.
     if (errand.timeoutMs === undefined || errand.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
     this.fail(errand, error);
   }
 
-  private answered(underway: Underway, reply: unknown): void {
-    const { errand, line, sentAt } = underway;
-    this.awaited.heard(underway);
-    if (this.connections.isAstray(line.client)) return this.fail(errand, new Error('it came from another database'));
-    this.outage.answered(errand.what);
+  private answered(errand: Errand, reply: unknown): void {
+    this.awaited.heard(errand);
+    if (errand.line.connection.isAstray) return this.fail(errand, new Error('it came from another database'));
+    if (this.outage.since !== undefined) this.outage.answered(errand.what);
     // Also when it is late, and whoever waited for it was told that it failed: it may still tell something.
     try {
-      errand.answered(reply, sentAt);
+      errand.answered(reply);
     } catch (error) {
       this.fail(errand, error);
     }
   }
 
-  private refused(underway: Underway, error: unknown): void {
-    this.awaited.heard(underway);
+  private refused(errand: Errand, error: unknown): void {
+    // Not for one that was given up meanwhile: what follows it may have been sent already.
+    if (!errand.sendSource || !isNoScript(error) || errand.index < 0) return this.ended(errand, error);
+    // What is done is done by this second request: the first one did nothing.
+    errand.sentAt = this.clock.now();
+    errand.sendSource().then(
+      (reply) => this.answered(errand, reply),
+      (again: unknown) => this.ended(errand, again),
+    );
+  }
+
+  private ended(errand: Errand, error: unknown): void {
+    this.awaited.heard(errand);
     if (isReply(error)) this.outage.refused(reasonOf(error));
     else this.outage.failed(reasonWith(error, this.connections.lastError));
-    if (!underway.isGivenUp) this.fail(underway.errand, error);
+    if (!errand.isGivenUp) this.fail(errand, error);
   }
 
   private fail(errand: Errand, error: unknown): void {
     errand.failed(this.failureOf(error, errand.what, errand.key, errand.redisKeys));
   }
 
-  private sent(errand: Errand, line: Line): Promise<unknown> {
-    const { client } = line;
-    if (line === this.replicated || this.connections.isOpen(client)) return errand.send();
+  private notSent({ client }: Line): Promise<never> {
     if (client.status === 'wait') client.connect().catch(() => {});
     return Promise.reject(new Error(NOT_CONNECTED));
   }
@@ -224,25 +204,6 @@ export class ScriptRunner {
       if (client.status === 'wait') client.connect().catch(() => {});
     });
     return this.connecting;
-  }
-}
-
-/** A command that was sent and whose answer is out. */
-class Underway implements Awaited {
-  index = -1;
-  isGivenUp = false;
-
-  constructor(
-    readonly errand: Errand,
-    readonly line: Line,
-    public sentAt: number,
-    readonly deadline: number,
-    private readonly runner: ScriptRunner,
-  ) {}
-
-  giveUp(error: Error): void {
-    this.isGivenUp = true;
-    this.runner.unanswered(this, error);
   }
 }
 
