@@ -10,7 +10,7 @@ import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { Hold } from './hold.js';
 import type { Wish } from './wish.js';
 
-/** Where events go; nothing is made for nobody. */
+/** Where events go; nothing is made for nobody. Grants and releases are on the way of every call, so whoever tells them looks first. */
 export interface EventSink {
   readonly observed: boolean;
   next(event: LockEvent): void;
@@ -35,11 +35,11 @@ export class Announcer {
   }
 
   granted(hold: Hold, waitedMs: number): void {
-    if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'granted', waitedMs });
+    this.events.next({ ...factsOf(hold), type: 'granted', waitedMs });
   }
 
   released(hold: Hold, outcome: ReleaseOutcome): void {
-    if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'released', heldMs: hold.heldMs, outcome });
+    this.events.next({ ...factsOf(hold), type: 'released', heldMs: hold.heldMs, outcome });
   }
 
   /** `forTheLog` is false when it will be told together with others. */

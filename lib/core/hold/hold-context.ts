@@ -17,9 +17,10 @@ export interface Frame {
 export class HoldContext {
   private readonly storage = new AsyncLocalStorage<Frame | undefined>();
 
-  run<T>(hold: Hold, fn: () => T): T {
+  /** Runs `fn` inside the hold, and gives it the hold: a function that closes over it would be one more for every call. */
+  run<T>(hold: Hold, fn: (hold: Hold) => T): T {
     // A hold that has ended surrounds nothing any more: work that starts its next run inside itself would keep them all.
-    return this.storage.run({ hold, outer: this.surroundings() }, fn);
+    return this.storage.run({ hold, outer: this.surroundings() }, fn, hold);
   }
 
   /** The holds that surround the running code and have not ended, the innermost first. */

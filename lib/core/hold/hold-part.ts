@@ -67,6 +67,7 @@ export class HoldPart {
     if (this.isDraining) return false;
     if (!covers(this.mode, wish.options.mode)) throw upgradeError(key);
     const gate = (this.gate ??= new SiblingGate());
+    hold.entering();
     const entered = await new Promise<boolean>((resolve, reject) => {
       gate.enter(new Caller(wish, hold.host.watchdog.schedule, resolve, reject));
     });

@@ -52,7 +52,7 @@ export class GuardedLease extends Appointment implements HolderRef {
   private state: 'held' | 'released' | 'lost' = 'held';
   private loss: LockLostError | undefined;
   private isGone = false;
-  private listeners: readonly LossListener[];
+  private listeners: readonly LossListener[] = NOBODY;
 
   constructor(
     readonly key: string,
@@ -64,10 +64,9 @@ export class GuardedLease extends Appointment implements HolderRef {
     protected readonly grantedAt: number,
     protected readonly guard: LeaseGuard,
     /** The first to be told of its loss. */
-    keeper: LossListener,
+    protected readonly keeper: LossListener,
   ) {
     super();
-    this.listeners = [keeper];
     this.mode = grant.mode;
     this.trustedUntil = grant.trustedUntil;
     this.contended = grant.contended;
@@ -101,7 +100,7 @@ export class GuardedLease extends Appointment implements HolderRef {
     return this.isGathered ? Math.min(this.options.leaseMs, this.options.maxHoldMs) : this.options.leaseMs;
   }
 
-  /** Who is told of its loss. */
+  /** Who is told of its loss after its keeper. */
   get followers(): readonly LossListener[] {
     return this.listeners;
   }
@@ -179,6 +178,7 @@ export class GuardedLease extends Appointment implements HolderRef {
     this.guard.forget(this);
     this.state = 'lost';
     this.loss = lostError(this.key, reason);
+    this.keeper.leaseLost(this.loss, this);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
     this.listeners = NOBODY;
   }
@@ -203,6 +203,8 @@ export class GuardedLease extends Appointment implements HolderRef {
   }
 
   offLoss(listener: LossListener): void {
-    if (this.listeners.length > 0) this.listeners = this.listeners.filter((one) => one !== listener);
+    // Mostly it is the only one.
+    if (this.listeners.length === 1 && this.listeners[0] === listener) this.listeners = NOBODY;
+    else if (this.listeners.length > 0) this.listeners = this.listeners.filter((one) => one !== listener);
   }
 }

@@ -29,7 +29,8 @@ export interface LeaseKeeper extends LossListener {
 export class StoreLease extends GuardedLease implements DoubtfulRelease {
   /** The fence of whoever is on the lease: readers share one. */
   fence: number;
-  /** How many turns the process has had on it. */
+  /** How many callers are on the lease now, and how many turns the process has had on it. */
+  users = 0;
   turns = 0;
   /** When the last caller was admitted. */
   admittedAt: number;
@@ -37,13 +38,14 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   askedAt: number | undefined;
   /** The work of its last caller never began: the release owes no minHoldMs. */
   abandoned = false;
-  /** How many callers are on the lease now. */
-  private users = 0;
+  declare protected readonly keeper: LeaseKeeper;
   /** How many callers on the lease have held it for longer than their maxHoldMs. */
   private overdueUsers = 0;
   /** Nobody else is put on it, because its end or its mode in the store belongs to one hold. */
   private isSpent = false;
   private nextFence: number;
+  /** By what was asked for: a lease that turned out stronger has no more fences than were reserved. */
+  private readonly sharesFence: boolean;
 
   constructor(
     key: string,
@@ -55,17 +57,13 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     private readonly phase: number,
     /** Local instant until which a request for it that was not answered may still act. */
     readonly lateUntil: number,
-    private readonly keeper: LeaseKeeper,
+    keeper: LeaseKeeper,
     guard: LeaseGuard,
   ) {
     super(key, id, options, grant, grantedAt, guard, keeper);
     this.admittedAt = grantedAt;
     this.fence = this.nextFence = grant.fence;
-  }
-
-  /** Whether any caller is on it. */
-  get isUsed(): boolean {
-    return this.users > 0;
+    this.sharesFence = options.mode === 'read';
   }
 
   /** Its end in the store belongs to a hold that never began. Whoever followed by a yield would wait for its minHoldMs. */
@@ -158,11 +156,6 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   /** Nobody else is put on it, because its end or its mode in the store belongs to one hold. */
   spend(): void {
     this.isSpent = true;
-  }
-
-  /** By what was asked for: a lease that turned out stronger has no more fences than were reserved. */
-  private get sharesFence(): boolean {
-    return this.options.mode === 'read';
   }
 
   private get hasFences(): boolean {

@@ -137,10 +137,10 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     if (lease.isLost) {
       // By the clock it is lost; what the store may still keep of it is taken back, so that others need not wait for its end.
-      if (!lease.isUsed && !lease.goneFromStore) this.parts.background.release(lease, lease.options.leaseMs);
+      if (lease.users === 0 && !lease.goneFromStore) this.parts.background.release(lease, lease.options.leaseMs);
       return done('lost');
     }
-    if (lease.isUsed) {
+    if (lease.users > 0) {
       done('released');
       // Afterwards: whoever leaves lost nothing.
       return lease.loseIfOverdue();
@@ -212,20 +212,19 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
     const lease = this.leases.current;
     // Beside this process's own readers a place in the queue is taken at once, so that nobody who comes later is served
     // first; behind its own writer there is nothing to ask before that one has ended.
-    if (lease?.isUsed && lease.mode === 'write') return;
+    if (lease && lease.users > 0 && lease.mode === 'write') return;
     if (this.request) {
       if (askAlike(this.request.asker.options, first.options)) return;
       this.dropRequest();
     }
-    const unused = lease && !lease.isUsed ? lease : undefined;
+    const unused = lease && lease.users === 0 ? lease : undefined;
     if (unused) this.letGo(unused);
     const { parts, line } = this;
-    this.request = new StoreRequest(parts, parts.nextId(), first, line.arrivals, this.fencesFor(first.options), this, unused && new ReplacedLease(unused, replaced));
+    this.request = new StoreRequest(parts, parts.nextId(), first, line.arrivals, line.size === 1 ? 1 : this.fencesFor(first.options), this, unused && new ReplacedLease(unused, replaced));
     this.request.ask(now);
   }
 
   private fencesFor(options: ResolvedOptions): number {
-    if (this.line.size === 1) return 1;
     this.demand ??= new FenceDemand(this.parts.handOn);
     return this.demand.of(options, this.line.size);
   }
@@ -253,7 +252,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   private tidy(): void {
     if (this.request) this.dropRequest();
     const { current } = this.leases;
-    if (this.leases.areNone) this.parts.queueIsIdle(this);
-    else if (current && !current.isUsed) this.giveBack(current, () => {});
+    if (this.leases.count === 0) this.parts.queueIsIdle(this);
+    else if (current && current.users === 0) this.giveBack(current, () => {});
   }
 }

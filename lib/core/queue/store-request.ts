@@ -37,6 +37,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   readonly owner: string | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
+  replaces: string | undefined;
   /** Both are set anew whenever it is sent. */
   askedAt = 0;
   notAfter = 0;
@@ -81,10 +82,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.owner = options.owner;
     this.label = options.label;
     this.minReplicas = options.minReplicas;
-  }
-
-  get replaces(): string | undefined {
-    return this.replaced?.id;
+    this.replaces = replaced?.id;
   }
 
   /**
@@ -179,7 +177,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.lastError = undefined;
     this.backoff = undefined;
     this.replaced?.released(this.parts.background);
-    this.replaced = undefined;
+    this.replaced = this.replaces = undefined;
     switch (outcome.kind) {
       case 'granted':
         return this.judge(outcome.grant, this.askedAt);

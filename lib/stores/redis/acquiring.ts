@@ -34,14 +34,16 @@ export class Acquiring {
 
   /** Rejects with LockStoreError when the outcome is not known. */
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { spots, places, trust } = this.parts;
+    const { bundles, spots, places, trust } = this.parts;
     const spot = spots.of(request.key);
     const known = places.askAgain(request);
     const floor = known?.floor ?? trust.floors.of(spot.group);
-    return new Promise((resolve, reject) => this.send(new Acquisition(this, request, spot, known, floor, resolve, reject)));
+    return new Promise((resolve, reject) => {
+      bundles.add(acquire, spot.source, new Acquisition(this, request, spot, known, floor, resolve, reject));
+    });
   }
 
-  send(acquisition: Acquisition): void {
+  sendAgain(acquisition: Acquisition): void {
     this.parts.bundles.add(acquire, acquisition.spot.source, acquisition);
   }
 

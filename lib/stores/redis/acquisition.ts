@@ -155,7 +155,7 @@ export class Acquisition implements BundledRequest {
 
   private askOnceMore(): void {
     const { acquiring, request, spot, known, floor, resolve, reject } = this;
-    acquiring.send(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, floor, resolve, reject));
+    acquiring.sendAgain(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, floor, resolve, reject));
   }
 }
 

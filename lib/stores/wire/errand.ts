@@ -33,42 +33,27 @@ export abstract class Errand implements Awaited {
   abstract failed(error: LockStoreError): void;
 }
 
-/** A script that is sent by its hash. */
-export abstract class ScriptErrand extends Errand {
-  abstract override readonly redisKeys: readonly string[];
-  abstract readonly args: readonly ScriptArgument[];
-
+/** One call of a script, which is sent by its hash. */
+export class ScriptRun extends Errand {
   constructor(
     line: Line,
-    readonly script: LuaScript,
-  ) {
-    super(line, script.name);
-  }
-
-  send(): Promise<unknown> {
-    const { line, script, redisKeys, args } = this;
-    return line.client.evalsha(script.sha1, redisKeys.length, ...redisKeys, ...args);
-  }
-
-  override sendSource(): Promise<unknown> {
-    const { line, script, redisKeys, args } = this;
-    return line.client.eval(script.source, redisKeys.length, ...redisKeys, ...args);
-  }
-}
-
-/** One call of a script. */
-export class ScriptRun extends ScriptErrand {
-  constructor(
-    line: Line,
-    script: LuaScript,
+    private readonly script: LuaScript,
     override readonly redisKeys: readonly string[],
-    readonly args: readonly ScriptArgument[],
+    private readonly args: readonly ScriptArgument[],
     readonly key: string | undefined,
     override readonly timeoutMs: number | undefined,
     private readonly onAnswer: (reply: unknown, sentAt: number) => void,
     readonly failed: (error: LockStoreError) => void,
   ) {
-    super(line, script);
+    super(line, script.name);
+  }
+
+  send(): Promise<unknown> {
+    return this.line.client.evalsha(this.script.sha1, this.redisKeys.length, ...this.redisKeys, ...this.args);
+  }
+
+  override sendSource(): Promise<unknown> {
+    return this.line.client.eval(this.script.source, this.redisKeys.length, ...this.redisKeys, ...this.args);
   }
 
   answered(reply: unknown): void {
