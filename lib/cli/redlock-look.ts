@@ -1,10 +1,10 @@
 /**
- * A look at the masters of a Redlock, none of which is opened: that would write its wire format there, and begin the
- * time that an empty one stays out.
+ * Looks at the masters of a Redlock. It opens none of them as a store does: that would write the wire format to it, and begin the
+ * quarantine of an empty one.
  */
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-store.js';
-import type { PollingStation } from '../stores/redlock/polling-station.js';
+import type { QuorumContext } from '../stores/redlock/quorum-context.js';
 import { Deadlines } from '../stores/redlock/deadlines.js';
 import { KnownServers } from '../stores/redlock/known-servers.js';
 import { NodeOutages } from '../stores/redlock/node-outages.js';
@@ -17,11 +17,11 @@ import { DamagedLocks } from '../stores/wire/damaged-locks.js';
 import { FenceFloors } from '../stores/wire/fence-floors.js';
 import { RedisKeys } from '../stores/wire/redis-keys.js';
 
-/** Once a quorum is there, the others get this long. */
+/** How long it waits, in ms after the start, for further nodes when a quorum is connected. */
 const STRAGGLERS_MS = 300;
 
 export class RedlockLook {
-  private readonly station: PollingStation;
+  private readonly context: QuorumContext;
   private readonly damaged: DamagedLocks;
   private readonly quorum: number;
   private readonly startedAt: number;
@@ -38,8 +38,8 @@ export class RedlockLook {
       unchecked: true,
     };
     const nodes = urls.map((url) => new RedlockNode(url, around));
-    // Nobody asks for a grant here: floors and withdrawals stay empty.
-    this.station = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
+    // No lock is asked for here, so the floors and the withdrawals stay empty.
+    this.context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
     this.damaged = new DamagedLocks(options.report, clock);
     this.quorum = quorumOf(urls.length);
     this.startedAt = clock.now();
@@ -47,16 +47,16 @@ export class RedlockLook {
 
   async inspect(key: string): Promise<LockState> {
     await this.connect();
-    return (await viewOf(key, this.station)).state;
+    return (await viewOf(key, this.context)).state;
   }
 
   list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.station, this.damaged);
+    return listByQuorum(startsWith, this.context, this.damaged);
   }
 
-  /** Whether a quorum took it away. Rejects with LockStoreError when that is not known. */
+  /** Takes the lock away; true when a quorum of nodes did so. Rejects with LockStoreError when that is not known. */
   async forceRelease(key: string, fence?: number): Promise<boolean> {
-    const answers = await Promise.allSettled(this.station.nodes.map((node) => node.forceRelease(key, fence)));
+    const answers = await Promise.allSettled(this.context.nodes.map((node) => node.forceRelease(key, fence)));
     const taken = answers.filter((answer) => answer.status === 'fulfilled' && answer.value === 'taken').length;
     const mute = answers.filter(({ status }) => status === 'rejected').length;
     if (taken >= this.quorum) return true;
@@ -66,12 +66,12 @@ export class RedlockLook {
   }
 
   async close(): Promise<void> {
-    for (const node of this.station.nodes) node.close();
+    for (const node of this.context.nodes) node.close();
   }
 
-  /** Whoever is asked connects, though the question that made it connect is refused. */
+  /** Connects to the nodes: a question makes a node connect, although the question itself fails. Rejects when no quorum is connected. */
   private async connect(): Promise<void> {
-    const { nodes, clock } = this.station;
+    const { nodes, clock } = this.context;
     const away = nodes.filter(({ link }) => !link.reachable);
     const failures = await Promise.all(away.map((node) => node.scan('', '0').then(() => undefined, (error: unknown) => error)));
     const up = nodes.filter(({ link }) => link.reachable).length;

@@ -1,9 +1,10 @@
 /**
- * The port over an odd number of independent Redis masters: whatever a quorum of them says is so. There is no queue across
- * nodes, but each keeps marks of those who were refused, and gives a free lock to who has waited longest (shared/marks.lua).
+ * The lock store over an odd number of independent Redis masters: a lease is held when a quorum of them has granted it. There
+ * is no queue across nodes, but each node keeps marks of the processes that it refused, and keeps a free lock for the process
+ * that has waited longest (shared/marks.lua).
  *
- * A holder id stands on the nodes as a ballot, `<id>/<n>`, new for each attempt (ballot.ts). Nodes that lost their memory
- * stay out until they cannot do harm (recovery.ts).
+ * A holder stands on the nodes as a ballot with the id `<holder id>/<n>`, a new one for each attempt (ballot.ts). Nodes that lost
+ * their memory stay out until they cannot do harm (recovery.ts).
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
@@ -29,36 +30,33 @@ import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Ballot } from './ballot.js';
 import { Ballots } from './ballots.js';
 import { Deadlines } from './deadlines.js';
-import { KnownServers } from './known-servers.js';
+import { Members } from './members.js';
 import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
-import type { NodeLink } from './node-link.js';
 import { NodeNews } from './node-news.js';
-import type { PollingStation } from './polling-station.js';
+import type { QuorumContext } from './quorum-context.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
+import { voteRequestOf } from './node-vote.js';
 import { quorumOf } from './quorum.js';
-import { NodeOutages } from './node-outages.js';
-import { Recovery } from './recovery.js';
-import { LateNodes, RedlockBoot } from './redlock-boot.js';
-import { RedlockNode } from './redlock-node.js';
+import type { RedlockNode } from './redlock-node.js';
 import { retryPause } from './retry-pause.js';
 import { Waiters } from './waiters.js';
 import { Withdrawals } from './withdrawals.js';
 
 export interface RedlockStoreOptions {
-  /** An odd number, at least three, of masters that know nothing of each other. */
+  /** An odd number of masters, at least three, without replication between them. */
   readonly nodes: readonly RedisTarget[];
-  /** Of every key and channel. */
+  /** The prefix of every key and channel. */
   readonly prefix: string;
-  /** What this process's holder ids begin with, up to their last dot. */
+  /** The name of this process: its holder ids begin with it, up to their last dot. */
   readonly process: string;
   readonly maxLeaseMs: number;
   readonly commandTimeoutMs: number;
   readonly bootTimeoutMs: number;
   readonly clock: Clock;
-  /** Told what an operator should read. */
+  /** Gets what should be in the log. */
   readonly report: Report;
-  /** Makes an error at boot of a server that may evict locks. */
+  /** The boot fails, and does not only warn, when a server may evict locks. */
   readonly strictServer?: boolean | undefined;
 }
 
@@ -68,16 +66,13 @@ export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   private readonly clock: Clock;
   private readonly keys: RedisKeys;
-  private readonly nodes: readonly RedlockNode[];
-  private readonly station: PollingStation;
-  private readonly recovery: Recovery;
+  private readonly members: Members;
+  private readonly context: QuorumContext;
   private readonly withdrawals: Withdrawals;
-  private readonly lateNodes: LateNodes;
-  private readonly outages: NodeOutages;
   private readonly ballots = new Ballots();
   private readonly waiters: Waiters;
   private readonly deadlines: Deadlines;
-  /** Requests on their way, so that one sent twice is one attempt. */
+  /** Unanswered requests by holder id, so that a request that is made twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
   private readonly damaged: DamagedLocks;
   private attempts = 0;
@@ -96,41 +91,23 @@ export class RedlockStore implements LockStore {
     this.keys = new RedisKeys(prefix);
     this.waiters = new Waiters(quorumOf(nodes.length));
     this.withdrawals = new Withdrawals(clock);
-    this.outages = new NodeOutages(nodes.length, clock, report);
     this.damaged = new DamagedLocks(report, clock);
+    this.deadlines = new Deadlines(clock);
     const drop = (ballot: Ballot): void => this.drop(ballot);
     const news = new NodeNews({ ballots: this.ballots, waiters: this.waiters, clock, quorum: quorumOf(nodes.length), drop, tell: (wake) => this.listener(wake) });
-    const around = {
-      ...options,
-      keys: this.keys,
-      outages: this.outages,
-      servers: new KnownServers<NodeLink>(),
-      news,
-      connected: (node: RedlockNode) => void this.lateNodes.join(node),
-    };
-    this.nodes = nodes.map((target) => new RedlockNode(target, around));
     const floors = new FenceFloors();
-    this.recovery = new Recovery({ nodes: this.nodes, clock, commandTimeoutMs, floors, report });
-    this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
-    this.deadlines = new Deadlines(clock);
-    const forgetful = (node: RedlockNode): void => void this.recovery.attend(node);
-    this.station = { nodes: this.nodes, clock, deadlines: this.deadlines, commandTimeoutMs, floors, withdrawals: this.withdrawals, tookMs: 0, forgetful };
+    this.members = new Members(nodes, { ...options, keys: this.keys, news, floors });
+    const forgetful = (node: RedlockNode): void => this.members.forgot(node);
+    const { deadlines, withdrawals } = this;
+    this.context = { nodes: this.members.nodes, clock, deadlines, commandTimeoutMs, floors, withdrawals, tookMs: 0, forgetful };
   }
 
   async open(): Promise<void> {
-    const boot = new RedlockBoot(this.nodes, this.clock, (node) => this.recovery.attend(node));
     try {
-      const warning = await boot.run();
-      if (warning !== undefined) this.options.report({ kind: 'boot', level: 'warning', message: warning });
+      await this.members.open();
     } catch (error) {
       await this.close();
       throw error;
-    }
-    for (const node of this.nodes) {
-      if (node.connected) continue;
-      this.outages.missing(node.name);
-      node.link.outage.watchAway();
-      this.lateNodes.lookAgain(node);
     }
   }
 
@@ -148,7 +125,7 @@ export class RedlockStore implements LockStore {
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { nodes, clock, options } = this;
+    const { members: { nodes }, clock, options } = this;
     const held = (id: string): Ballot | undefined => this.ballots.get(id);
     const outcomes = await renewByQuorum(requests, { nodes, clock, commandTimeoutMs: options.commandTimeoutMs, held });
     requests.forEach(({ id }, at) => {
@@ -160,13 +137,13 @@ export class RedlockStore implements LockStore {
     return outcomes;
   }
 
-  /** There are no places to keep. */
+  /** A Redlock has no queue, so that no waiter has a place to keep alive. */
   async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     return waiters.map(() => ({ kind: 'gone' }));
   }
 
   async release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
-    if (this.waiters.leave(id)) this.withdrawals.unmark(key, this.nodes);
+    if (this.waiters.leave(id)) this.withdrawals.unmark(key, this.members.nodes);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return 'lost';
     this.ballots.remove(ballot);
@@ -185,16 +162,16 @@ export class RedlockStore implements LockStore {
     if (ballot?.state !== 'held') return 'lost';
     const timeoutMs = leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs);
     const result = await this.agree('a downgrade', key, timeoutMs, (node) => node.downgrade(key, ballot.id));
-    if (result === 'downgraded') ballot.mode = 'read';
+    if (result === 'downgraded') ballot.downgraded();
     return result;
   }
 
   async inspect(key: string): Promise<LockState> {
-    return (await viewOf(key, this.station)).state;
+    return (await viewOf(key, this.context)).state;
   }
 
   list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.station, this.damaged);
+    return listByQuorum(startsWith, this.context, this.damaged);
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {
@@ -207,10 +184,8 @@ export class RedlockStore implements LockStore {
 
   async close(): Promise<void> {
     this.closed = true;
-    this.lateNodes.close();
-    this.recovery.close();
     this.withdrawals.close();
-    for (const node of this.nodes) node.close();
+    this.members.close();
     this.ballots.clear();
     this.waiters.clear();
     this.deadlines.close();
@@ -228,12 +203,12 @@ export class RedlockStore implements LockStore {
     if (held !== undefined) {
       const again = await this.stillHeld(held);
       if (again !== undefined) return again;
-      // A release came meanwhile, and whoever sent it asks for no further one.
+      // The holder was released meanwhile, and nobody would release a new grant.
       if (this.ballots.get(id) !== held) return { kind: 'busy', retryInMs: retryPause({ waitedMs: Infinity, tookMs: 0, leftMs: 0 }, Math.random()) };
       this.drop(held);
     }
-    // Each node answers in order, so that it has left before we are looked at.
-    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // repeated in the background
+    // Each node runs requests in order: the replaced lease is released before the vote is looked at.
+    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // the release is repeated in the background
     const outcome = await this.cast(request, notAfter);
     return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
   }
@@ -242,7 +217,7 @@ export class RedlockStore implements LockStore {
     const { key, id, queue } = request;
     const now = this.clock.now();
     const name = `${id}/${(++this.attempts).toString(36)}`;
-    const ballot = new Ballot(this.station, request, this.keys.groupOf(key), name, queue ? this.waiters.waitedMs(id, now) : -1);
+    const ballot = new Ballot(this.context, id, voteRequestOf(request, this.keys.groupOf(key), name, queue ? this.waiters.waitedMs(id, now) : -1, this.context.tookMs));
     this.ballots.add(ballot, now);
     try {
       const outcome = await ballot.cast(notAfter);
@@ -254,16 +229,15 @@ export class RedlockStore implements LockStore {
     }
   }
 
-  /** The same grant again, if a quorum still knows it; not prolonged. */
+  /** Returns the same grant again, not prolonged, if a quorum still knows it. */
   private async stillHeld(ballot: Ballot): Promise<AcquireOutcome | undefined> {
-    const { fence, fences, mode } = ballot;
-    const trustedUntil = (await viewOf(ballot.key, this.station)).ends.get(ballot.id);
+    const trustedUntil = (await viewOf(ballot.key, this.context)).ends.get(ballot.id);
     if (trustedUntil === undefined || ballot.state !== 'held') return undefined;
-    return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: ballot.next !== undefined } };
+    return { kind: 'granted', grant: ballot.grantUntil(trustedUntil) };
   }
 
   private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
-    const { nodes, clock, deadlines } = this;
+    const { nodes, clock, deadlines } = this.context;
     return agree(what, key, { nodes, clock, deadlines, timeoutMs, ask });
   }
 

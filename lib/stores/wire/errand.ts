@@ -1,6 +1,6 @@
 /**
- * Something to send over one connection, and what is told its fate. As long as its answer is out, the errand itself stands
- * among the awaited answers: there is no further object for it.
+ * A command to send over one connection, and what is called with its reply or its failure. Until it is answered, the errand
+ * itself stands in the list of awaited answers, so that no further object is made for it.
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { Awaited, Line } from './awaited-answers.js';
@@ -14,9 +14,9 @@ export abstract class Errand implements Awaited {
   sentAt = 0;
   deadline = 0;
   isGivenUp = false;
-  /** The lock that it is about, for messages. */
+  /** The lock that the command is about, for messages. */
   abstract readonly key: string | undefined;
-  /** The Redis keys of that lock. */
+  /** The Redis keys of the lock `key`. */
   readonly redisKeys?: readonly string[] | undefined;
   readonly timeoutMs?: number | undefined;
 
@@ -26,9 +26,9 @@ export abstract class Errand implements Awaited {
   ) {}
 
   abstract send(): Promise<unknown>;
-  /** Sends the script itself, to a server that does not know it. */
+  /** Sends the source of the script, to a server that does not know it. */
   sendSource?(): Promise<unknown>;
-  /** What it throws is told to {@link failed}. */
+  /** Called with the reply. When it throws, {@link failed} is called with the error. */
   abstract answered(reply: unknown): void;
   abstract failed(error: LockStoreError): void;
 }
@@ -61,7 +61,7 @@ export class ScriptRun extends Errand {
   }
 }
 
-/** Anything else. */
+/** A command that is no script. */
 export class Command extends Errand {
   constructor(
     line: Line,

@@ -1,5 +1,6 @@
 /**
- * Runs scripts: EVALSHA, then EVAL when the server does not know the script; each call until its deadline.
+ * Runs scripts by EVALSHA, and by EVAL when the server does not know the script yet. Each call has a deadline, and every failure is
+ * a LockStoreError.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -13,29 +14,29 @@ import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Att
 
 export type ScriptArgument = string | number;
 
-/** What a script answers: integers and strings in a flat list, or one of them. */
+/** The reply of a script: an integer, a string, or a list of replies. */
 export type ScriptReply = number | string | readonly ScriptReply[];
 
 export interface ScriptCall {
   readonly script: LuaScript;
   readonly keys: readonly string[];
   readonly args: readonly ScriptArgument[];
-  /** The lock this is about, for messages. */
+  /** The key of the lock for messages, if the call is about a single one. */
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
 }
 
-/** Makes the outcome from the reply; told between which local instants it was asked for and received. */
+/** Makes the outcome from a reply. The server ran the call between the local instants `sentAt` and `receivedAt`. */
 export type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T | Promise<T>;
 
-/** What is late for some short deadline may only be slow; a connection that said nothing for so long is not. */
+/** A connection is only given up after a silence of this length, in ms: an answer that misses a short deadline may only be slow. */
 const LEAST_SILENCE_MS = 1_000;
 
 export class ScriptRunner {
   /** The connection for all but what waits for replicas. */
   readonly line: Line;
   private readonly awaited: AwaitedAnswers<Errand>;
-  /** Has more patience: to wait for replicas is to be silent. */
+  /** The connection for renewals with WAIT. It has more patience, because it is silent while it waits for replicas. */
   private replicated: Line | undefined;
   private connecting: Promise<void> | undefined;
   private closed = false;
@@ -47,11 +48,11 @@ export class ScriptRunner {
     private readonly outage: Outage,
   ) {
     this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client), (errand, error) => this.unanswered(errand, error));
-    // A Cluster has a connection for each node, and they watch for silence themselves.
+    // A Cluster has a connection for each node, which ioredis closes after a silence (socketTimeout).
     this.line = this.lineOf(connections.commands, connections.isCluster ? Infinity : connections.patienceMs);
   }
 
-  /** Rejects with LockStoreError. */
+  /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
   run<T>({ script, keys, args, key, timeoutMs }: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
@@ -59,13 +60,13 @@ export class ScriptRunner {
     });
   }
 
-  /** Runs a script that writes, and then waits for replicas: the reply of both. */
+  /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets the reply and how many replicas acknowledged. */
   runAcknowledged<T>(call: ScriptCall, replicas: number, decode: (reply: ScriptReply, acknowledged: number, sentAt: number) => T): Promise<T> {
     const { script, keys, args, key, timeoutMs = this.timeoutMs } = call;
     const line = (this.replicated ??= this.lineOf(this.connections.replicated, this.timeoutMs));
     const { client } = line;
     const until = this.clock.now() + timeoutMs;
-    // One pipeline, so that on a Cluster both go to the node of the slot.
+    // They are sent in one pipeline, so that in a Cluster both go to the node of the slot.
     const together = async (on: RedisClient, asking: boolean) => {
       const pipeline = asking ? on.pipeline().asking() : on.pipeline();
       pipeline.eval(script.source, keys.length, ...keys, ...args).call('WAIT', replicas, Math.max(1, Math.floor(0.8 * timeoutMs)));
@@ -75,7 +76,7 @@ export class ScriptRunner {
     };
     const send = async () => {
       await this.whenReady(client);
-      if (this.clock.now() >= until) throw new Error('not connected in time'); // nobody waits for it any more
+      if (this.clock.now() >= until) throw new Error('not connected in time'); // its caller has got an error already
       try {
         return await together(client, false);
       } catch (error) {
@@ -93,12 +94,12 @@ export class ScriptRunner {
     });
   }
 
-  /** Sends anything else under the same deadline and the same kind of error. */
+  /** Sends any other command, with a deadline. Rejects with LockStoreError. */
   command<T>(what: string, send: (client: RedisClient) => Promise<T>): Promise<T> {
     return this.timed(what, send, (reply) => reply);
   }
 
-  /** The same, told between which local instants it was asked for and received. */
+  /** The same, with a `decode` that gets the local instants between which the server ran the command. */
   timed<R, T>(what: string, send: (client: RedisClient) => Promise<R>, decode: Decode<R, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
@@ -106,7 +107,7 @@ export class ScriptRunner {
     });
   }
 
-  /** The error of a call that is one of many in a command, for what was said of it alone. */
+  /** The LockStoreError for an error of one request, which may be one of several in a command. */
   failureOf(error: unknown, what: string, key: string | undefined, redisKeys: readonly string[] | undefined): LockStoreError {
     return storeFailure(error, { what, key, node: this.connections.node, redisKeys }, this.connections.lastError);
   }
@@ -118,15 +119,12 @@ export class ScriptRunner {
   }
 
   private lineOf(client: RedisClient, patienceMs: number): Line {
-    // On a Cluster one node that is late says nothing of the others.
+    // In a Cluster a late node is no sign that the others are silent.
     const hasteMs = patienceMs === Infinity ? Infinity : Math.min(this.timeoutMs, LEAST_SILENCE_MS);
     return { client, connection: this.connections.stateOf(client), patienceMs, hasteMs, owesSince: undefined, out: 0 };
   }
 
-  /**
-   * Sends it, and tells it its fate: an answer, or the error that it ended with. `askedAt`: a local instant not later than
-   * its sending.
-   */
+  /** Sends the errand, and calls its `answered` or `failed`. `askedAt`: a local instant not later than its sending. */
   perform(errand: Errand, askedAt = this.clock.now()): void {
     const { line } = errand;
     if (this.closed) return errand.failed(closedError({ what: errand.what, key: errand.key, node: this.connections.node }));
@@ -140,15 +138,15 @@ export class ScriptRunner {
     );
   }
 
-  /** What was sent and is not answered yet. */
+  /** The errands that were sent and are not answered yet. */
   underway(): readonly Errand[] {
     return this.awaited.all();
   }
 
-  /** Nobody waits for the answer any more. */
+  /** Called when the deadline of a call has passed, or its connection was given up. */
   private unanswered(errand: Errand, error: unknown): void {
     errand.isGivenUp = true;
-    // What a short lease cannot wait for says nothing of the server.
+    // A call with a shorter deadline than usual, for a short lease, is no sign of an outage.
     if (errand.timeoutMs === undefined || errand.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
     this.fail(errand, error);
   }
@@ -157,7 +155,7 @@ export class ScriptRunner {
     this.awaited.heard(errand);
     if (errand.line.connection.isAstray) return this.fail(errand, new Error('it came from another database'));
     if (this.outage.since !== undefined) this.outage.answered(errand.what);
-    // Also when it is late, and whoever waited for it was told that it failed: it may still tell something.
+    // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
       errand.answered(reply);
     } catch (error) {
@@ -166,9 +164,9 @@ export class ScriptRunner {
   }
 
   private refused(errand: Errand, error: unknown): void {
-    // Not for one that was given up meanwhile: what follows it may have been sent already.
+    // The script is not sent again for a call that was given up meanwhile, because its caller may have sent what comes next.
     if (!errand.sendSource || !isNoScript(error) || errand.index < 0) return this.ended(errand, error);
-    // What is done is done by this second request: the first one did nothing.
+    // Trust counts from this second request, because the first one did nothing.
     errand.sentAt = this.clock.now();
     errand.sendSource().then(
       (reply) => this.answered(errand, reply),
@@ -192,7 +190,7 @@ export class ScriptRunner {
     return Promise.reject(new Error(NOT_CONNECTED));
   }
 
-  /** A connection made on demand queues nothing, so its first users wait together until it is there. */
+  /** Resolves when the client is open. ioredis queues no commands for it, so the first callers of a connection wait together here. */
   private whenReady(client: RedisClient): Promise<void> {
     if (this.connections.isOpen(client)) return Promise.resolve();
     this.connecting ??= new Promise((resolve) => {
