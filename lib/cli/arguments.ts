@@ -72,7 +72,7 @@ export function readArguments(args: readonly string[], environment: NodeJS.Proce
   if (values.version === true) return 'version';
   const [name, subject, ...rest] = positionals;
   if (name === undefined) throw new UsageError('a command is missing: list, inspect, watch or release');
-  if (rest.length > 0) throw new UsageError(`'${rest.join(' ')}' is too much; quote a key that has spaces`);
+  if (rest.length > 0) throw new UsageError(`unexpected argument '${rest.join(' ')}'; quote a key that has spaces`);
   for (const [option, commands] of Object.entries(OWN)) {
     const fits = !Object.hasOwn(values, option) || (commands as readonly string[]).includes(name);
     if (!fits) throw new UsageError(`--${option} belongs to ${commands.join(', ')}`);

@@ -80,7 +80,7 @@ async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { o
     const { holders } = rowOf(await look.inspect(key));
     const holder = holders.find((one) => one.fence === fence);
     const from = holder === undefined ? `a holder with fence ${fence}, which it does not have at the moment` : who(holder);
-    await err.line(`This would take '${key}' away from ${from}. Its method is told, but may go on for a moment. Repeat with --yes to do it.`);
+    await err.line(`This would take '${key}' away from ${from}. The signal of its method aborts, but the method may go on for a moment. Repeat with --yes to do it.`);
     return EXIT.usage;
   }
   const released = await look.forceRelease(key, fence);

@@ -11,7 +11,8 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { builtPackage } from './built-package.js';
 
-const READY_WITHIN_MS = 20_000;
+/** Long, because a busy machine starts several at once. */
+const READY_WITHIN_MS = 60_000;
 
 interface Waiting {
   resolve(value: never): void;

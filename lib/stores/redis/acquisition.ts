@@ -4,15 +4,15 @@
  */
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { LockStoreError } from '../../core/port/errors.js';
-import { addAcquire } from '../wire/acquire-request.js';
 import type { BundledRequest } from '../wire/bundles.js';
-import { grantAt, numbersOf, type ServerGrant } from '../wire/lock-reply.js';
-import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+import { listOf, type ServerGrant } from '../wire/lock-reply.js';
+import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
+import type { ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
-import type { LockSpot } from './spots.js';
+import type { Spot } from './spots.js';
 
 /** A request that was refused without a place asks again after about this long, in ms, or when the present lease ends. */
 const RETRY_MS = 50;
@@ -38,7 +38,7 @@ export class Acquisition implements BundledRequest {
   constructor(
     private readonly acquiring: Acquiring,
     readonly request: AcquireRequest,
-    readonly spot: LockSpot,
+    readonly spot: Spot,
     /** The place that the request has in the queue already, if it asks again. */
     private readonly known: Place | undefined,
     /** The highest fence that was known when this id was first asked for. */
@@ -54,13 +54,12 @@ export class Acquisition implements BundledRequest {
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { lockKey, queueKey, fenceKey, group } = this.spot;
     const { trust, maxLeaseMs } = this.acquiring.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, replaces } = this.request;
-    keys.push(lockKey, queueKey, fenceKey);
-    addAcquire(args, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, notAfter: this.limit || LONG_AGO, floor: trust.floors.of(group),
-      fences, minHoldMs: Math.floor(minHoldMs), longestMs: maxLeaseMs, replaces, owner, label,
+    const { id, mode, leaseMs, fences, queue, label, owner, replaces } = this.request;
+    const minHoldMs = Math.floor(this.request.minHoldMs);
+    addAcquire(keys, args, this.spot, {
+      id, mode, leaseMs: Math.floor(leaseMs), queue, plain: fences === 1 && minHoldMs === 0 && replaces === undefined,
+      notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), fences, minHoldMs, longestMs: maxLeaseMs, replaces, owner, label,
     });
   }
 
@@ -69,12 +68,13 @@ export class Acquisition implements BundledRequest {
     const receivedAt = clock.now();
     if (this.hasFailed) return;
     if (typeof reply === 'string') return this.grantedAsAsked(Number(reply), sentAt, receivedAt);
-    const numbers = numbersOf(reply);
-    const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
-    trust.clock.observe(this.spot.source, exchange);
-    const [code = 0] = numbers;
+    const list = listOf(reply);
+    const code = Number(list[0]);
     const replacedLost = code >= REPLACED_LOST;
-    const outcome = this.outcomeOf(replacedLost ? code - REPLACED_LOST : code, numbers, exchange);
+    const told = readAcquire(list, 0, replacedLost ? code - REPLACED_LOST : code);
+    const exchange: Exchange = { sentAt, receivedAt, serverNow: told.now };
+    trust.clock.observe(this.spot.source, exchange);
+    const outcome = this.outcomeOf(told, exchange);
     if (outcome === undefined) return this.askOnceMore();
     this.settle(outcome instanceof Promise ? outcome.then((later) => withReplaced(later, replacedLost)) : withReplaced(outcome, replacedLost));
   }
@@ -98,26 +98,23 @@ export class Acquisition implements BundledRequest {
   }
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
-  private outcomeOf(code: number, numbers: readonly number[], exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
+  private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
     const { trust, clock } = acquiring.parts;
-    const third = numbers[2] ?? 0;
-    switch (code) {
-      case 1: {
-        const grant = grantAt(numbers, 2);
+    switch (told.kind) {
+      case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
-        if (this.known && grant.fence <= this.known.floor) return acquiring.askAnew(request);
-        return this.granted(trust.answered(spot.group, grant, exchange));
-      }
-      case 2:
-        return this.waits(third < 0 ? undefined : third);
-      case 3:
-        return { kind: 'busy', retryInMs: Math.min(third, RETRY_MS * (0.5 + Math.random())) };
-      case 4:
+        if (this.known && told.fence <= this.known.floor) return acquiring.askAnew(request);
+        return this.granted(trust.answered(spot.group, told, exchange));
+      case 'waiting':
+        return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
+      case 'busy':
+        return { kind: 'busy', retryInMs: Math.min(told.leftMs, RETRY_MS * (0.5 + Math.random())) };
+      case 'upgrade':
         return { kind: 'upgrade' };
-      case 6:
+      case 'full':
         return { kind: 'full' };
-      default:
+      case 'late':
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
         throw acquiring.lateError(request.key);
     }

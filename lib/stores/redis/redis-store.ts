@@ -26,7 +26,7 @@ import { GivingBack } from './giving-back.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
-import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
+import { downgradeCall, forceReleaseCall, inspectCall, release } from '../wire/lua.generated.js';
 import { lasted, Outage, type OutageListener } from '../wire/outage.js';
 import { Places } from './places.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
@@ -153,17 +153,19 @@ export class RedisStore implements LockStore {
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
-    return this.act(downgrade, key, id, (done) => (done ? 'downgraded' : 'lost'));
+    const spot = this.keys.spotOf(key);
+    const call = downgradeCall(spot, { id, floor: this.trust.floors.of(spot.group) });
+    return this.runner.run({ ...call, key }, (reply) => (reply === 1 ? 'downgraded' : 'lost'));
   }
 
   forceRelease(key: string, fence?: number): Promise<boolean> {
-    return this.act(forceRelease, key, fence ?? '', (done) => done);
+    const spot = this.keys.spotOf(key);
+    const call = forceReleaseCall(spot, { fence, floor: this.trust.floors.of(spot.group) });
+    return this.runner.run({ ...call, key }, (reply) => reply === 1);
   }
 
   inspect(key: string): Promise<LockState> {
-    const group = this.keys.groupOf(key);
-    const keys = [this.keys.lock(group, key), this.keys.queue(group, key)];
-    return this.runner.run({ script: inspect, key, keys, args: [] }, (reply) => lockState(key, reply));
+    return this.runner.run({ ...inspectCall(this.keys.spotOf(key)), key }, (reply) => lockState(key, reply));
   }
 
   list(options: ListOptions = {}): AsyncIterable<LockState> {
@@ -179,13 +181,6 @@ export class RedisStore implements LockStore {
     this.channel.close();
     this.runner.close();
     this.connections.close();
-  }
-
-  /** Runs a script that acts on a holder (`subject`: its id or fence), may grant to waiters, and replies 1 or 0. */
-  private act<T>(script: LuaScript, key: string, subject: string | number, outcomeOf: (done: boolean) => T): Promise<T> {
-    const group = this.keys.groupOf(key);
-    const args = [subject, this.trust.floors.of(group)];
-    return this.runner.run({ script, key, keys: this.keys.all(group, key), args }, (reply) => outcomeOf(reply === 1));
   }
 
   private outageLines(): OutageListener {
@@ -235,6 +230,6 @@ export class RedisStore implements LockStore {
 }
 
 function awayText(node: string, reason: string): string {
-  const meanwhile = 'What is held stays held until its lease ends, requests wait as long as their waitMs allows, and it is tried again all the while.';
+  const meanwhile = 'Locks that are held stay held until their leases end, calls wait as long as their waitMs allows, and the server is tried again all the time.';
   return `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}`;
 }

@@ -18,7 +18,7 @@ const FURTHEST_AHEAD_MS = 86_400_000;
 
 export class Trust {
   readonly floors = new FenceFloors();
-  /** By source (see LockSpot). */
+  /** By source (see Spot). */
   readonly clock = new ServerClock();
 
   /** `sourceOf` says which server's clock counts for a slot group. */

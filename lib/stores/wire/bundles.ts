@@ -7,8 +7,8 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import { Errand } from './errand.js';
-import type { LuaScript } from './lua.generated.js';
-import type { ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
+import type { LuaScript, ScriptArgument } from './lua.generated.js';
+import type { ScriptReply, ScriptRunner } from './script-runner.js';
 import { isTryAgain } from './store-failure.js';
 
 /** How many requests one command has at most. With more, server and process would wait for each other instead of working side by side. */

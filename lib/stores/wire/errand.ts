@@ -4,8 +4,7 @@
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { Awaited, Line } from './awaited-answers.js';
-import type { LuaScript } from './lua.generated.js';
-import type { ScriptArgument } from './script-runner.js';
+import type { LuaScript, ScriptArgument } from './lua.generated.js';
 
 export abstract class Errand implements Awaited {
   /** Only AwaitedAnswers writes it. */

@@ -7,20 +7,15 @@ import { LockStoreError } from '../../core/port/errors.js';
 import { AwaitedAnswers, type Line } from './awaited-answers.js';
 import { redirectOf } from './cluster-redirect.js';
 import { Command, ScriptRun, type Errand } from './errand.js';
-import type { LuaScript } from './lua.generated.js';
+import type { BuiltCall } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
 import type { Outage } from './outage.js';
 import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 
-export type ScriptArgument = string | number;
-
 /** The reply of a script: an integer, a string, or a list of replies. */
 export type ScriptReply = number | string | readonly ScriptReply[];
 
-export interface ScriptCall {
-  readonly script: LuaScript;
-  readonly keys: readonly string[];
-  readonly args: readonly ScriptArgument[];
+export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
@@ -153,7 +148,7 @@ export class ScriptRunner {
 
   private answered(errand: Errand, reply: unknown): void {
     this.awaited.heard(errand);
-    if (errand.line.connection.isAstray) return this.fail(errand, new Error('it came from another database'));
+    if (errand.line.connection.isAstray) return this.fail(errand, new Error('the connection is in another database than the configured one'));
     if (this.outage.since !== undefined) this.outage.answered(errand.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
@@ -210,6 +205,6 @@ function isReply(error: unknown): boolean {
 }
 
 function closedError({ what, key, node }: Attempt): LockStoreError {
-  const message = `Lock store on ${node}: ${what} was asked for after it was closed.`;
+  const message = `Lock store on ${node}: ${what} was called after the store was closed.`;
   return new LockStoreError(message, { key, retryable: false, nodes: [{ node, reason: 'closed' }] });
 }

@@ -73,8 +73,8 @@ local function firstWaiter(lock, mode)
 end
 
 -- Puts a waiter at the end of its list; whoever begins a queue tells the holders.
-local function joinQueue(lock, who, mode, leaseMs)
-  local id = who.id
+local function joinQueue(lock, who)
+  local id, mode = who.id, who.mode
   if not lock.queued then
     redis.call('DEL', lock.queueKey) -- of a lock that was lost without its queue
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
@@ -83,7 +83,7 @@ local function joinQueue(lock, who, mode, leaseMs)
     end
   end
   local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+    lock.now + WAITER_LEASE_MS, mode, who.leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
