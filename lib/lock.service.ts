@@ -101,8 +101,8 @@ export class LockService {
       defaults,
       lost: (hold, cause) => announcer.lost(hold, cause, !this.shutdown.holdLost(hold)),
       ended: (hold, outcome) => {
-        if (!hold.isLost) this.shutdown.holdEnded();
-        announcer.released(hold, outcome);
+        if (outcome !== 'lost') this.shutdown.holdEnded();
+        if (this.eventSubject.observed) announcer.released(hold, outcome);
       },
     };
   }
@@ -243,7 +243,7 @@ export class LockService {
 
   private request(key: LockKey, given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Request {
     const keys = typeof key === 'string' ? [checkKey(key)] : keysInOrder(key);
-    const resolved = resolveOptions(given, this.defaults, keys[0], list);
+    const resolved = given === undefined ? this.defaults : resolveOptions(given, this.defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     options.signal?.throwIfAborted();
     return { call: (this.calls += 1), keys, options, since: this.clock.now() };
@@ -272,7 +272,7 @@ export class LockService {
     // The hold is counted before it is made, because a lease that was lost meanwhile ends it in its constructor.
     this.shutdown.holdBegan();
     const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options, call);
-    this.announcer.granted(hold, hold.startedAt - since);
+    if (this.eventSubject.observed) this.announcer.granted(hold, hold.startedAt - since);
     return hold;
   }
 

@@ -10,7 +10,7 @@ import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { Hold } from './hold.js';
 import type { Wish } from './wish.js';
 
-/** Receives the events. While it is not observed, no events are made. */
+/** Receives the events. While it is not observed, no events are made; for grants and releases, which every call has, the service looks. */
 export interface EventSink {
   readonly observed: boolean;
   next(event: LockEvent): void;
@@ -35,11 +35,11 @@ export class Announcer {
   }
 
   granted(hold: Hold, waitedMs: number): void {
-    if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'granted', waitedMs });
+    this.events.next({ ...factsOf(hold), type: 'granted', waitedMs });
   }
 
   released(hold: Hold, outcome: ReleaseOutcome): void {
-    if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'released', heldMs: hold.heldMs, outcome });
+    this.events.next({ ...factsOf(hold), type: 'released', heldMs: hold.heldMs, outcome });
   }
 
   /** A hold lost its lease. `forTheLog` is false when the loss will be logged together with others, in {@link overstayed}. */

@@ -17,10 +17,10 @@ export interface Frame {
 export class HoldContext {
   private readonly storage = new AsyncLocalStorage<Frame | undefined>();
 
-  /** Runs `fn` inside the hold. */
-  run<T>(hold: Hold, fn: () => T): T {
+  /** Runs `fn` inside the hold, and gives it the hold: a function that closes over it would be one more for every call. */
+  run<T>(hold: Hold, fn: (hold: Hold) => T): T {
     // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
-    return this.storage.run({ hold, outer: this.surroundings() }, fn);
+    return this.storage.run({ hold, outer: this.surroundings() }, fn, hold);
   }
 
   /** The holds that surround the running code and have not ended, the innermost first. */
