@@ -38,24 +38,29 @@ export interface LeaseGuard {
   forget(lease: GuardedLease): void;
 }
 
+/** Every file may read the state of a lease, and only the two files of the lease write it: test/architecture.test.ts checks that. */
 export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   /** The mode that the store granted. It may be stronger than what was asked for, when requests of one owner share a hold. */
-  protected heldMode: LockMode;
+  mode: LockMode;
+  /** Local instant until which nobody else holds the lock, as far as this process may believe. */
+  trustedUntil: number;
+  /** Whether others wait for the lock, as far as this process has heard. */
+  contended: boolean;
+  /** When the store last said whether others wait for the lock, in clock.now() time. */
+  heardAt: number;
+  /** The memory of the store that knew it last. */
+  memory: string | undefined;
+  /** Local instant until which a request of this process that got no answer may still act for it in the store. */
+  lateUntil = -Infinity;
+  /** Whether a renewal has been started and not been answered yet. */
+  isRenewing = false;
   /** No renewal reaches beyond this instant. */
   protected renewUntil = Infinity;
   /** Whether its caller wants several locks and does not have all of them yet: until then it is renewed, whatever the options say. */
   protected isGathered = false;
   private state: 'held' | 'released' | 'lost' = 'held';
-  private trustEnds: number;
-  private othersWait: boolean;
-  /** When the store last said whether others wait for the lock. */
-  private lastNews: number;
-  private renewing = false;
   private loss: LockLostError | undefined;
   private isGone = false;
-  private knownTo: string | undefined;
-  /** Local instant until which a request that was not answered may still bring it back. */
-  protected mayReturnUntil = -Infinity;
   private listeners: readonly LossListener[] = NOBODY;
 
   constructor(
@@ -67,21 +72,15 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     /** When this process learned of the grant. */
     protected readonly grantedAt: number,
     protected readonly guard: LeaseGuard,
+    /** The listener that is called first when it is lost. */
+    protected readonly keeper: LossListener,
   ) {
     super();
-    this.heldMode = grant.mode;
-    this.trustEnds = grant.trustedUntil;
-    this.othersWait = grant.contended;
-    this.lastNews = grantedAt;
-    this.knownTo = grant.memory;
-  }
-
-  get mode(): LockMode {
-    return this.heldMode;
-  }
-
-  get trustedUntil(): number {
-    return this.trustEnds;
+    this.mode = grant.mode;
+    this.trustedUntil = grant.trustedUntil;
+    this.contended = grant.contended;
+    this.heardAt = grantedAt;
+    this.memory = grant.memory;
   }
 
   get firstFence(): number {
@@ -104,21 +103,6 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     return this.options.minHoldMs > 0 ? this.grantedAt + this.options.minHoldMs : -Infinity;
   }
 
-  /** The memory of the store that knew it last. */
-  get memory(): string | undefined {
-    return this.knownTo;
-  }
-
-  /** Whether others wait for the lock, as far as this process has heard. */
-  get contended(): boolean {
-    return this.othersWait;
-  }
-
-  /** When the store last said whether others wait for the lock, in clock.now() time. */
-  get heardAt(): number {
-    return this.lastNews;
-  }
-
   get isHeld(): boolean {
     return this.state === 'held';
   }
@@ -134,11 +118,6 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   /** Whether the store said that it does not know the lease, so that it need not be released any more. */
   get goneFromStore(): boolean {
     return this.isGone;
-  }
-
-  /** Whether a renewal has been started and not been answered yet. */
-  get isRenewing(): boolean {
-    return this.renewing;
   }
 
   /** Whether the watchdog keeps it alive; false for a lease of fixed length. */
@@ -157,7 +136,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   }
 
   isTrusted(now: number): boolean {
-    return this.state === 'held' && now < this.trustEnds;
+    return this.state === 'held' && now < this.trustedUntil;
   }
 
   due(now: number): void {
@@ -166,25 +145,25 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** Notes that another process began to wait for the lock. */
   heardOfWaiter(): void {
-    this.othersWait = true;
+    this.contended = true;
   }
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return this.renews ? Math.min(at, this.trustEnds) : this.trustEnds;
+    return this.renews ? Math.min(at, this.trustedUntil) : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
   startRenewal(): boolean {
-    if (this.renewing || !this.renews) return false;
-    this.renewing = true;
+    if (this.isRenewing || !this.renews) return false;
+    this.isRenewing = true;
     return true;
   }
 
   /** The same when the store may have forgotten it: then a lease of fixed length is renewed too, for what is left of it. */
   startReview(): boolean {
-    if (this.renewing) return false;
-    this.renewing = true;
+    if (this.isRenewing) return false;
+    this.isRenewing = true;
     return true;
   }
 
@@ -194,23 +173,23 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
    * meanwhile. The first renewal is always sent: it tells the store that the holder is alive.
    */
   looksAgain(now: number): number | undefined {
-    if (this.renewing || !this.renews || this.lastNews <= this.grantedAt) return undefined;
-    if (this.renewUntil - this.trustEnds > TRAVEL_MS) return undefined;
-    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustEnds - now) / 3));
+    if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;
+    if (this.renewUntil - this.trustedUntil > TRAVEL_MS) return undefined;
+    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustedUntil - now) / 3));
+  }
+
+  /** Notes that the store did not answer a request that may bring the lease back until this local instant. */
+  mayReturn(until: number): void {
+    this.lateUntil = Math.max(this.lateUntil, until);
   }
 
   /** Notes that the store has answered the renewal. */
-  /** The store did not answer a request that may bring the lease back until this local instant. */
-  mayReturn(until: number): void {
-    this.mayReturnUntil = Math.max(this.mayReturnUntil, until);
-  }
-
   endRenewal(): void {
-    this.renewing = false;
+    this.isRenewing = false;
   }
 
   /** The request that renews it to end `leaseMs` from now, but not after `renewUntil`. */
-  renewal(now: number, leaseMs = this.renews ? this.lengthMs : Math.floor(this.trustEnds - now)): RenewRequest {
+  renewal(now: number, leaseMs = this.renews ? this.lengthMs : Math.floor(this.trustedUntil - now)): RenewRequest {
     const { key, id, options } = this;
     return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), minReplicas: options.minReplicas, held: this };
   }
@@ -220,15 +199,15 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
    * server whose clock was set back would report a later end, and take the lease away at once when its clock is corrected.
    */
   renewed({ trustedUntil, contended, memory }: Renewed, now: number, leaseMs: number): void {
-    if (memory !== undefined) this.knownTo = memory;
-    this.trustEnds = Math.min(trustedUntil, Math.max(this.trustEnds, now + leaseMs));
-    this.othersWait = contended;
-    this.lastNews = now;
+    if (memory !== undefined) this.memory = memory;
+    this.trustedUntil = Math.min(trustedUntil, Math.max(this.trustedUntil, now + leaseMs));
+    this.contended = contended;
+    this.heardAt = now;
   }
 
   /** Shortens the trust by the time that the machine slept: the lease in the store went on meanwhile. */
   slept(forMs: number): void {
-    this.trustEnds -= forMs;
+    this.trustedUntil -= forMs;
   }
 
   /** Ends it because the process gives the lock back: it is over from here on, whatever the store answers to the release. */
@@ -244,6 +223,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     this.guard.forget(this);
     this.state = 'lost';
     this.loss = lostError(this.key, reason);
+    this.keeper.leaseLost(this.loss, this);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
     this.listeners = NOBODY;
   }
@@ -256,8 +236,8 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** Ends it as lost because its trust has ended. The reason says whether maxHoldMs, a fixed length or a missing renewal ended it. */
   endTrust(): void {
-    const { renewUntil, trustEnds, options } = this;
-    if (renewUntil - trustEnds <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('it was held longer than maxHoldMs');
+    const { renewUntil, trustedUntil, options } = this;
+    if (renewUntil - trustedUntil <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('it was held longer than maxHoldMs');
     this.lose(this.renews ? 'it could not be renewed in time' : 'its fixed lease ended');
   }
 
@@ -268,6 +248,8 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   }
 
   offLoss(listener: LossListener): void {
-    if (this.listeners.length > 0) this.listeners = this.listeners.filter((one) => one !== listener);
+    // For most leases it is the only one, and then no list is made.
+    if (this.listeners.length === 1 && this.listeners[0] === listener) this.listeners = NOBODY;
+    else if (this.listeners.length > 0) this.listeners = this.listeners.filter((one) => one !== listener);
   }
 }

@@ -7,12 +7,13 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf, type ServerGrant } from '../wire/lock-reply.js';
 import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
-import { UNKNOWN_MEMORY, type LockSpot } from '../wire/redis-keys.js';
+import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
+import type { Spot } from './spots.js';
 
 /** A request that was refused without a place asks again after about this long, in ms, or when the present lease ends. */
 const RETRY_MS = 50;
@@ -40,7 +41,7 @@ export class Acquisition implements BundledRequest {
   constructor(
     private readonly acquiring: Acquiring,
     readonly request: AcquireRequest,
-    readonly spot: LockSpot,
+    readonly spot: Spot,
     /** The place that the request has in the queue already, if it asks again. */
     private readonly known: Place | undefined,
     /** The highest fence that was known when this id was first asked for. */
@@ -52,7 +53,7 @@ export class Acquisition implements BundledRequest {
     this.key = spot.key;
     this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt ?? clock.now();
-    this.limit = trust.limit(spot.group, request.notAfter, this.askedAt);
+    this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
@@ -77,7 +78,7 @@ export class Acquisition implements BundledRequest {
     const replacedLost = code >= REPLACED_LOST;
     const told = readAcquire(list, 0, replacedLost ? code - REPLACED_LOST : code);
     const exchange: Exchange = { sentAt, receivedAt, serverNow: told.now };
-    trust.observe(this.spot.group, exchange);
+    trust.clock.observe(this.spot.source, exchange);
     const outcome = this.outcomeOf(told, exchange);
     if (outcome === undefined) return this.askOnceMore();
     this.settle(outcome instanceof Promise ? outcome.then((later) => withReplaced(later, replacedLost)) : withReplaced(outcome, replacedLost));
@@ -95,9 +96,9 @@ export class Acquisition implements BundledRequest {
     const { trust } = this.acquiring.parts;
     const serverNow = Math.floor(fence / 1000);
     const exchange: Exchange = { sentAt, receivedAt, serverNow };
-    trust.observe(spot.group, exchange);
+    trust.clock.observe(spot.source, exchange);
     const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
-    const granted: Grant = { ...trust.answered(spot.group, grant, exchange), memory: this.memory };
+    const granted = trust.answered(spot.group, grant, exchange, this.memory);
     this.settle(request.minReplicas > 0 ? this.acquiring.confirmed(request, granted) : { kind: 'granted', grant: granted });
   }
 
@@ -109,7 +110,7 @@ export class Acquisition implements BundledRequest {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         if (this.known && told.fence <= this.known.floor) return acquiring.askAnew(request);
-        return this.granted({ ...trust.answered(spot.group, told, exchange), memory: told.memory ?? this.memory });
+        return this.granted(trust.answered(spot.group, told, exchange, told.memory ?? this.memory));
       case 'waiting':
         return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
       case 'busy':
@@ -158,7 +159,7 @@ export class Acquisition implements BundledRequest {
 
   private askOnceMore(): void {
     const { acquiring, request, spot, known, floor, resolve, reject } = this;
-    acquiring.send(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, floor, resolve, reject));
+    acquiring.sendAgain(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, floor, resolve, reject));
   }
 }
 

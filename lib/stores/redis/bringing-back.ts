@@ -92,11 +92,11 @@ export class BringingBack {
   }
 
   private argsOf({ key, id, leaseMs, held }: LeaseRequest): BringBackArgs {
-    const { clock, trust, keys, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
+    const { clock, trust, keys, sourceOf, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
     const now = clock.now();
     const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, label } = held;
     // Not for longer than the answer is waited for: the release of a lease has to be the last word (lateUntil).
-    const notAfter = trust.limit(keys.groupOf(key), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
+    const notAfter = trust.clock.before(sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return { id, mode, notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, longestMs: maxLeaseMs, recoveryMs, known: memory, owner, label };
   }

@@ -89,6 +89,6 @@ export class Heartbeats {
     // The grant needs more than this answer: acknowledgements of replicas, or a higher fence. An acquire of the same id gets them.
     if (place !== undefined && (place.request.minReplicas > 0 || told.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
     places.release(id);
-    return { kind: 'granted', grant: { ...trust.answered(spot.group, told, exchange), memory: memories.knownOf(spot.group) } };
+    return { kind: 'granted', grant: trust.answered(spot.group, told, exchange, memories.knownOf(spot.group)) };
   }
 }

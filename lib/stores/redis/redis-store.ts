@@ -35,6 +35,7 @@ import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js'
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
+import { Spots } from './spots.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { Trust } from './trust.js';
@@ -73,7 +74,7 @@ export class RedisStore implements LockStore {
   private readonly places = new Places();
   private readonly damaged: DamagedLocks;
   private readonly bundles: Bundles;
-  private readonly sourceOf: (group: number) => number;
+  private readonly spots: Spots;
   private readonly acquiring: Acquiring;
   private readonly renewals: Renewals;
   private readonly heartbeats: Heartbeats;
@@ -96,12 +97,12 @@ export class RedisStore implements LockStore {
     const trust = (this.trust = new Trust(sourceOf));
     const memories = (this.memories = new Memories({ runner, keys, trust, clock, isCluster, recoveryMs, changed: () => this.doubted() }));
     const { places } = this;
-    this.sourceOf = sourceOf;
+    const spots = (this.spots = new Spots(keys, sourceOf));
     this.bundles = new Bundles(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     this.bringingBack = new BringingBack({ runner, keys, trust, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, keys, places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, sourceOf, release });
+    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
@@ -169,10 +170,10 @@ export class RedisStore implements LockStore {
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     this.places.release(request.id);
-    const spot = this.keys.spotOf(request.key);
+    const spot = this.spots.of(request.key);
     const floor = this.trust.floors.of(spot.group);
     return new Promise((resolve, reject) => {
-      this.bundles.add(release, this.sourceOf(spot.group), new GivingBack(request, spot, floor, this.options.recoveryMs, this.memories, resolve, reject));
+      this.bundles.add(release, spot.source, new GivingBack(request, spot, floor, this.options.recoveryMs, this.memories, resolve, reject));
     });
   }
 

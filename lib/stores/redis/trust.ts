@@ -18,7 +18,8 @@ const FURTHEST_AHEAD_MS = 86_400_000;
 
 export class Trust {
   readonly floors = new FenceFloors();
-  private readonly clock = new ServerClock();
+  /** By source (see Spot). */
+  readonly clock = new ServerClock();
 
   /** `sourceOf` says which server's clock counts for a slot group. */
   constructor(private readonly sourceOf: (group: number) => number) {}
@@ -32,17 +33,12 @@ export class Trust {
     this.clock.reset();
   }
 
-  /** The server time after which a request for `group` must not act; 0 when the server's time is not known. */
-  limit(group: number, notAfter: number, now: number): number {
-    return this.clock.before(this.sourceOf(group), notAfter, now);
-  }
-
-  /** The grant from an answer. */
-  answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Exchange): Grant {
+  /** The grant from an answer, made by the server with this memory (memories.ts). */
+  answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Exchange, memory: string | undefined): Grant {
     const { fence, fences, mode, end, contended } = grant;
     this.floors.saw(group, fence + fences - 1);
     const leftMs = end - serverNow;
-    return { fence, fences, mode, trustedUntil: trustOf(leftMs, sentAt), contended };
+    return { fence, fences, mode, trustedUntil: trustOf(leftMs, sentAt), contended, memory };
   }
 
   /** The grant from a message; undefined when the message is not enough to trust it, so that the store has to be asked. */

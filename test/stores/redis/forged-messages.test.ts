@@ -1,10 +1,11 @@
 /** Messages from somebody who may publish, as every new user of Redis 6.2 may: a message says no more than its request could get. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireOutcome, AcquireRequest, Grant, Wake } from '../../../lib/core/port/lock-store.js';
+import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import { FenceFloors } from '../../../lib/stores/wire/fence-floors.js';
 import { acquireCall, releaseCall, type BuiltCall } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys, UNKNOWN_MEMORY } from '../../../lib/stores/wire/redis-keys.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import { acquireRequest, granted, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { acquireArguments } from '../../support/lua-server.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -17,7 +18,6 @@ let server: RedisServer;
 let holder: RedisStore;
 let store: RedisStore;
 let wakes: Wake[];
-let ids = 0;
 
 beforeAll(async () => {
   server = await startRedis();
@@ -35,12 +35,7 @@ afterEach(async () => {
 });
 
 function request(process: string, how: Partial<AcquireRequest> = {}): AcquireRequest {
-  return { key: 'k', id: `${process}.${++ids}`, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
-}
-
-function granted(outcome: AcquireOutcome): Grant {
-  if (outcome.kind !== 'granted') throw new Error(`expected a grant, got ${outcome.kind}`);
-  return outcome.grant;
+  return acquireRequest({ key: 'k', id: newId(process), ...how });
 }
 
 /** A request that waits for a lock that another process holds. */

@@ -63,7 +63,11 @@ local function dropPlaceholder(lock)
   if position then table.remove(lock.holders, position) end
 end
 
+-- Returns the holder, or nothing when the lock is somebody else's.
 local function enterAgain(lock, lease)
+  dropPlaceholder(lock)
+  if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
+  raiseLast(lock.fenceKey, lease.fence + lease.fences - 1)
   if #lock.holders == 0 then lock.mode = lease.mode end
   local holder = {
     ending = lock.now + lease.leaseMs, id = lease.id, fence = lease.fence, fences = lease.fences,
@@ -83,14 +87,8 @@ local function bringBack(lease)
   if holder then
     holder.ending = math.max(holder.ending, now + lease.leaseMs, holder.minEnd)
   else
-    if memory == lease.known then return { 0, 0, 0, 0 } end
     settle(lock)
-    dropPlaceholder(lock)
-    local hasRoom = fitsBeside(lock, lease) or recoversForMs > 0 and makeRoom(lock, lease)
-    if hasRoom then
-      raiseLast(lease.fenceKey, lease.fence + lease.fences - 1)
-      holder = enterAgain(lock, lease)
-    end
+    if memory ~= lease.known then holder = enterAgain(lock, lease) end
   end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
