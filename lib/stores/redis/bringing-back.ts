@@ -13,6 +13,7 @@ import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
+import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
 /** A lease that comes back costs the server about 15 µs. */
@@ -24,6 +25,7 @@ export interface BringingBackParts {
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly trust: Trust;
+  readonly renewals: Renewals;
   readonly clock: Clock;
   readonly node: string;
   readonly maxLeaseMs: number;
@@ -34,17 +36,39 @@ export interface BringingBackParts {
 }
 
 /** A renewal that says what the lease is. */
-export type LeaseRequest = RenewRequest & { readonly held: HeldLease };
+type LeaseRequest = RenewRequest & { readonly held: HeldLease };
 
-export function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
+function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
   return request.held !== undefined;
 }
 
 export class BringingBack {
   constructor(private readonly parts: BringingBackParts) {}
 
+  /** What became of leases that were to be renewed, after those that were not found have been brought back where they were forgotten. */
+  async notForgotten(requests: readonly RenewRequest[], outcomes: readonly RenewOutcome[]): Promise<readonly RenewOutcome[]> {
+    if (this.parts.recoveryMs === 0) return outcomes;
+    const missing = requests.filter((_, at) => outcomes[at]!.kind === 'lost').filter(saysWhatItIs);
+    if (missing.length === 0) return outcomes;
+    const back = await this.bringBack(missing);
+    const byRequest = new Map(missing.map((request, at) => [request as RenewRequest, back[at]!]));
+    return Promise.all(
+      requests.map(async (request, at) => {
+        const again = byRequest.get(request);
+        return again ? this.acknowledged(request, again) : outcomes[at]!;
+      }),
+    );
+  }
+
+  /** What was brought back counts only when as many replicas have it as were asked for. */
+  private async acknowledged(request: RenewRequest, outcome: RenewOutcome): Promise<RenewOutcome> {
+    if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
+    const [renewed] = await this.parts.renewals.renew([request]);
+    return renewed!;
+  }
+
   /** Answers in the order of the requests; never rejects. */
-  async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
+  private async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
     const { keys, sourceOf } = this.parts;
     const outcomes: RenewOutcome[] = new Array(requests.length);
     const batches = batchesOf(requests, ({ key }) => sourceOf(keys.groupOf(key)), BATCH);

@@ -23,6 +23,7 @@ export interface MemoriesParts {
   readonly keys: RedisKeys;
   readonly trust: Trust;
   readonly clock: Clock;
+  readonly node: string;
   readonly isCluster: boolean;
   readonly recoveryMs: number;
   /** Told when a group has another memory than it had: what is held may be forgotten. */
@@ -69,9 +70,13 @@ export class Memories {
     return memory === UNKNOWN_MEMORY ? undefined : memory;
   }
 
-  /** Whether the server did not tell who it is, so that a restart of it cannot be noticed. */
-  get isBlind(): boolean {
-    return this.known.some((memory) => memory.startsWith(NO_SERVER));
+  /** What to tell an operator where the server does not say who it is, so that a restart of it cannot be noticed. */
+  get blindness(): string | undefined {
+    if (!this.known.some((memory) => memory.startsWith(NO_SERVER))) return undefined;
+    return (
+      `Locks: ${this.parts.node} does not tell its user who it is, so a restart or a failover that loses data is not noticed: two may hold a lock then. ` +
+      'Allow +info (and +cluster|myid on a Cluster).'
+    );
   }
 
   /** Whoever answers next may be another server. */

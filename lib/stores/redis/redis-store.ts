@@ -28,7 +28,7 @@ import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, forceReleaseCall, inspectCall, release } from '../wire/lua.generated.js';
 import { lasted, Outage, type OutageListener } from '../wire/outage.js';
-import { BringingBack, saysWhatItIs } from './bringing-back.js';
+import { BringingBack } from './bringing-back.js';
 import { Memories } from './memories.js';
 import { Places } from './places.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
@@ -95,12 +95,12 @@ export class RedisStore implements LockStore {
     // In a Cluster each slot group may have another master; else one server answers for all groups.
     const sourceOf = (group: number): number => (isCluster ? group : 0);
     const trust = (this.trust = new Trust(sourceOf));
-    const memories = (this.memories = new Memories({ runner, keys, trust, clock, isCluster, recoveryMs, changed: () => this.doubted() }));
+    const memories = (this.memories = new Memories({ runner, keys, trust, clock, node, isCluster, recoveryMs, changed: () => this.doubted() }));
     const { places } = this;
     const spots = (this.spots = new Spots(keys, sourceOf));
     this.bundles = new Bundles(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
-    this.bringingBack = new BringingBack({ runner, keys, trust, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
+    this.bringingBack = new BringingBack({ runner, keys, trust, renewals, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
     this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
@@ -155,7 +155,7 @@ export class RedisStore implements LockStore {
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes = await this.notForgotten(requests, await this.renewals.renew(requests));
+    const outcomes = await this.bringingBack.notForgotten(requests, await this.renewals.renew(requests));
     outcomes.forEach(({ kind }, at) => {
       // A grant with a used fence is given back and asked for anew, but its message may have made it a lease: its new place is dropped.
       if (kind === 'lost') this.places.release(requests[at]!.id);
@@ -219,33 +219,10 @@ export class RedisStore implements LockStore {
     if (this.memories.isNews(memory)) this.meet();
   }
 
-  /** A renewal sees the lock's own key alone: whether a lease was lost or forgotten, another script has to say. */
-  private async notForgotten(requests: readonly RenewRequest[], outcomes: readonly RenewOutcome[]): Promise<readonly RenewOutcome[]> {
-    if (this.options.recoveryMs === 0) return outcomes;
-    const missing = requests.filter((_, at) => outcomes[at]!.kind === 'lost').filter(saysWhatItIs);
-    if (missing.length === 0) return outcomes;
-    const back = await this.bringingBack.bringBack(missing);
-    const byRequest = new Map(missing.map((request, at) => [request as RenewRequest, back[at]!]));
-    return Promise.all(requests.map(async (request, at) => {
-      const backAgain = byRequest.get(request);
-      return backAgain ? this.acknowledged(request, backAgain) : outcomes[at]!;
-    }));
-  }
-
-  /** What was brought back counts only when as many replicas have it as were asked for. */
-  private async acknowledged(request: RenewRequest, outcome: RenewOutcome): Promise<RenewOutcome> {
-    if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
-    const [renewed] = await this.renewals.renew([request]);
-    return renewed!;
-  }
-
   private warnOfBlindness(): void {
-    if (this.options.recoveryMs === 0 || !this.memories.isBlind) return;
-    const { node } = this.connections;
-    const message =
-      `Locks: ${node} does not tell its user who it is, so a restart or a failover that loses data is not noticed: two may hold a lock then. ` +
-      'Allow +info (and +cluster|myid on a Cluster).';
-    this.options.report({ kind: `no recovery on ${node}`, level: 'warning', message });
+    const { recoveryMs, report } = this.options;
+    const message = recoveryMs > 0 ? this.memories.blindness : undefined;
+    if (message !== undefined) report({ kind: `no recovery on ${this.connections.node}`, level: 'warning', message });
   }
 
   private outageLines(): OutageListener {
