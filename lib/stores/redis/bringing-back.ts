@@ -92,6 +92,8 @@ export class BringingBack {
       key: requests.length === 1 ? key : undefined,
       keys: redisKeys,
       args,
+      // A release of one of these leases that is sent next must not come before it.
+      inOrder: true,
       timeoutMs: Math.min(timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3),
     };
     const late: number[] = [];

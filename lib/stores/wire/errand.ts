@@ -43,11 +43,14 @@ export class ScriptRun extends Errand {
     override readonly timeoutMs: number | undefined,
     private readonly onAnswer: (reply: unknown, sentAt: number) => void,
     readonly failed: (error: LockStoreError) => void,
+    /** See ScriptCall. */
+    private readonly inOrder: boolean,
   ) {
     super(line, script.name);
   }
 
   send(): Promise<unknown> {
+    if (this.inOrder) return this.sendSource();
     return this.line.client.evalsha(this.script.sha1, this.redisKeys.length, ...this.redisKeys, ...this.args);
   }
 

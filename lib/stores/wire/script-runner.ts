@@ -19,6 +19,8 @@ export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
+  /** It is sent as source: a server that does not know it would let it follow what was sent after it. */
+  readonly inOrder?: boolean | undefined;
 }
 
 /** Makes the outcome from a reply. The server ran the call between the local instants `sentAt` and `receivedAt`. */
@@ -48,10 +50,10 @@ export class ScriptRunner {
   }
 
   /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
-  run<T>({ script, keys, args, key, timeoutMs }: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
+  run<T>({ script, keys, args, key, timeoutMs, inOrder }: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
-      this.perform(new ScriptRun(this.line, script, keys, args, key, timeoutMs, answered, failed));
+      this.perform(new ScriptRun(this.line, script, keys, args, key, timeoutMs, answered, failed, inOrder === true));
     });
   }
 
