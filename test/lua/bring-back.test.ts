@@ -1,0 +1,58 @@
+/** recall.lua and bring-back.lua: what a server that forgot is told, and what it believes. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { bringBackCall, recallCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
+import { LuaServer, type LuaLock } from '../support/lua-server.js';
+
+let lua: LuaServer;
+beforeAll(async () => {
+  lua = await LuaServer.start();
+}, 60_000);
+afterAll(() => lua.stop());
+
+const lease = { mode: 'write', leaseMs: 5_000, fences: 1, minHoldMs: 0, longestMs: 60_000, recoveryMs: 10_000, label: 'Orders.pay' } as const;
+
+async function bringBack(lock: LuaLock, id: string, how: Partial<BringBackArgs> & { readonly fence: number }): Promise<unknown> {
+  const notAfter = (await lua.now()) + 1_000;
+  const [, code] = (await lua.run(bringBackCall(lock, { ...lease, id, notAfter, ...how }))) as number[];
+  return code;
+}
+
+describe('bring-back.lua', () => {
+  it('brings a lease back that the server forgot, under its id and fence, and raises the last fence above it', async () => {
+    const lock = lua.lock('bb1');
+    const fence = 2 ** 51;
+    expect(await bringBack(lock, 'p.1', { fence, fences: 3 })).toBe(1);
+    expect((await lock.inspect()) as unknown[]).toEqual(['w', 1, 'p.1', fence, '-', expect.any(Number), 'Orders.pay']);
+    expect(await lock.lastFence()).toBe(fence + 2);
+  });
+
+  it('does not bring back a lease whose trust has ended', async () => {
+    const lock = lua.lock('bb2');
+    expect(await bringBack(lock, 'p.1', { fence: 70, notAfter: (await lua.now()) - 1 })).toBe(2);
+    expect(await lock.inspect()).toEqual(['', 0]);
+  });
+
+  it('tells a holder that it lost what the memory that knew it still has and does not find', async () => {
+    const lock = lua.lock('bb3');
+    expect(await bringBack(lock, 'p.1', { fence: 70, known: await lock.memory(10_000) })).toBe(0);
+    expect(await lock.inspect()).toEqual(['', 0]);
+  });
+
+  it('gives the lock to the newer fence while the server recovers, whichever comes first', async () => {
+    const lock = lua.lock('bb4');
+    expect(await bringBack(lock, 'old.1', { fence: 70 })).toBe(1);
+    expect(await bringBack(lock, 'new.1', { fence: 80 })).toBe(1);
+    expect(await bringBack(lock, 'old.1', { fence: 70 })).toBe(0);
+    expect(((await lock.inspect()) as unknown[]).slice(0, 4)).toEqual(['w', 1, 'new.1', 80]);
+  });
+});
+
+describe('recall.lua', () => {
+  it('raises the last fence to what any process has seen', async () => {
+    const lock = lua.lock('bb5');
+    const seen = 2 ** 51;
+    await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs: 0, floors: [seen] }));
+    expect(await lock.lastFence()).toBe(seen);
+    expect((await lock.takes('p.1')).fence).toBeGreaterThan(seen);
+  });
+});
