@@ -142,7 +142,7 @@ const list = [
   ['re-joins as it likes', redlock('quorum-renewals'), "if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) void ballot.rejoin(node, leaseMs);", 'if (there[n] === undefined) void ballot.rejoin(node, leaseMs);', 'S1: votes where it is lost', 'test/stores/redlock/quorum-renewals'],
   // What is told
   ['the holder is waited for', core('hold/timeouts'), 'schedule.set(patience, this.clock.now() + TELLS_WITHIN_MS);', '', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
-  ['holders are asked for on hot paths', 'lib/lock.service.ts', 'options.waitMs > 0 && !options.expectsBusy', 'options.waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
+  ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
   ['any answer ends an outage', wire('outage'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],
   ['locks of another prefix', wire('redis-keys'), 'return this.lock(this.groupOf(key), key) === redisKey ? key : undefined;', 'return key;', 'list: shows locks that nobody can find under this prefix', 'test/stores/wire/redis-keys'],
   ['a server is believed to be the one it was', lua('vote'), "string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '", "string.sub(epoch, -2) == ' 1'", 'S6: a server that was restarted with old data votes', 'test/lua/redlock'],
