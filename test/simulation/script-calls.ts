@@ -86,7 +86,7 @@ export class ScriptCalls {
     addAcquire(args, {
       id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode() === 'w' ? 'write' : 'read', leaseMs: random.pick([150, 2_000, 30_000]),
       fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([0, 0, Math.floor(nowUs / 1000), 1]),
-      queue: random.pick([true, true, false]), label: random.pick([undefined, 'Orders.pay']), owner: owner === '-' ? undefined : owner,
+      queue: random.pick([true, true, false]), needsListener: random.chance(0.7), label: random.pick([undefined, 'Orders.pay']), owner: owner === '-' ? undefined : owner,
       minHoldMs: random.pick([0, 0, 1_200]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]),
     });
     return args;

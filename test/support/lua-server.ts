@@ -23,6 +23,8 @@ export interface AcquireArguments {
   readonly floor?: number;
   readonly notAfter?: number;
   readonly queue?: 0 | 1;
+  /** Passed over while nobody listens on the channel of its process. */
+  readonly needsListener?: boolean;
   readonly label?: string;
   readonly owner?: string;
   readonly minHoldMs?: number;
@@ -31,10 +33,10 @@ export interface AcquireArguments {
 
 /** What acquire.lua is given for one request. */
 export function acquireArguments(id: string, how: AcquireArguments = {}): (string | number)[] {
-  const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = 0, queue = 1, minHoldMs = 0, label, owner, replaces } = how;
+  const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = 0, queue = 1, needsListener, minHoldMs = 0, label, owner, replaces } = how;
   const args: (string | number)[] = [];
   const named = { label: given(label), owner: given(owner), replaces: given(replaces) };
-  addAcquire(args, { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, minHoldMs, longestMs: LONGEST_MS, ...named });
+  addAcquire(args, { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, minHoldMs, longestMs: LONGEST_MS, ...named });
   return args;
 }
 

@@ -5,7 +5,7 @@ import { LockStoreError } from '../../core/port/errors.js';
 import { causeOf, reasonOf } from './store-failure.js';
 
 /** SUBSCRIBE is proved by the subscription itself. */
-const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe client|setname';
+const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe pubsub|numsub client|setname';
 
 /** A slot group has one to three digits. A star in their place would match the keys of prefixes that begin with this one and a colon. */
 const GROUPS = ['[0-9]', '[0-9][0-9]', '[0-9][0-9][0-9]'];

@@ -13,6 +13,8 @@ export interface AcquireFields {
   readonly leaseMs: number;
   /** Take a place in the queue when the lock is busy. */
   readonly queue: boolean;
+  /** A waiter for which nobody listens is passed over: the messages to its process come from the server that the script runs on. */
+  readonly needsListener?: boolean | undefined;
   /** Server time in ms after which the script does nothing; 0 for no such time. */
   readonly notAfter: number;
   /** The highest fence that the caller has seen in the slot group. */
@@ -32,9 +34,9 @@ const FENCE_DIGITS = 16;
 const NEVER = '9'.repeat(INSTANT_DIGITS);
 
 export function addAcquire(args: ScriptArgument[], fields: AcquireFields): void {
-  const { id, mode, leaseMs, queue, notAfter, floor, fences, minHoldMs, longestMs, replaces, owner, label } = fields;
+  const { id, mode, leaseMs, queue, needsListener, notAfter, floor, fences, minHoldMs, longestMs, replaces, owner, label } = fields;
   const isPlain = fences === 1 && minHoldMs === 0 && replaces === undefined;
-  const head = `${mode === 'write' ? 'w' : 'r'}${queue ? 1 : 0}${isPlain ? 1 : 0}`;
+  const head = `${mode === 'write' ? 'w' : 'r'}${queue ? (needsListener ? 2 : 1) : 0}${isPlain ? 1 : 0}`;
   const limit = notAfter === 0 ? NEVER : String(notAfter).padStart(INSTANT_DIGITS, '0');
   args.push(
     id,

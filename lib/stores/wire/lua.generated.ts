@@ -83,8 +83,7 @@ local function writeLock(lock)
 end
 local function tell(lock)
   if #lock.told == 0 then return end
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  local channel = '{' .. prefix .. '}:c:'
+  local key = string.match(lock.lockKey, '}:l:(.*)$')
   local contended = lock.queued and 1 or 0
   for _, news in ipairs(lock.told) do
     local id, text, mode = news[1], news[2], news[3]
@@ -92,7 +91,7 @@ local function tell(lock)
       local lengthMs = text.ending - lock.now
       text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
+    redis.pcall('PUBLISH', channelOf(lock, id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -136,6 +135,23 @@ local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
 local INSTANT = '%013.0f'`;
 
+const sharedListening = `local TAKES_ITS_TURN = '0'
+local ONLY_IF_HEARD = '1'
+local WAS_PASSED_OVER = '2'
+local MOST_PASSED_OVER = 100
+local function channelOf(lock, id)
+  return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
+end
+local function hearsOfItsTurn(lock, id, record)
+  if string.sub(record, 16, 16) == TAKES_ITS_TURN or lock.asking[id] then return true end
+  return redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
+end
+local function passOver(lock, id, record)
+  if string.sub(record, 16, 16) == WAS_PASSED_OVER then return end
+  redis.call('HDEL', lock.queueKey, '@')
+  redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. WAS_PASSED_OVER .. string.sub(record, 17))
+end`;
+
 const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
   local holders = {}
@@ -150,7 +166,7 @@ const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs
   end
   return {
     text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {}, asking = {},
   }
 end
 local function lineOf(holder)
@@ -337,7 +353,7 @@ local function isAlive(lock, record)
   return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
 end
 local function readWaiter(id, record)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (.). (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return {
     id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
   }
@@ -352,7 +368,26 @@ local function firstWaiter(lock, mode)
     takeHead(lock, mode, id, record and after)
   end
 end
-local function joinQueue(lock, who, mode, leaseMs)
+local function waiterBehind(lock, after)
+  while after do
+    local id, found = after, redis.call('HMGET', lock.queueKey, '@' .. after, '>' .. after)
+    if isAlive(lock, found[1]) then return id, found[1], found[2] end
+    if not takeOut(lock, id) then return nil end
+    after = found[2]
+  end
+end
+local function firstListening(lock, mode)
+  local id, record, after = firstWaiter(lock, mode)
+  local passed = 0
+  while id and not hearsOfItsTurn(lock, id, record) do
+    passOver(lock, id, record)
+    passed = passed + 1
+    if passed == MOST_PASSED_OVER then return nil end
+    id, record, after = waiterBehind(lock, after)
+  end
+  return id, record, after
+end
+local function joinQueue(lock, who, mode, leaseMs, turn)
   local id = who.id
   if not lock.queued then
     redis.call('DEL', lock.queueKey)
@@ -361,8 +396,8 @@ local function joinQueue(lock, who, mode, leaseMs)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local record = string.format(INSTANT .. ' %s%s %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, turn, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
@@ -392,8 +427,9 @@ local function keepPlace(lock, id)
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
-  local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  local sets, turn = queue.sets, string.sub(record, 16, 16)
+  if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17)
   queue.heard = true
   return true
 end
@@ -415,38 +451,51 @@ local now = math.floor(nowUs / 1000)`;
 
 const sharedSettle = `local function grantTo(lock, id, record, after)
   local who = readWaiter(id, record)
-  takeHead(lock, who.mode, id, after)
+  if lock.queue.head[who.mode] == id then takeHead(lock, who.mode, id, after) else takeOut(lock, id) end
   lock.mode = who.mode
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
   lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
-local function admitReaders(lock)
+local function admitReaders(lock, anybody)
   local id, record, after = firstWaiter(lock, 'r')
-  while id do
-    grantTo(lock, id, record, after)
-    id, record, after = firstWaiter(lock, 'r')
+  local passed = 0
+  while id and passed < MOST_PASSED_OVER do
+    if anybody or hearsOfItsTurn(lock, id, record) then
+      grantTo(lock, id, record, after)
+    else
+      passOver(lock, id, record)
+      passed = passed + 1
+    end
+    id, record, after = waiterBehind(lock, after)
   end
 end
-local function admitWriter(lock)
-  local id, record, after = firstWaiter(lock, 'w')
+local function admitWriter(lock, anybody)
+  local first = anybody and firstWaiter or firstListening
+  local id, record, after = first(lock, 'w')
   if id then grantTo(lock, id, record, after) end
+end
+local function admit(lock, anybody)
+  if lock.mode == 'w' then
+    admitReaders(lock, anybody)
+    if #lock.holders == 0 then admitWriter(lock, anybody) end
+  else
+    admitWriter(lock, anybody)
+    if #lock.holders == 0 then admitReaders(lock, anybody) end
+  end
 end
 local function settle(lock)
   if not lock.queued then return end
   if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
-  elseif lock.mode == 'w' then
-    admitReaders(lock)
-    if #lock.holders == 0 then admitWriter(lock) end
-  else
-    admitWriter(lock)
-    if #lock.holders == 0 then admitReaders(lock) end
+    if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
+    return
   end
+  admit(lock)
+  if #lock.holders == 0 and lock.queued then admit(lock, true) end
 end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'ba1c80f2731b4c4565cfbf7e6f5c25ab1e63add2',
+  sha1: 'c2b45b5c270be3769c2bb05883f1eeea01a65aec',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -480,6 +529,7 @@ end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
@@ -501,9 +551,9 @@ local function answer(lock, who, mode, leaseMs, queue)
     lock.mode = mode
     return 1, enter(lock, who, lengthMs)
   end
-  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, who, lengthMs) end
+  if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, who, lengthMs) end
   if queue == '0' then return 3 end
-  joinQueue(lock, who, mode, leaseMs)
+  joinQueue(lock, who, mode, leaseMs, queue == '2' and ONLY_IF_HEARD or TAKES_ITS_TURN)
   return 2
 end
 local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
@@ -518,6 +568,7 @@ local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, na
   end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
   local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  lock.asking[id] = true
   settle(lock)
   local code, holder = answer(lock, who, mode, leaseMs, queue)
   closeLock(lock)
@@ -553,7 +604,7 @@ return 1`,
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '03052c14912fcfcfdc95c8934f70ab640ec0602d',
+  sha1: '9a6af3faa0352808a617a018cbd85535b2751dfe',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['id', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -564,6 +615,7 @@ ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
@@ -594,7 +646,7 @@ return 1`,
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '71a00c52542c224a67df229a43d1f699dbfe7819',
+  sha1: 'ea17073709f54362545a3aee7b27f70d76e819e2',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['fence', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -605,6 +657,7 @@ ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
@@ -627,7 +680,7 @@ return taken`,
 
 export const giveBack = {
   name: 'give-back',
-  sha1: 'caa97d5cce4032877b4565ff13f79cdf344b446b',
+  sha1: '11c0899a88c983eeb711355d73093f8de090f7c5',
   keys: ['...keys'],
   args: ['...leaving'],
   source: `local keys, leaving = KEYS, ARGV
@@ -717,7 +770,7 @@ return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId,
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'b449484b3b197e19f793662d2ef21205a08ebedf',
+  sha1: 'f92379b127bbc45a9e8e21c9a6a94983885e8d69',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -725,6 +778,7 @@ ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
@@ -738,6 +792,7 @@ local function heartbeat(lockKeys, waiters)
   local text, answers = redis.call('GET', lockKeys[1]), {}
   if not text then return answers end
   local lock = parseLock(text, lockKeys, waiters.floor, now, nowUs, waiters.longestMs)
+  for _, waiter in ipairs(waiters) do lock.asking[waiter.id] = true end
   settle(lock)
   local holders = holdersById(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
@@ -771,7 +826,7 @@ return reply`,
 
 export const inspect = {
   name: 'inspect',
-  sha1: '1480ff0d00ef591834196d383cd100f8514bde2e',
+  sha1: '0a9861b9d4a0ca0335cf6cb4ac867ce0e5eeee34',
   keys: ['lockKey', 'queueKey'],
   args: [],
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
@@ -805,7 +860,7 @@ return reply`,
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: '6baf91204fcc498433fff4b20e0e7ca22864d164',
+  sha1: 'd3e8f2affebd04bca948ff6c0d5b4b02d01ee09b',
   keys: ['lockKey', 'fenceKey'],
   args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
@@ -826,7 +881,7 @@ return 1`,
 
 export const release = {
   name: 'release',
-  sha1: '17ded453c19d559ef44b1a3627763fcb69346c73',
+  sha1: '56800760abf7f5b8aa08f0f4c372d07c12e30748',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
@@ -850,6 +905,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
@@ -875,7 +931,7 @@ return count == 1 and replies[1] or replies`,
 
 export const renew = {
   name: 'renew',
-  sha1: '7bb8cb5e3ec81f00848827f2baa6204814fa0b37',
+  sha1: 'b7d3fc232eee77780ce9d29dfe6298454ae83c58',
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
@@ -959,7 +1015,7 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: '997d509417f9c7666ab925057c2f99f6f1606830',
+  sha1: '4c2d2f4567ae94290aa950bf3f5c71e65affc3f3',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV

@@ -19,7 +19,8 @@ local keys, requests = KEYS, ARGV
 --- @include shared/limits
 
 -- The terms of a request. The first three have a fixed width; a plain request wants one fence, owes no minHoldMs and replaces
--- nothing. After `notAfter` nothing is done, `floor` is the highest fence that the caller has seen in the slot group.
+-- nothing. `queue` is 0 for who takes no place, 2 for who is passed over while nobody listens on its process's channel, else 1.
+-- After `notAfter` nothing is done, `floor` is the highest fence that the caller has seen in the slot group.
 --
 --   <mode><queue><plain> <notAfter, 13 digits> <floor, 16 digits> <fences> <minHoldMs> <longestMs> <replaces>
 local FIELDS = 4
@@ -55,6 +56,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 
 --- @include shared/next-fence
 --- @include shared/lock-record
+--- @include shared/listening
 --- @include shared/queue
 --- @include shared/leave
 --- @include shared/settle
@@ -78,9 +80,9 @@ local function answer(lock, who, mode, leaseMs, queue)
     lock.mode = mode
     return 1, enter(lock, who, lengthMs)
   end
-  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, who, lengthMs) end
+  if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, who, lengthMs) end
   if queue == '0' then return 3 end
-  joinQueue(lock, who, mode, leaseMs)
+  joinQueue(lock, who, mode, leaseMs, queue == '2' and ONLY_IF_HEARD or TAKES_ITS_TURN)
   return 2
 end
 
@@ -96,6 +98,7 @@ local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, na
   end
   local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
   local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  lock.asking[id] = true
   settle(lock)
   local code, holder = answer(lock, who, mode, leaseMs, queue)
   closeLock(lock)

@@ -12,6 +12,7 @@ local keys, requests = KEYS, ARGV
 --- @include shared/limits
 --- @include shared/next-fence
 --- @include shared/lock-record
+--- @include shared/listening
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
@@ -28,6 +29,7 @@ local function heartbeat(lockKeys, waiters)
   local text, answers = redis.call('GET', lockKeys[1]), {}
   if not text then return answers end
   local lock = parseLock(text, lockKeys, waiters.floor, now, nowUs, waiters.longestMs)
+  for _, waiter in ipairs(waiters) do lock.asking[waiter.id] = true end
   settle(lock)
   local holders = holdersById(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
