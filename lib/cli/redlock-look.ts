@@ -4,7 +4,7 @@
  */
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-store.js';
-import type { PollingStation } from '../stores/redlock/polling-station.js';
+import type { QuorumContext } from '../stores/redlock/quorum-context.js';
 import { Deadlines } from '../stores/redlock/deadlines.js';
 import { KnownServers } from '../stores/redlock/known-servers.js';
 import { NodeOutages } from '../stores/redlock/node-outages.js';
@@ -21,7 +21,7 @@ import { RedisKeys } from '../stores/wire/redis-keys.js';
 const STRAGGLERS_MS = 300;
 
 export class RedlockLook {
-  private readonly station: PollingStation;
+  private readonly context: QuorumContext;
   private readonly damaged: DamagedLocks;
   private readonly quorum: number;
   private readonly startedAt: number;
@@ -39,7 +39,7 @@ export class RedlockLook {
     };
     const nodes = urls.map((url) => new RedlockNode(url, around));
     // Nobody asks for a grant here: floors and withdrawals stay empty.
-    this.station = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
+    this.context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
     this.damaged = new DamagedLocks(options.report, clock);
     this.quorum = quorumOf(urls.length);
     this.startedAt = clock.now();
@@ -47,16 +47,16 @@ export class RedlockLook {
 
   async inspect(key: string): Promise<LockState> {
     await this.connect();
-    return (await viewOf(key, this.station)).state;
+    return (await viewOf(key, this.context)).state;
   }
 
   list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.station, this.damaged);
+    return listByQuorum(startsWith, this.context, this.damaged);
   }
 
   /** Whether a quorum took it away. Rejects with LockStoreError when that is not known. */
   async forceRelease(key: string, fence?: number): Promise<boolean> {
-    const answers = await Promise.allSettled(this.station.nodes.map((node) => node.forceRelease(key, fence)));
+    const answers = await Promise.allSettled(this.context.nodes.map((node) => node.forceRelease(key, fence)));
     const taken = answers.filter((answer) => answer.status === 'fulfilled' && answer.value === 'taken').length;
     const mute = answers.filter(({ status }) => status === 'rejected').length;
     if (taken >= this.quorum) return true;
@@ -66,12 +66,12 @@ export class RedlockLook {
   }
 
   async close(): Promise<void> {
-    for (const node of this.station.nodes) node.close();
+    for (const node of this.context.nodes) node.close();
   }
 
   /** Whoever is asked connects, though the question that made it connect is refused. */
   private async connect(): Promise<void> {
-    const { nodes, clock } = this.station;
+    const { nodes, clock } = this.context;
     const away = nodes.filter(({ link }) => !link.reachable);
     const failures = await Promise.all(away.map((node) => node.scan('', '0').then(() => undefined, (error: unknown) => error)));
     const up = nodes.filter(({ link }) => link.reachable).length;

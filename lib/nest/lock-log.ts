@@ -14,28 +14,36 @@ type Log = Pick<LoggerService, 'error' | 'warn' | 'log'>;
 interface KeptBack {
   count: number;
   last: Finding | undefined;
+  /** Local instant at which the last one came. */
+  at: number;
 }
 
 /** A Report that writes to `log`. It has a timer only for a kind that was written in the last ten seconds. */
 export function logReports(log: Log, clock: Clock): Report {
   const kinds = new Map<string, KeptBack>();
   const tell = (finding: Finding): void => {
-    kinds.set(finding.kind, { count: 0, last: undefined });
+    kinds.set(finding.kind, { count: 0, last: undefined, at: 0 });
     clock.setTimer(() => tellRest(finding.kind), ONE_IN_MS);
     write(log, finding);
   };
   const tellRest = (kind: string): void => {
-    const { last, count } = kinds.get(kind) ?? {};
+    const keptBack = kinds.get(kind);
     kinds.delete(kind);
-    if (last === undefined) return;
-    tell(count === 1 ? last : { ...last, message: `${last.message} (This is the last of ${count} such findings in ${ONE_IN_MS / 1_000} s.)` });
+    if (keptBack?.last !== undefined) tell({ ...keptBack.last, message: `${keptBack.last.message} ${delayed(keptBack, clock.now())}` });
   };
   return (finding) => {
     const keptBack = kinds.get(finding.kind);
     if (keptBack === undefined) return tell(finding);
     keptBack.count += 1;
     keptBack.last = finding;
+    keptBack.at = clock.now();
   };
+}
+
+/** So that nobody takes what is over for what is happening now. */
+function delayed({ count, at }: KeptBack, now: number): string {
+  const ago = `${((now - at) / 1_000).toFixed(1)} s before this line was written`;
+  return count === 1 ? `(This was found ${ago}.)` : `(This is the last of ${count} such findings in ${ONE_IN_MS / 1_000} s, found ${ago}.)`;
 }
 
 function write(log: Log, { level, message }: Finding): void {

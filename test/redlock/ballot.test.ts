@@ -8,10 +8,12 @@ import { marginOf } from '../../lib/stores/wire/server-clock.js';
 import { Deadlines } from '../../lib/stores/redlock/deadlines.js';
 import { Ballot } from '../../lib/stores/redlock/ballot.js';
 import type { Leaving, Mark, NodeVote, VoteRequest } from '../../lib/stores/redlock/node-vote.js';
+import { voteRequestOf } from '../../lib/stores/redlock/node-vote.js';
 import type { RedlockNode } from '../../lib/stores/redlock/redlock-node.js';
 import { Withdrawals } from '../../lib/stores/redlock/withdrawals.js';
 import { FakeClock } from '../support/fake-clock.js';
 
+const GROUP = 7;
 const LEASE_MS = 1_000;
 
 /** A node as a test wants it: it answers `says` after `afterMs`, and remembers what it was asked. */
@@ -81,7 +83,7 @@ function onStage(play: (stage: Stage) => Promise<void>, waitedMs = -1): () => Pr
   const clock = new FakeClock();
   const nodes = ['a', 'b', 'c', 'd', 'e'].map((name) => new FakeNode(name, clock)) as unknown as Stage['nodes'];
   const floors = new FenceFloors();
-  const station = {
+  const context = {
     nodes: nodes as unknown as RedlockNode[],
     clock,
     commandTimeoutMs: 2_000,
@@ -92,7 +94,7 @@ function onStage(play: (stage: Stage) => Promise<void>, waitedMs = -1): () => Pr
     forgetful: () => {},
   };
   const request = { key: 'k', id: 'p.1', mode: 'write', leaseMs: LEASE_MS, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity } as const;
-  const ballot = new Ballot(station, request, 7, 'p.1/1', waitedMs);
+  const ballot = new Ballot(context, request.id, voteRequestOf(request, GROUP, 'p.1/1', waitedMs, 0));
   const asked = (act: string): string => nodes.filter(({ acts }) => acts.includes(act)).map(({ name }) => name).join('');
   return () => clock.runUntil(play({ clock, nodes, ballot, floors, cast: () => ballot.cast(Infinity), asked }));
 }
@@ -115,9 +117,9 @@ describe('The fence of a ballot', () => {
     expect(granted(await cast()).fence).toBeGreaterThanOrEqual(wallUs);
   }));
 
-  it('is above what this process has seen, though its clock was set back', onStage(async ({ cast, clock, floors, ballot }) => {
+  it('is above what this process has seen, though its clock was set back', onStage(async ({ cast, clock, floors }) => {
     const seen = (clock.wallNow() + 3_600_000) * 1_000;
-    floors.saw(ballot.group, seen);
+    floors.saw(GROUP, seen);
     expect(granted(await cast()).fence).toBe(seen + 1);
   }));
 

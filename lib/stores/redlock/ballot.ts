@@ -4,45 +4,31 @@
  *
  *     open ──(a quorum granted, one fence, time left)──▶ held ──▶ over   released or lost
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
- *
- * The fence: each node answers the greater of what we propose and what follows its counter. Where a quorum answered the
- * same, it is the fence. Else the greatest is, and it is written back until a quorum has it, before anybody uses it: any
- * later quorum then has a node that knows it.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import type { LockMode } from '../../core/port/lock-mode.js';
-import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, Grant } from '../../core/port/lock-store.js';
 import { marginOf } from '../wire/server-clock.js';
-import { answersOf, voteTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
-import type { PollingStation } from './polling-station.js';
+import { agreeOnFence, correctFence } from './fence-agreement.js';
+import { answersOf, noQuorum, poll, voteTimeoutMs, type Reply } from './poll.js';
+import type { QuorumContext } from './quorum-context.js';
 import { reasonOf, sharedWord, wordOf, type GrantedVote, type Leaving, type Mark, type NodeVote, type VoteRequest } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
-import { patienceMs, retryPause } from './retry-pause.js';
+import { retryPause } from './retry-pause.js';
 
 /** As `waitedMs`: the vote is for a lock that other nodes granted already, and goes before all who wait. */
 const HAS_IT_ELSEWHERE = -2;
 
 type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
 
-export class Ballot implements VoteRequest {
+export class Ballot {
   state: 'open' | 'held' | 'over' = 'open';
-  readonly key: string;
-  /** Its id at the port. */
-  readonly holder: string;
-  readonly leaseMs: number;
-  readonly minHoldMs: number;
-  readonly owner: string | undefined;
-  readonly label: string | undefined;
-  fences: number;
-  mode: LockMode;
   /** The first of the fences; 0 until a quorum has voted. */
   fence = 0;
   /** Nobody has worked under it: wherever it is taken back, it owes no minHoldMs. */
   abandoned = true;
-  /** Who waits for it elsewhere: the process that should have the lock next. */
+  /** The process that should have the lock next, if one waits for it. */
   next: string | undefined;
-  readonly patienceMs: number;
   /** Nodes on which a forced release took it away. */
   readonly takenOn = new Set<RedlockNode>();
   /** Local instant until which a quorum is known to have it. */
@@ -52,43 +38,44 @@ export class Ballot implements VoteRequest {
   private castAt = 0;
   /** How many nodes granted it, and not as a share of its owner's hold. */
   private plain = 0;
-  private wasBusy = false; // others have the lock or come first: its holder stays in the line of each node
+  /** Others have the lock or come first: its holder stays in the line of each node. */
+  private wasBusy = false;
   private overAt = Infinity;
   private heardAt = 0;
   private readonly votes = new Map<RedlockNode, GrantedVote>();
   private readonly asked = new Set<RedlockNode>();
-  /** Where it was asked for and not answered, and until when that may still act. */
+  /** Nodes that were asked for it and did not answer, each with the instant until which the request may still act. */
   private readonly mute = new Map<RedlockNode, number>();
 
   constructor(
-    private readonly station: PollingStation,
-    request: AcquireRequest,
-    readonly group: number,
-    /** On the nodes: the holder's, and what follows a slash. */
-    readonly id: string,
-    /** For how long its holder has been refused; -1 when it does not wait. */
-    readonly waitedMs: number,
-  ) {
-    this.key = request.key;
-    this.holder = request.id;
-    this.mode = request.mode;
-    this.leaseMs = Math.floor(request.leaseMs);
-    this.minHoldMs = Math.floor(request.minHoldMs);
-    this.fences = request.fences;
-    this.owner = request.owner;
-    this.label = request.label;
-    this.patienceMs = patienceMs(station.tookMs);
+    private readonly context: QuorumContext,
+    /** The holder's id at the port. */
+    readonly holder: string,
+    private wish: VoteRequest,
+  ) {}
+
+  get key(): string {
+    return this.wish.key;
+  }
+
+  /** Its id on the nodes. */
+  get id(): string {
+    return this.wish.id;
+  }
+
+  get leaseMs(): number {
+    return this.wish.leaseMs;
   }
 
   /** Asks all nodes. Rejects with LockStoreError when they could not be asked; unless granted, it is over then. */
   async cast(notAfter: number): Promise<AcquireOutcome> {
-    const { nodes, clock, deadlines, commandTimeoutMs, floors } = this.station;
+    const { nodes, clock, deadlines, commandTimeoutMs, floors } = this.context;
     this.castAt = this.heardAt = clock.now();
     const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
-    const proposal = Math.max(floors.of(this.group) + 1, Math.floor(clock.wallNow()) * 1_000);
+    const proposal = Math.max(floors.of(this.wish.group) + 1, Math.floor(clock.wallNow()) * 1_000);
     // Where the others are enough nobody waits for a silent one.
     const enough = nodes.filter((node) => node.connected && !node.silent).length >= quorumOf(nodes.length);
-    this.lasts(limit - this.castAt + Math.max(this.leaseMs, this.minHoldMs));
+    this.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs));
     const { result, replies } = await poll({
       nodes,
       clock,
@@ -96,7 +83,7 @@ export class Ballot implements VoteRequest {
       timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
       ask: (node) => {
         if (enough && node.silent) return Promise.reject(node.failure('silent', this.key));
-        return this.ask(node, this, proposal, limit);
+        return this.ask(node, this.wish, proposal, limit);
       },
       decide: (replies: Replies) => {
         if (this.plain >= quorumOf(nodes.length)) return { result: 'granted', replies };
@@ -104,7 +91,7 @@ export class Ballot implements VoteRequest {
         return result === undefined ? undefined : { result, replies: new Map(replies) };
       },
     });
-    this.station.tookMs = this.tookMs;
+    this.context.tookMs = this.tookMs;
     try {
       if (this.state === 'over') return this.busy([]);
       if (result === 'granted' || result.startsWith('shared')) return await this.settle(result);
@@ -113,6 +100,16 @@ export class Ballot implements VoteRequest {
       // A release may have ended it while we waited; else only a grant goes on.
       if (this.state === 'open') this.end();
     }
+  }
+
+  /** The grant, as its holder may trust it now. */
+  grantUntil(trustedUntil: number): Grant {
+    const { fence, next, wish: { fences, mode } } = this;
+    return { fence, fences, mode, trustedUntil, contended: next !== undefined };
+  }
+
+  downgraded(): void {
+    this.wish = { ...this.wish, mode: 'read' };
   }
 
   mayStandOn(node: RedlockNode): boolean {
@@ -125,7 +122,7 @@ export class Ballot implements VoteRequest {
 
   /** It was, or may have been, prolonged just now. */
   lasts(forMs: number): void {
-    this.endsAt = Math.max(this.endsAt, this.station.clock.now() + forMs + marginOf(forMs));
+    this.endsAt = Math.max(this.endsAt, this.context.clock.now() + forMs + marginOf(forMs));
   }
 
   /** Whether it may go on although a quorum of the nodes does not have it: they did not release it, and it can still be trusted. */
@@ -140,31 +137,30 @@ export class Ballot implements VoteRequest {
   async rejoin(node: RedlockNode, leaseMs: number): Promise<void> {
     // Too late it would be a vote for somebody who lost the lock: no limit, no vote.
     if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
-    const { key, group, id, mode, fences, owner, label } = this;
-    const request: VoteRequest = { key, group, id, mode, fences, owner, label, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
-    await this.ask(node, request, this.fence, this.trustedUntil).catch(() => {}); // the next renewal tries again
+    const again = { ...this.wish, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
+    await this.ask(node, again, this.fence, this.trustedUntil).catch(() => {}); // the next renewal tries again
   }
 
   /** Over, and released on its nodes by whoever says so. */
   finish(abandoned = false): void {
     this.state = 'over';
-    this.overAt = this.station.clock.now();
+    this.overAt = this.context.clock.now();
     this.abandoned ||= abandoned;
   }
 
   /** Over, and taken back from wherever it may stand. */
   end(): void {
-    const wanted = this.wasBusy && this.waitedMs >= 0;
+    const { mode, waitedMs, patienceMs } = this.wish;
     this.state = 'over';
-    this.overAt = this.station.clock.now();
-    const { mode, patienceMs, castAt, overAt } = this;
-    const mark = wanted ? { mode, waitedMs: this.waitedMs + overAt - castAt, patienceMs } : undefined;
+    this.overAt = this.context.clock.now();
+    const isWanted = this.wasBusy && waitedMs >= 0;
+    const mark = isWanted ? { mode, waitedMs: waitedMs + this.overAt - this.castAt, patienceMs } : undefined;
     for (const node of this.asked) this.withdraw(node, mark);
   }
 
   withdraw(node: RedlockNode, mark?: Mark): void {
-    const { leaving, endsAt: until, mute, station } = this;
-    station.withdrawals.add({ node, ...leaving, mark, until, lateUntil: mute.get(node) });
+    const { leaving, endsAt: until, mute, context } = this;
+    context.withdrawals.add({ node, ...leaving, mark, until, lateUntil: mute.get(node) });
   }
 
   /** It does not stand there, as far as is known; what is late there is taken back as well. */
@@ -197,61 +193,30 @@ export class Ballot implements VoteRequest {
   }
 
   private heard(node: RedlockNode, vote: NodeVote): void {
-    if (this.state === 'open') this.heardAt = this.station.clock.now();
-    if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.station.forgetful(node);
+    if (this.state === 'open') this.heardAt = this.context.clock.now();
+    if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.context.forgetful(node);
     if (vote.kind !== 'granted') return void this.asked.delete(node);
-    this.station.floors.saw(this.group, vote.fence + this.fences - 1);
+    this.context.floors.saw(this.wish.group, vote.fence + this.wish.fences - 1);
     if (!vote.shared) this.plain += 1;
     // It may have come after our release: a script the server did not know is sent a second time, behind it.
     if (this.state === 'over') void (vote.sentAt >= this.overAt && this.withdraw(node));
     else if (this.fence === 0) this.votes.set(node, vote);
-    else if (vote.fence !== this.fence) this.correct(node);
+    else if (vote.fence !== this.fence) correctFence(node, this.wish, this.fence);
   }
 
   /** Agrees on one fence, and on how long the grant can be trusted. */
   private async settle(result: string): Promise<AcquireOutcome> {
-    const quorum = quorumOf(this.station.nodes.length);
-    const shared = [...this.votes.values()].find((vote) => sharedWord(vote) === result);
-    this.fence = shared?.fence ?? Math.max(...[...this.votes.values()].map(({ fence }) => fence));
-    if (shared !== undefined) {
-      this.mode = shared.mode;
-      this.fences = 1;
-    }
-    const settled = new Map<RedlockNode, GrantedVote>();
-    const others: RedlockNode[] = [];
-    for (const [node, vote] of this.votes) {
-      if (vote.fence === this.fence) settled.set(node, vote);
-      else others.push(node);
-    }
-    if (settled.size < quorum) await this.writeBack(others, settled);
-    else for (const node of others) this.correct(node);
+    const { votes, context } = this;
+    const shared = [...votes.values()].find((vote) => sharedWord(vote) === result);
+    if (shared !== undefined) this.wish = { ...this.wish, mode: shared.mode, fences: 1 };
+    this.fence = shared?.fence ?? Math.max(...[...votes.values()].map(({ fence }) => fence));
+    const ends = await agreeOnFence(this.fence, this.wish, votes, context);
     if (this.state === 'over') return this.busy([]);
-    return { kind: 'granted', grant: this.granted([...settled.values()].map(({ end }) => end)) };
-  }
-
-  /** Gives the fence to nodes that voted with another, until a quorum has it. */
-  private async writeBack(others: readonly RedlockNode[], settled: Map<RedlockNode, GrantedVote>): Promise<void> {
-    const { nodes, clock, commandTimeoutMs } = this.station;
-    const failure = await poll({
-      nodes: others,
-      clock,
-      timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
-      ask: (node) => node.raiseFence(this, this.fence),
-      decide: (raised: ReadonlyMap<RedlockNode, Reply<boolean>>) => {
-        for (const [node, there] of answersOf(raised)) if (there) settled.set(node, this.votes.get(node)!);
-        if (settled.size >= quorumOf(nodes.length)) return null;
-        return raised.size < others.length ? undefined : noQuorum('its fence', this.key, others, raised, (there) => (there ? 'agreed' : 'lost the vote'));
-      },
-    });
-    if (failure !== null) throw failure;
-  }
-
-  private correct(node: RedlockNode): void {
-    node.raiseFence(this, this.fence).catch(() => {}); // matters only to who shares the hold, and is compared there
+    return { kind: 'granted', grant: this.granted(ends) };
   }
 
   private granted(ends: readonly number[]): Grant {
-    const { nodes, clock } = this.station;
+    const { nodes, clock } = this.context;
     const trustedUntil = quorumEnd(ends, nodes.length);
     if (clock.now() >= trustedUntil) {
       const message = `Lock '${this.key}': a quorum granted it, but its ${this.leaseMs} ms were over before all had answered. It is safe to try again.`;
@@ -261,8 +226,7 @@ export class Ballot implements VoteRequest {
     this.trustedUntil = trustedUntil;
     this.abandoned = false;
     for (const { next } of this.votes.values()) this.next ??= next;
-    const { fence, fences, mode } = this;
-    return { fence, fences, mode, trustedUntil, contended: this.next !== undefined };
+    return this.grantUntil(trustedUntil);
   }
 
   private refused(replies: Replies, result: string): AcquireOutcome {
@@ -271,14 +235,14 @@ export class Ballot implements VoteRequest {
     // Without answers from a quorum nobody knows whether it is busy.
     const failures = replies.size - answers.length;
     const against = answers.filter((vote) => vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared));
-    const unreachable = failures > this.station.nodes.length - quorumOf(this.station.nodes.length);
-    if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.station.nodes, replies, reasonOf);
+    const unreachable = failures > this.context.nodes.length - quorumOf(this.context.nodes.length);
+    if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.context.nodes, replies, reasonOf);
     return this.busy(against);
   }
 
   private busy(votes: readonly NodeVote[]): AcquireOutcome {
     this.wasBusy = this.state === 'open';
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity)));
-    return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
+    return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.wish.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
   }
 }

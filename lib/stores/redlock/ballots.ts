@@ -1,6 +1,6 @@
 /**
- * The ballots of a store, one for each holder id: what it asks for or holds. An entry goes with the refusal, the release,
- * the loss, or the end by itself.
+ * The ballots of a store by holder id: one for each request that is out and each lease that is held. A ballot is removed when it
+ * is refused, released or lost, and at the latest when its lease has ended on every node.
  */
 import type { Ballot } from './ballot.js';
 
@@ -15,7 +15,7 @@ export class Ballots {
     return this.byHolder.get(holder);
   }
 
-  /** The one with this id, if it still stands for its holder. */
+  /** The ballot with this id on the nodes, unless its holder has a newer one. */
   find(ballotId: string): Ballot | undefined {
     const ballot = this.byHolder.get(ballotId.slice(0, ballotId.lastIndexOf('/')));
     return ballot?.id === ballotId ? ballot : undefined;
@@ -26,12 +26,12 @@ export class Ballots {
     this.byHolder.set(ballot.holder, ballot);
   }
 
-  /** Unless another one stands for its holder by now. */
+  /** Removes the ballot, unless its holder has a newer one. */
   remove(ballot: Ballot): void {
     if (this.byHolder.get(ballot.holder) === ballot) this.byHolder.delete(ballot.holder);
   }
 
-  /** It was heard of: those that have been silent for longest stand first. */
+  /** Moves a ballot that was just renewed to the end: the ballots that have not been renewed for longest stand first. */
   touch({ holder }: Ballot): void {
     const ballot = this.byHolder.get(holder);
     if (ballot !== undefined && this.byHolder.delete(holder)) this.byHolder.set(holder, ballot);
@@ -41,7 +41,7 @@ export class Ballots {
     this.byHolder.clear();
   }
 
-  /** Of holders that never released and were never renewed. */
+  /** Removes the ballots whose lease has ended: their holders neither released nor renewed them. */
   private forgetEnded(now: number): void {
     let looked = 0;
     for (const [holder, ballot] of this.byHolder) {

@@ -1,14 +1,14 @@
 /**
- * When questions that are out have waited long enough, with one timer for all: nearly every question is answered long before,
- * and a timer of its own would cost it more than the answer. The timer that is there is left to fire, finds what is due, and
- * is set again only while something is out.
+ * Deadlines of questions to the nodes, with one timer for all of them. Nearly every question is answered long before its
+ * deadline, and a timer for each would cost more than the answer. So the timer is not cleared: it fires, finds the deadlines
+ * that are due, and is set again only while questions are unanswered.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 
 export interface Deadline {
-  /** Local instant. */
+  /** The local instant at which the deadline is due. */
   at: number;
-  /** Called once when the time has come; by then it is off, and may be set again. */
+  /** Called once when the deadline is due. It is cancelled by then and may be set again. */
   due(): void;
 }
 
@@ -37,7 +37,7 @@ export class Deadlines {
     if (at >= this.timerAt) return;
     this.stop();
     this.timerAt = at;
-    // After a turn of the event loop: what was too slow may have been this process, and the replies lie there unread.
+    // The loop gets one turn first: this process may have been the slow one, with the replies unread in its sockets.
     this.timer = this.clock.setTimer(() => this.clock.nextTurn(() => this.look()), at - this.clock.now());
   }
 

@@ -1,9 +1,9 @@
 /**
- * Which server answers under the name of which node of a Redlock. A server has one vote, whatever the number of names that
- * lead to it: with two votes it would make a majority of a minority, and two holders could have one each.
+ * Which server answers at the address of which node of a Redlock. A server has one vote, however many addresses lead to it:
+ * with two votes it could make a majority of a minority, and two holders could have a majority each.
  *
- * A server belongs to the first node that met it, for as long as that node's connection lasts. All that is asked of a node is
- * asked on a connection on which it claimed its server, so that no question ever reaches one server twice.
+ * A server belongs to the first node that met it, for as long as that node's connection lasts. A node asks questions only on a
+ * connection on which it claimed its server, so that one question never reaches one server twice.
  */
 export class KnownServers<N> {
   private readonly nodes = new Map<string, N>();
@@ -17,7 +17,7 @@ export class KnownServers<N> {
     return undefined;
   }
 
-  /** The node's connection ended: whichever node meets its server next may have it. */
+  /** Called when the node's connection ended: the next node that meets the server gets it. */
   leave(node: N): void {
     for (const [runId, owner] of this.nodes) if (owner === node) this.nodes.delete(runId);
   }

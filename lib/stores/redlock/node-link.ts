@@ -1,11 +1,12 @@
 /**
- * The private connections to one node of a Redlock: who answers there, whether it may be asked, and how scripts run on it.
+ * The private connections to one node of a Redlock. This class knows which server answers at the node's address, decides
+ * whether requests may be sent to it, and runs scripts on it.
  *
  *     away ──(connected, checked, met)──▶ listening ──(a question's time passed)──▶ silent ──(anything heard)──▶ listening
  *       └──(met a server that another node has)──▶ twin ──(connected anew)──▶ away
  *
- * Nothing is asked of a node that is away or a twin, so that nothing has to be taken back there. A silent one is not asked to
- * vote while the others are enough; what was asked before is still out, and ends with its answer or with its connection.
+ * No request is sent to a node that is away or a twin, so that nothing has to be taken back there. A silent node is not asked
+ * to vote while the other nodes are enough; requests that it was sent before end with its answer or with its connection.
  */
 import type { Redis } from 'ioredis';
 import type { Clock } from '../../core/port/clock.js';
@@ -36,7 +37,7 @@ export interface LinkOptions {
   readonly outages: NodeOutages;
   readonly strictServer?: boolean | undefined;
   readonly servers: KnownServers<NodeLink>;
-  /** Asks nodes without having checked them, as who only looks does. */
+  /** Nodes may be asked without the checks at boot. Set by the command line, which only reads. */
   readonly unchecked?: boolean | undefined;
 }
 
@@ -44,7 +45,7 @@ export interface LinkListener {
   contended(ballotId: string, by: string | undefined): void;
   turn(key: string): void;
   lost(ballotId: string): void;
-  /** A new connection: perhaps to another server, or to one that came up empty. */
+  /** Called at each new connection: it may lead to another server, or to one that was restarted without its data. */
   connected(): void;
 }
 
@@ -54,21 +55,21 @@ export class NodeLink {
   readonly name: string;
   silent = false;
   heardAt = -Infinity;
-  /** Why it must not be asked at all. */
+  /** Why this node is not used until the process is restarted. */
   refused: LockStoreError | undefined;
   opening = false;
-  /** The run id that its server told on this connection: a frozen one accepts connections and says nothing. */
+  /** The run id of the server on this connection; undefined until the server said it (a frozen server accepts connections and says nothing). */
   runId: string | undefined;
-  /** The node that has this node's server already. */
+  /** The node that was first to meet this node's server, when both addresses lead to one server. */
   twin: NodeLink | undefined;
   readonly serverClock = new ServerClock();
   readonly outage: Outage;
   private readonly connections: RedisConnections;
   private readonly runner: ScriptRunner;
-  /** Votes and returns: those of one turn of the event loop share a command. */
+  /** Votes and give-backs: all of one turn of the event loop share a command. */
   private readonly bundles: Bundles;
   private readonly channel: WakeChannel;
-  /** The wire format as it was agreed on; undefined until this node has been checked. */
+  /** The wire format of this node's keys; undefined until the node has been checked. */
   private format: string | null | undefined;
 
   constructor(
@@ -83,7 +84,7 @@ export class NodeLink {
     this.outage = new Outage(clock, {
       away: (reason) => options.outages.away(this.name, reason),
       back: (afterMs) => options.outages.back(this.name, afterMs),
-      ask: () => void this.runner.command('time', (client) => client.time()).catch(() => undefined), // the outage hears of it
+      ask: () => void this.runner.command('time', (client) => client.time()).catch(() => undefined), // a failure is noted by the runner, which tells the outage
     });
     this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs, this.outage);
     this.bundles = new Bundles(this.runner);
@@ -98,7 +99,7 @@ export class NodeLink {
     this.connections.onOpen(this.connections.commands, () => this.begins());
   }
 
-  /** Connects and checks it; rejects with LockStoreError, and goes on trying to connect. */
+  /** Connects to the node and checks it. Rejects with LockStoreError, and the client goes on trying to connect. */
   async open(): Promise<void> {
     const { options, connections, runner, channel } = this;
     const { keys } = options;
@@ -117,7 +118,7 @@ export class NodeLink {
     }
   }
 
-  /** It has been checked once. */
+  /** Whether the node has been connected and checked once. */
   get opened(): boolean {
     return this.format !== undefined;
   }
@@ -127,17 +128,17 @@ export class NodeLink {
     return this.opened && this.refused === undefined && this.reachable && this.runId !== undefined && this.twin === undefined;
   }
 
-  /** There is a connection, whatever the checks say. */
+  /** Whether there is a connection, whatever the checks found. */
   get reachable(): boolean {
     return this.connections.isOpen(this.connections.commands);
   }
 
-  /** Ends this connection: the next one may lead elsewhere. */
+  /** Ends this connection and makes a new one, which may lead to another server. */
   reconnect(): void {
     this.connections.dropStalled(this.connections.commands);
   }
 
-  /** Whether it (still) has the wire format that was agreed on: it may have come back empty, and met somebody else first. */
+  /** Whether the node still has this library's wire format: a node that lost its data may have been used by another version first. */
   async keepsFormat(): Promise<boolean> {
     const { format } = this;
     const { keys } = this.options;
@@ -145,13 +146,13 @@ export class NodeLink {
     return (await this.runner.command('format', (client) => client.get(keys.format))) === format;
   }
 
-  /** Notes who answers on this connection. */
+  /** Notes the run id of the server that answers on this connection, and claims the server for this node. */
   meet(runId: string): void {
     this.twin = this.options.servers.claim(this, runId);
     this.runId = runId;
   }
 
-  /** The server itself, for a walk over its keys. */
+  /** The node's client, for a SCAN over its keys. */
   walk<T>(what: string, send: (server: Redis) => Promise<T>): Promise<T> {
     const [server] = this.connections.masters();
     return this.runner.command(what, () => send(server!));
@@ -163,7 +164,7 @@ export class NodeLink {
     this.connections.close();
   }
 
-  /** Runs a script, unless the node may not be asked. */
+  /** Runs a script. Rejects without sending anything when the node must not be asked. */
   run<T>(
     script: LuaScript,
     key: string | undefined,
@@ -177,7 +178,7 @@ export class NodeLink {
     return this.send(script, key, keys, args, decode, timeoutMs);
   }
 
-  /** The same on a connection of which nothing is known yet. */
+  /** Runs a script on a connection that has not been checked yet. */
   send<T>(
     script: LuaScript,
     key: string | undefined,
@@ -189,7 +190,7 @@ export class NodeLink {
     return this.runner.run({ script, key, keys, args, timeoutMs }, this.hearing(decode));
   }
 
-  /** The same together with others of this turn of the event loop. */
+  /** Runs a script for one request, in one command with all other requests of this turn of the event loop. */
   runBundled<T>(
     script: LuaScript,
     key: string,
@@ -197,7 +198,7 @@ export class NodeLink {
     args: readonly ScriptArgument[],
     decode: DecodeNow<T>,
   ): Promise<T> {
-    if (!this.connected) return this.run(script, key, keys, args, decode); // which says why
+    if (!this.connected) return this.run(script, key, keys, args, decode); // rejects with the reason
     const heard = this.hearing(decode);
     return new Promise<T>((resolve, failed) => {
       this.bundles.add(script, 0, {
@@ -214,7 +215,7 @@ export class NodeLink {
     });
   }
 
-  /** Whatever it answers, it is not silent. */
+  /** Any answer shows that the node is not silent. */
   private hearing<T>(decode: DecodeNow<T>): DecodeNow<T> {
     return (reply, sentAt, receivedAt) => {
       this.silent = false;
@@ -223,7 +224,10 @@ export class NodeLink {
     };
   }
 
-  /** A server that does not know a script gets it in a second request, which what is asked next may overtake: it learns them here. */
+  /**
+   * Loads the scripts of votes and give-backs. A server that does not know a script would get its text in a second request, which
+   * later requests may overtake.
+   */
   private async teachScripts(): Promise<void> {
     const { runner, options } = this;
     const { keys, process, maxLeaseMs } = options;
@@ -234,7 +238,7 @@ export class NodeLink {
     await runner.run({ script: giveBack, keys: [lock, marks], args: ['-', 0, '-', process, -2, 'w', 0] }, () => undefined);
   }
 
-  /** Only a Redlock needs to know who the server is. */
+  /** Asks the server for its run id. Only a Redlock needs it. */
   private async probeMemory(): Promise<void> {
     const { runner, name, options } = this;
     const { keys, maxLeaseMs } = options;
@@ -245,7 +249,7 @@ export class NodeLink {
     }
   }
 
-  /** Why it was not asked. */
+  /** The error for a request that was not sent. */
   failure(reason: string, key: string | undefined): LockStoreError {
     const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
     return new LockStoreError(`${subject}: ${this.name} is ${reason}.`, { key, nodes: [{ node: this.name, reason }] });

@@ -10,16 +10,16 @@ import type { ServerClock } from '../wire/server-clock.js';
 /** Whether a node remembers what it granted (shared/epoch.lua). */
 export interface Memory {
   readonly whole: boolean;
-  /** Until all that it may have forgotten has ended. */
+  /** The time in ms until every lease that the node may have forgotten has ended. */
   readonly leftMs: number;
   readonly runId: string;
   readonly since: number;
 }
 
-/** The fence counters of a node, and whether they are to be believed. */
+/** The fence counters of a node, and whether the node remembers all it granted, so that they can be relied on. */
 export interface Survey {
   readonly whole: boolean;
-  /** The last fence of each slot group. */
+  /** The last fence of each slot group; 0 where there is none. */
   readonly fences: readonly number[];
 }
 
@@ -38,12 +38,12 @@ export class NodeMemory {
     private readonly around: { readonly maxLeaseMs: number; readonly clock: ServerClock; /** Told who answers. */ readonly met: (runId: string) => void },
   ) {}
 
-  /** Asks whether it remembers, and tells it the fences that were seen, in case it does not. */
+  /** Asks the node whether it remembers what it granted. If it does not, it takes the fences that this process has seen. */
   greet(floors: ReadonlyMap<number, number>): Promise<Memory> {
     const keys = [this.keys.epoch, ...[...floors.keys()].map((group) => this.keys.fence(group))];
     return this.run.first(greet, keys, [this.around.maxLeaseMs, ...floors.values()], (reply, sentAt, receivedAt) => {
       const [whole, leftMs, runId, since, now] = listOf(reply);
-      // So that whatever is asked of it from the first has a limit in its time.
+      // From the first request on, limits can be sent in the time of this server.
       this.around.clock.observe(0, { sentAt, receivedAt, serverNow: Number(now) });
       this.around.met(String(runId));
       return { whole: whole === 1, leftMs: Number(leftMs), runId: String(runId), since: Number(since) };
@@ -57,7 +57,7 @@ export class NodeMemory {
     });
   }
 
-  /** Lets it vote again if it is still the incarnation that was greeted. */
+  /** Lets the node vote again, if it has not lost its memory once more since it was greeted. */
   admit({ runId, since }: Memory, fences: readonly number[]): Promise<boolean> {
     const args = [this.around.maxLeaseMs, runId, since, ...fences];
     return this.run.later(admit, [this.keys.epoch, ...this.fenceKeys()], args, (reply) => reply === 1);

@@ -1,4 +1,4 @@
-/** What nodes of a Redlock tell this process by message: hints, each of which becomes a wake when enough nodes say it. */
+/** Messages of the nodes of a Redlock to this process. They are hints: each becomes a wake when enough nodes have sent it. */
 import type { Clock } from '../../core/port/clock.js';
 import type { Wake } from '../../core/port/lock-store.js';
 import type { Ballot } from './ballot.js';
@@ -11,7 +11,7 @@ export interface NewsParts {
   readonly waiters: Waiters;
   readonly clock: Clock;
   readonly quorum: number;
-  /** The ballot is lost: it is taken back from wherever it may stand. */
+  /** Called for a ballot that is lost, to take it back from all nodes on which it may stand. */
   readonly drop: (ballot: Ballot) => void;
   readonly tell: (wake: Wake) => void;
 }
@@ -19,7 +19,7 @@ export interface NewsParts {
 export class NodeNews {
   constructor(private readonly parts: NewsParts) {}
 
-  /** Another process waits for what this ballot holds. One node's word is enough. */
+  /** Another process waits for the lock that this ballot holds. The message of one node is enough. */
   contended(ballotId: string, by: string | undefined): void {
     const ballot = this.parts.ballots.find(ballotId);
     if (ballot === undefined) return;
@@ -27,13 +27,13 @@ export class NodeNews {
     this.parts.tell({ kind: 'contended', key: ballot.key, id: ballot.holder });
   }
 
-  /** The node keeps a free lock for this process. */
+  /** The node keeps a free lock for this process, which has waited longest there. */
   turn(node: RedlockNode, key: string): void {
     const { waiters, clock, tell } = this.parts;
     for (const id of waiters.call(key, node, clock.now())) tell({ kind: 'ask', key, id });
   }
 
-  /** An operator took the lock away there: it is lost when so many nodes say so that the others are no quorum. */
+  /** A forced release took the lock away on this node. The lease is lost when a quorum of nodes has said so. */
   taken(node: RedlockNode, ballotId: string): void {
     const { ballots, quorum, drop, tell } = this.parts;
     const ballot = ballots.find(ballotId);

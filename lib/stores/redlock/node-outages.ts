@@ -1,6 +1,6 @@
 /**
- * The lines of the log about nodes of a Redlock that go away and come back. One of them is a warning; when no quorum is left no
- * lock can be had, and that is told by itself.
+ * The log lines about nodes of a Redlock that stop and resume serving. A node that is lost is a warning. The loss of the quorum
+ * has a line of its own, because no lock can be had then.
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
@@ -9,7 +9,7 @@ import { quorumOf } from './quorum.js';
 
 export class NodeOutages {
   private readonly gone = new Set<string>();
-  /** Since when there is no quorum. */
+  /** The local instant at which the quorum was lost; undefined while there is one. */
   private lostAt: number | undefined;
 
   constructor(
@@ -18,7 +18,7 @@ export class NodeOutages {
     private readonly report: Report,
   ) {}
 
-  /** The boot told of it. */
+  /** Notes a node that was missing at boot. The boot has its own line for it. */
   missing(name: string): void {
     this.gone.add(name);
   }

@@ -3,10 +3,11 @@
  * people.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
-import type { LockState, ReleaseRequest } from '../../core/port/lock-store.js';
+import type { AcquireRequest, LockState, ReleaseRequest } from '../../core/port/lock-store.js';
 import { trustOf } from '../wire/server-clock.js';
 import type { Reply } from './poll.js';
 import type { Vote } from './quorum.js';
+import { patienceMs } from './retry-pause.js';
 
 /** What a ballot asks every node for. */
 export interface VoteRequest {
@@ -20,10 +21,17 @@ export interface VoteRequest {
   readonly minHoldMs: number;
   readonly owner: string | undefined;
   readonly label: string | undefined;
-  /** How long it has been refused for; -1 when it does not wait. */
+  /** For how long its holder has been refused; -1 when it does not wait; -2 when it has the lock already, on other nodes. */
   readonly waitedMs: number;
   /** How long the lock should be kept for it when its turn has come. */
   readonly patienceMs: number;
+}
+
+/** The wish of one attempt, `<holder>/<n>`. `waitedMs`: how long its holder has been refused; -1 when it does not wait. */
+export function voteRequestOf(request: AcquireRequest, group: number, id: string, waitedMs: number, tookMs: number): VoteRequest {
+  const { key, mode, fences, owner, label } = request;
+  const leaseMs = Math.floor(request.leaseMs);
+  return { key, group, id, mode, leaseMs, fences, minHoldMs: Math.floor(request.minHoldMs), owner, label, waitedMs, patienceMs: patienceMs(tookMs) };
 }
 
 export type NodeVote =

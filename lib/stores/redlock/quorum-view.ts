@@ -1,18 +1,18 @@
 /**
- * What the nodes together know of a lock. Each alone may be behind, have forgotten, or keep a vote of an attempt that came to
- * nothing: only a holder that a quorum may know counts.
+ * The state of a lock according to all nodes together. One node alone may be behind, may have forgotten, or may keep a vote of an
+ * attempt that failed: only a holder counts that a quorum may know.
  */
 import type { HolderState, LockState } from '../../core/port/lock-store.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';
 import { answersOf, noQuorum, poll, type Reply } from './poll.js';
-import type { PollingStation } from './polling-station.js';
+import type { QuorumContext } from './quorum-context.js';
 import type { NodeView } from './node-vote.js';
 import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
 export interface QuorumView {
   readonly state: LockState;
-  /** The nodes that know of any holder, be it one that counts or not. */
+  /** The nodes that know any holder, whether the holder counts or not. */
   readonly knownBy: ReadonlySet<RedlockNode>;
   /** For each ballot that a quorum knows, the local instant until which it can be trusted. */
   readonly ends: ReadonlyMap<string, number>;
@@ -21,7 +21,7 @@ export interface QuorumView {
 const LONGEST_WAIT_MS = 500;
 
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
-export async function viewOf(key: string, { nodes, clock, commandTimeoutMs }: PollingStation): Promise<QuorumView> {
+export async function viewOf(key: string, { nodes, clock, commandTimeoutMs }: QuorumContext): Promise<QuorumView> {
   const quorum = quorumOf(nodes.length);
   const replies = await poll({
     nodes,
@@ -38,24 +38,24 @@ export async function viewOf(key: string, { nodes, clock, commandTimeoutMs }: Po
   return merge(key, views, nodes.length);
 }
 
-/** Looks at so many nodes that every quorum has one of them, and tells a lock where the first of them knows it. */
-export async function* listByQuorum(startsWith: string, station: PollingStation, damaged: DamagedLocks): AsyncGenerator<LockState, void, undefined> {
-  const enough = station.nodes.length - quorumOf(station.nodes.length) + 1;
+/** Scans so many nodes that every quorum contains one of them. A lock is listed when the first of them that knows it is scanned. */
+export async function* listByQuorum(startsWith: string, context: QuorumContext, damaged: DamagedLocks): AsyncGenerator<LockState, void, undefined> {
+  const enough = context.nodes.length - quorumOf(context.nodes.length) + 1;
   const listening = (node: RedlockNode): boolean => node.connected && !node.silent;
-  const nodes = [...station.nodes].sort((one, other) => Number(listening(other)) - Number(listening(one))).slice(0, enough);
+  const nodes = [...context.nodes].sort((one, other) => Number(listening(other)) - Number(listening(one))).slice(0, enough);
   for (const [place, node] of nodes.entries()) {
     let cursor = '0';
     do {
       const { next, found } = await node.scan(startsWith, cursor);
       cursor = next;
-      for (const { state, knownBy } of await damaged.without(found.map((key) => viewOf(key, station)))) {
+      for (const { state, knownBy } of await damaged.without(found.map((key) => viewOf(key, context)))) {
         if (state.mode !== null && !nodes.slice(0, place).some((earlier) => knownBy.has(earlier))) yield state;
       }
     } while (cursor !== '0');
   }
 }
 
-/** What is told of one ballot. */
+/** What the nodes say of one ballot. */
 interface Told {
   readonly holders: HolderState[];
   readonly ends: number[];
@@ -73,7 +73,7 @@ function merge(key: string, views: readonly [RedlockNode, NodeView][], nodes: nu
       if (state.mode === 'write') told.writers++;
     });
   }
-  // A node that gave no answer may know it: rather a lock too many is told as held than one too few.
+  // A node that gave no answer may know the ballot: it is safer to show a free lock as held than a held lock as free.
   const mute = nodes - views.length;
   const counted = [...known].filter(([, { holders }]) => holders.length + mute >= quorumOf(nodes));
   const holders = counted.map(([id, told]) => holderState(id, told.holders, nodes)).sort((one, other) => one.fence - other.fence);
@@ -85,7 +85,7 @@ function merge(key: string, views: readonly [RedlockNode, NodeView][], nodes: nu
   };
 }
 
-/** One holder as most nodes tell it, without the number of its ballot. It ends where it no longer has a quorum. */
+/** One holder as most nodes describe it, without the number of its ballot. Its end is the instant at which it loses its quorum. */
 function holderState(id: string, told: readonly HolderState[], nodes: number): HolderState {
   const fences = told.map(({ fence }) => fence).sort((one, other) => one - other);
   const lefts = told.map(({ remainingMs }) => remainingMs);

@@ -1,13 +1,13 @@
 /**
- * Brings nodes back that lost their memory. A node notices by itself that it did (shared/epoch.lua) and refuses grants for
- * maxLeaseMs; then all leases it forgot have ended, but not its fences: those it has to be told.
+ * Brings back nodes that lost their memory. A node notices by itself that it did (shared/epoch.lua) and refuses grants for
+ * maxLeaseMs. Then all leases that it forgot have ended. The fences that it forgot it has to get from the others.
  *
  *     greeted ──▶ whole                                                    votes
  *        └──▶ quarantined ──(maxLeaseMs)──▶ surveying ──▶ admitted         votes
  *                                             └──(not enough others)──▶ asked again later
  *
- * The fences come from a quorum of the *other* nodes, whole ones: each earlier grant stands on at least one of those. They are
- * read after the quarantine, when no grant for which the node had voted can still be on its way. When so many nodes lost
+ * The fences come from a quorum among the *other* nodes that remember all they granted: each earlier grant stands on at least
+ * one of those. They are read after the quarantine, when no grant for which the node had voted can still be on its way. When so many nodes lost
  * their memory that no such quorum is left (or all are new), fences start from what all that can be asked remember, from what
  * the processes have seen, and from their clocks. Nodes that were out together count as forgetful for each other, also when one
  * of them is admitted first. A node that is silent is believed to remember: replace it if it is dead.
@@ -29,22 +29,22 @@ export interface RecoverySurroundings {
   readonly report: Report;
 }
 
-/** All processes see the end of a quarantine at the same time; they need not all act on it in the same millisecond. */
+/** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */
 const SPREAD_MS = 100;
 const RETRY_MS = 500;
 
 export class Recovery {
   private readonly attending = new Set<RedlockNode>();
   private readonly timers = new Map<RedlockNode, Timer>();
-  /** Which incarnations were reported, so that each is told once. */
+  /** The run id of each node that was reported, so that each loss of memory is reported once. */
   private readonly reported = new Map<RedlockNode, string>();
-  /** For each node that is out, those that were out at some time since it was. */
+  /** For each node that is out, the nodes that were out at some time since then. */
   private readonly outTogether = new Map<RedlockNode, Set<RedlockNode>>();
   private closed = false;
 
   constructor(private readonly around: RecoverySurroundings) {}
 
-  /** Looks at a node that has just been connected, or that said it may not vote; and again until it may. */
+  /** Greets a node that has just been connected or refused to vote because it forgot, and greets it again until it may vote. */
   async attend(node: RedlockNode): Promise<Memory | undefined> {
     if (this.attending.has(node) || this.closed) return undefined;
     this.attending.add(node);
@@ -53,13 +53,13 @@ export class Recovery {
     try {
       const memory = await node.memory.greet(this.seen());
       if (node.link.twin !== undefined) {
-        againInMs = undefined; // what its server remembers is looked at under the other name
+        againInMs = undefined; // the same server is greeted as the other node
         return memory;
       }
       againInMs = await this.lookAt(node, memory);
       return memory;
     } catch {
-      // A node that is away is attended to when it is connected again.
+      // A node without a connection is greeted when it is connected again.
       if (!node.link.reachable) againInMs = undefined;
       return undefined;
     } finally {
@@ -73,7 +73,7 @@ export class Recovery {
     for (const node of [...this.timers.keys()]) this.cancelTimer(node);
   }
 
-  /** Returns when to look again. */
+  /** Returns in how many ms the node should be greeted again; undefined when it votes. */
   private async lookAt(node: RedlockNode, memory: Memory): Promise<number | undefined> {
     if (memory.whole) {
       this.outTogether.delete(node);
@@ -87,7 +87,7 @@ export class Recovery {
     return (await node.memory.admit(memory, fences)) ? 0 : RETRY_MS;
   }
 
-  /** For each slot group the fence to be above; undefined while those who may remember cannot be asked. */
+  /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
   private async survey(node: RedlockNode): Promise<readonly number[] | undefined> {
     const { nodes, clock, commandTimeoutMs, floors, report } = this.around;
     const quorum = quorumOf(nodes.length);

@@ -1,6 +1,6 @@
 /**
- * One master of a Redlock as this process sees it: what it is asked, and what its scripts answer. It knows nothing of the
- * others; whether it may be asked at all is its link's business (node-link.ts).
+ * One master of a Redlock as this process sees it: the requests to its scripts, and their replies. A node knows nothing of the
+ * others; its link decides whether requests may be sent to it (node-link.ts).
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { LockState } from '../../core/port/lock-store.js';
@@ -17,7 +17,7 @@ import { reasonOf, voteOf, type Leaving, type Mark, type NodeView, type NodeVote
 
 export interface NodeSurroundings extends LinkOptions {
   readonly news: Pick<NodeNews, 'contended' | 'turn' | 'taken'>;
-  /** It has a new connection. */
+  /** Called when the node has a new connection. */
   readonly connected: (node: RedlockNode) => void;
 }
 
@@ -80,8 +80,8 @@ export class RedlockNode {
   }
 
   /**
-   * `notAfter`: local instant after which it must not vote any more. Where its time is not known, after a minute of silence, the
-   * first request comes too late by any clock and only tells the time.
+   * Asks the node for its vote. `notAfter` is the local instant after which it must not vote any more. When the node's time is
+   * not known, which is so after a minute without an answer, a first request that is too late by any clock only learns the time.
    */
   async vote(request: VoteRequest, proposal: number, notAfter: number): Promise<NodeVote> {
     const { clock } = this.around;
@@ -103,18 +103,18 @@ export class RedlockNode {
     });
   }
 
-  /** Whether a limit can be set to what is asked of it: it was heard of since it was connected. */
+  /** Whether a limit in the node's time can be sent to it: it has answered since it was connected. */
   get keepsLimits(): boolean {
     const now = this.around.clock.now();
     return this.connected && this.link.serverClock.before(0, now, now) > 0;
   }
 
-  /** False when the ballot is not here. */
+  /** Sets the fence of a ballot on this node. False when the ballot does not stand here. */
   raiseFence({ key, group, id, fences }: VoteRequest, fence: number): Promise<boolean> {
     return this.link.run(raiseFence, key, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences], (reply) => reply === 1);
   }
 
-  /** What became of each lease here; undefined where it is lost. */
+  /** Renews leases on this node. The result of a lease is undefined when it does not stand here. */
   renew(parts: readonly RenewPart[], timeoutMs: number): Promise<readonly (RenewedThere | undefined)[]> {
     const lockKeys = parts.map(({ key }) => this.keys.lock(this.keys.groupOf(key), key));
     const args = [this.around.maxLeaseMs, ...renewArgs(parts)];
@@ -122,7 +122,7 @@ export class RedlockNode {
       const numbers = numbersOf(reply);
       this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
       const there = (leftMs: number, contended: boolean): RenewedThere | undefined => (leftMs < 0 ? undefined : { end: trustOf(leftMs, sentAt), contended });
-      // Where something else stands at the lock's key, the lease does not.
+      // A key with a value of another type holds no lease.
       return renewOutcomes(reply, parts, there, () => undefined);
     }, timeoutMs);
   }
@@ -143,7 +143,7 @@ export class RedlockNode {
     return this.link.run(forceRelease, key, this.allKeys(key), [fence ?? '', 0], (reply) => (reply === 1 ? 'taken' : 'none'));
   }
 
-  /** Whether it grants: takes a lock that nobody else can name, and gives it back. */
+  /** Finds out whether the node grants locks: takes a lock that nobody else can name, and gives it back. */
   async tryOut(): Promise<'grants'> {
     const { link, keys, around: { process, maxLeaseMs } } = this;
     const { id, keys: [lockKey, , fenceKey] } = trialOf(process, keys);
@@ -155,7 +155,7 @@ export class RedlockNode {
     return 'grants';
   }
 
-  /** What this node alone knows, with the ids of ballots, and until when each holder can be trusted here. */
+  /** The lock as this node alone knows it, with the ids of ballots, and until when each holder can be trusted here. */
   inspect(key: string): Promise<NodeView> {
     const keys = this.allKeys(key).slice(0, 2);
     return this.link.run(inspect, key, keys, [], (reply, askedAt) => {
@@ -164,7 +164,7 @@ export class RedlockNode {
     });
   }
 
-  /** One page of the keys locked here that start with `startsWith`. */
+  /** One page of the keys that are locked on this node and start with `startsWith`. */
   async scan(startsWith: string, cursor: string): Promise<{ readonly next: string; readonly found: readonly string[] }> {
     const pattern = this.keys.lockPattern(startsWith);
     const [next, found] = await this.link.walk('list', (server) => server.scan(cursor, 'MATCH', pattern, 'COUNT', 500));
@@ -176,7 +176,7 @@ export class RedlockNode {
   }
 }
 
-/** A free lock that is kept for who comes next is held by nobody (shared/marks.lua). */
+/** A free lock that the node keeps for the next process is reported as held by nobody (shared/marks.lua). */
 function withoutTurns(state: LockState): LockState {
   const holders = state.holders.filter(({ id }) => !id.startsWith('>'));
   return { ...state, holders, mode: holders.length === 0 ? null : state.mode };

@@ -29,18 +29,15 @@ import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Ballot } from './ballot.js';
 import { Ballots } from './ballots.js';
 import { Deadlines } from './deadlines.js';
-import { KnownServers } from './known-servers.js';
+import { Members } from './members.js';
 import { agree, leaseTimeoutMs } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
-import type { NodeLink } from './node-link.js';
 import { NodeNews } from './node-news.js';
-import type { PollingStation } from './polling-station.js';
+import type { QuorumContext } from './quorum-context.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
+import { voteRequestOf } from './node-vote.js';
 import { quorumOf } from './quorum.js';
-import { NodeOutages } from './node-outages.js';
-import { Recovery } from './recovery.js';
-import { LateNodes, RedlockBoot } from './redlock-boot.js';
-import { RedlockNode } from './redlock-node.js';
+import type { RedlockNode } from './redlock-node.js';
 import { retryPause } from './retry-pause.js';
 import { Waiters } from './waiters.js';
 import { Withdrawals } from './withdrawals.js';
@@ -68,12 +65,9 @@ export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   private readonly clock: Clock;
   private readonly keys: RedisKeys;
-  private readonly nodes: readonly RedlockNode[];
-  private readonly station: PollingStation;
-  private readonly recovery: Recovery;
+  private readonly members: Members;
+  private readonly context: QuorumContext;
   private readonly withdrawals: Withdrawals;
-  private readonly lateNodes: LateNodes;
-  private readonly outages: NodeOutages;
   private readonly ballots = new Ballots();
   private readonly waiters: Waiters;
   private readonly deadlines: Deadlines;
@@ -96,41 +90,23 @@ export class RedlockStore implements LockStore {
     this.keys = new RedisKeys(prefix);
     this.waiters = new Waiters(quorumOf(nodes.length));
     this.withdrawals = new Withdrawals(clock);
-    this.outages = new NodeOutages(nodes.length, clock, report);
     this.damaged = new DamagedLocks(report, clock);
+    this.deadlines = new Deadlines(clock);
     const drop = (ballot: Ballot): void => this.drop(ballot);
     const news = new NodeNews({ ballots: this.ballots, waiters: this.waiters, clock, quorum: quorumOf(nodes.length), drop, tell: (wake) => this.listener(wake) });
-    const around = {
-      ...options,
-      keys: this.keys,
-      outages: this.outages,
-      servers: new KnownServers<NodeLink>(),
-      news,
-      connected: (node: RedlockNode) => void this.lateNodes.join(node),
-    };
-    this.nodes = nodes.map((target) => new RedlockNode(target, around));
     const floors = new FenceFloors();
-    this.recovery = new Recovery({ nodes: this.nodes, clock, commandTimeoutMs, floors, report });
-    this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
-    this.deadlines = new Deadlines(clock);
-    const forgetful = (node: RedlockNode): void => void this.recovery.attend(node);
-    this.station = { nodes: this.nodes, clock, deadlines: this.deadlines, commandTimeoutMs, floors, withdrawals: this.withdrawals, tookMs: 0, forgetful };
+    this.members = new Members(nodes, { ...options, keys: this.keys, news, floors });
+    const forgetful = (node: RedlockNode): void => this.members.forgot(node);
+    const { deadlines, withdrawals } = this;
+    this.context = { nodes: this.members.nodes, clock, deadlines, commandTimeoutMs, floors, withdrawals, tookMs: 0, forgetful };
   }
 
   async open(): Promise<void> {
-    const boot = new RedlockBoot(this.nodes, this.clock, (node) => this.recovery.attend(node));
     try {
-      const warning = await boot.run();
-      if (warning !== undefined) this.options.report({ kind: 'boot', level: 'warning', message: warning });
+      await this.members.open();
     } catch (error) {
       await this.close();
       throw error;
-    }
-    for (const node of this.nodes) {
-      if (node.connected) continue;
-      this.outages.missing(node.name);
-      node.link.outage.watchAway();
-      this.lateNodes.lookAgain(node);
     }
   }
 
@@ -148,7 +124,7 @@ export class RedlockStore implements LockStore {
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { nodes, clock, options } = this;
+    const { members: { nodes }, clock, options } = this;
     const held = (id: string): Ballot | undefined => this.ballots.get(id);
     const outcomes = await renewByQuorum(requests, { nodes, clock, commandTimeoutMs: options.commandTimeoutMs, held });
     requests.forEach(({ id }, at) => {
@@ -166,7 +142,7 @@ export class RedlockStore implements LockStore {
   }
 
   async release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
-    if (this.waiters.leave(id)) this.withdrawals.unmark(key, this.nodes);
+    if (this.waiters.leave(id)) this.withdrawals.unmark(key, this.members.nodes);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return 'lost';
     this.ballots.remove(ballot);
@@ -185,16 +161,16 @@ export class RedlockStore implements LockStore {
     if (ballot?.state !== 'held') return 'lost';
     const timeoutMs = leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs);
     const result = await this.agree('a downgrade', key, timeoutMs, (node) => node.downgrade(key, ballot.id));
-    if (result === 'downgraded') ballot.mode = 'read';
+    if (result === 'downgraded') ballot.downgraded();
     return result;
   }
 
   async inspect(key: string): Promise<LockState> {
-    return (await viewOf(key, this.station)).state;
+    return (await viewOf(key, this.context)).state;
   }
 
   list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    return listByQuorum(startsWith, this.station, this.damaged);
+    return listByQuorum(startsWith, this.context, this.damaged);
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {
@@ -207,10 +183,8 @@ export class RedlockStore implements LockStore {
 
   async close(): Promise<void> {
     this.closed = true;
-    this.lateNodes.close();
-    this.recovery.close();
     this.withdrawals.close();
-    for (const node of this.nodes) node.close();
+    this.members.close();
     this.ballots.clear();
     this.waiters.clear();
     this.deadlines.close();
@@ -242,7 +216,7 @@ export class RedlockStore implements LockStore {
     const { key, id, queue } = request;
     const now = this.clock.now();
     const name = `${id}/${(++this.attempts).toString(36)}`;
-    const ballot = new Ballot(this.station, request, this.keys.groupOf(key), name, queue ? this.waiters.waitedMs(id, now) : -1);
+    const ballot = new Ballot(this.context, id, voteRequestOf(request, this.keys.groupOf(key), name, queue ? this.waiters.waitedMs(id, now) : -1, this.context.tookMs));
     this.ballots.add(ballot, now);
     try {
       const outcome = await ballot.cast(notAfter);
@@ -256,14 +230,13 @@ export class RedlockStore implements LockStore {
 
   /** The same grant again, if a quorum still knows it; not prolonged. */
   private async stillHeld(ballot: Ballot): Promise<AcquireOutcome | undefined> {
-    const { fence, fences, mode } = ballot;
-    const trustedUntil = (await viewOf(ballot.key, this.station)).ends.get(ballot.id);
+    const trustedUntil = (await viewOf(ballot.key, this.context)).ends.get(ballot.id);
     if (trustedUntil === undefined || ballot.state !== 'held') return undefined;
-    return { kind: 'granted', grant: { fence, fences, mode, trustedUntil, contended: ballot.next !== undefined } };
+    return { kind: 'granted', grant: ballot.grantUntil(trustedUntil) };
   }
 
   private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
-    const { nodes, clock, deadlines } = this;
+    const { nodes, clock, deadlines } = this.context;
     return agree(what, key, { nodes, clock, deadlines, timeoutMs, ask });
   }
 

@@ -1,27 +1,27 @@
 /**
- * How long who was refused waits before asking again, unless a message calls it before. Pure.
+ * How long a refused request of a Redlock waits before it asks again, unless a message calls it earlier. Pure.
  *
- * The pause is random, so that two who split the votes do not split them again; shorter for who has waited longer; and longer
- * where the nodes take long to answer, so that a crowd does not ask them to death.
+ * The pause is random, so that two requests that split the votes do not split them again. It is shorter for a request that has
+ * waited longer, and longer where the nodes take long to answer, so that a crowd of waiters does not overload them.
  */
 const LONGEST_MS = 400;
 const SHORTEST_MS = 100;
-/** From the longest to the shortest within the first second. */
+/** The pause shrinks from the longest to the shortest during the first second of waiting. */
 const SHRINKS_BY = 0.3;
 const SLOWNESS_FACTOR = 4;
-/** No waiter relies on a message for longer, however slow the nodes are. */
+/** The longest pause in ms, however slow the nodes are: a message that should end it may be lost. */
 const LONGEST_OF_ALL_MS = 800;
-/** A process may have to collect its garbage before it hears that its turn has come. */
+/** The shortest time in ms for which a lock is kept: a garbage collection may delay the process that is called. */
 const LEAST_PATIENCE_MS = 150;
 const MOST_PATIENCE_MS = 500;
-/** Who waits for the end of a lease asks then, but not at once when it is over already. */
+/** The least pause in ms of a request that waits for the end of a lease, for a lease that has just ended. */
 const LEAST_MS = 20;
 
 export interface Refusal {
   readonly waitedMs: number;
-  /** How long the nodes took to refuse it. */
+  /** How long the nodes took to refuse the request, in ms. */
   readonly tookMs: number;
-  /** When the present hold ends, as far as the nodes know. */
+  /** In how many ms the present lease ends, as far as the nodes know; Infinity when it is another process's turn. */
   readonly leftMs: number;
 }
 
@@ -32,7 +32,7 @@ export function retryPause({ waitedMs, tookMs, leftMs }: Refusal, random: number
   return Math.min(pause, LONGEST_OF_ALL_MS, Math.max(LEAST_MS * (0.5 + random / 2), leftMs));
 }
 
-/** How long a node should keep a free lock for a process that takes so long to ask: time for its message and the answer. */
+/** How long a node should keep a free lock for a process, in ms: time for the node's message and the process's request. */
 export function patienceMs(tookMs: number): number {
   return Math.min(MOST_PATIENCE_MS, Math.ceil(LEAST_PATIENCE_MS + SLOWNESS_FACTOR * tookMs));
 }

@@ -1,13 +1,13 @@
 /**
- * Who of this process waits for a lock of a Redlock: since when, and whether its turn has come. A node that is free again says
- * so to the process that has waited longest there; when a quorum of nodes said it, the lock can be had, and is asked for at
- * once. That is a hint: who waits also asks again by itself.
+ * The requests of this process that wait for locks of a Redlock: since when each waits, and whether its turn has come. A node
+ * on which a lock is released calls the process that has waited longest there. When a quorum of nodes has called, the request
+ * asks at once. The call is a hint: a request that waits also asks again by itself.
  */
 
-/** What the requests of one lock share. */
+/** What the waiting requests for one lock share. */
 interface Line {
   readonly ids: Set<string>;
-  /** The nodes that called this process, and when the last did. */
+  /** The nodes that called this process, and the local instant of the last call. */
   called: Set<object>;
   calledAt: number;
 }
@@ -17,7 +17,7 @@ interface Waiter {
   readonly since: number;
 }
 
-/** Calls that lie further apart belong to different turns. */
+/** Calls that lie further apart than this, in ms, belong to different turns. */
 const SAME_TURN_MS = 500;
 
 export class Waiters {
@@ -30,7 +30,7 @@ export class Waiters {
     return this.waiters.size;
   }
 
-  /** It was refused and goes on wanting the lock. */
+  /** Notes a request that was refused and waits. */
   add(id: string, key: string, since: number): void {
     if (this.waiters.has(id)) return;
     this.waiters.set(id, { key, since });
@@ -44,7 +44,7 @@ export class Waiters {
     return waiter === undefined ? 0 : now - waiter.since;
   }
 
-  /** It was granted, or gave up. True when it waited and nobody else of this process waits for its lock. */
+  /** Removes a request that was granted or gave up. True when it waited and no other request of this process waits for its lock. */
   leave(id: string): boolean {
     const waiter = this.waiters.get(id);
     if (waiter === undefined) return false;
@@ -56,7 +56,7 @@ export class Waiters {
     return true;
   }
 
-  /** A node says that it is this process's turn. Returns who should ask now. */
+  /** A node keeps the lock for this process. Returns the ids of the requests that should ask now. */
   call(key: string, node: object, now: number): readonly string[] {
     const line = this.lines.get(key);
     if (line === undefined) return [];

@@ -1,27 +1,27 @@
 /**
- * Takes ballots back from nodes without anybody waiting for it: sent at once, and again to a node that gave no answer, until
- * it answers or until the lease it may have given has ended by itself. A vote that was asked for and not answered may still be
- * on its way when its withdrawal is answered: that one is sent again until the time of the vote is over.
+ * Takes ballots back from nodes in the background. A withdrawal is sent at once, and again to a node that did not answer, until
+ * the node answers or the lease it may have granted has ended by itself. A vote request that was not answered may still be on
+ * its way when the withdrawal is answered: then the withdrawal is sent again until the limit of the vote request is over.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { DoubtfulRelease } from '../../core/lease/background-release.js';
 import type { Leaving, Mark } from './node-vote.js';
 import type { RedlockNode } from './redlock-node.js';
 
-/** A vote that may stand on a node; the id is that of the ballot. */
+/** A vote that may stand on a node. Its id is that of the ballot. */
 export interface Withdrawal extends Leaving, DoubtfulRelease {
   readonly node: RedlockNode;
-  /** Local instant at which it has ended by itself. */
+  /** The local instant at which the vote has ended by itself. */
   readonly until: number;
 }
 
 const UNWANTED: Mark = { mode: 'write', waitedMs: -1, patienceMs: 0 };
 const RETRY_MS = 250;
-/** As many in one turn are no burden to a node that comes back. */
+/** How many are sent again to a node in one turn: few enough to be no burden to a node that has just come back. */
 const BATCH = 250;
 
 export class Withdrawals {
-  /** What has to be sent again. */
+  /** Withdrawals that were not answered and have to be sent again. */
   private readonly unanswered = new Set<Withdrawal>();
   private timer: Timer | undefined;
   private closed = false;
@@ -32,12 +32,12 @@ export class Withdrawals {
     void this.send(withdrawal);
   }
 
-  /** Nobody here waits for the lock any more: it should not be kept for this process. Where nobody hears it, marks end by themselves. */
+  /** Removes this process's mark, so that no node keeps the lock for a process in which nobody waits. Sent once: marks also end by themselves. */
   unmark(key: string, nodes: readonly RedlockNode[]): void {
     for (const node of nodes) if (node.connected) node.release({ key, id: '-', mark: UNWANTED }).catch(() => {});
   }
 
-  /** Ends all tries; what is left ends with its lease. */
+  /** Ends all further tries. Votes that still stand end with their leases. */
   close(): void {
     this.closed = true;
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
@@ -51,10 +51,10 @@ export class Withdrawals {
       await node.release(withdrawal);
       if (sentAt > lateUntil) return;
     } catch {
-      // Still unknown.
+      // Whether the vote was taken back is still unknown.
     }
     if (this.closed || this.clock.now() >= until) return;
-    this.unanswered.add({ ...withdrawal, mark: undefined }); // by then it waits no more, or has asked again
+    this.unanswered.add({ ...withdrawal, mark: undefined }); // the mark is sent only once: the waiter has given up or asked again by then
     this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
   }
 

@@ -5,7 +5,7 @@ import type { Deadlines } from './deadlines.js';
 import type { RedlockNode } from './redlock-node.js';
 import type { Withdrawals } from './withdrawals.js';
 
-export interface PollingStation {
+export interface QuorumContext {
   readonly nodes: readonly RedlockNode[];
   readonly clock: Clock;
   readonly deadlines: Deadlines;

@@ -1,0 +1,58 @@
+/**
+ * The nodes that make up a Redlock: opened together, looked at anew when they come back, and closed together. A node that has
+ * lost its memory stays out until it cannot do harm (recovery.ts), and one that was not there at boot joins later
+ * (redlock-boot.ts).
+ */
+import type { RedisTarget } from '../wire/redis-connection.js';
+import { KnownServers } from './known-servers.js';
+import type { NodeLink } from './node-link.js';
+import { NodeOutages } from './node-outages.js';
+import { Recovery, type RecoverySurroundings } from './recovery.js';
+import { LateNodes, RedlockBoot } from './redlock-boot.js';
+import { RedlockNode, type NodeSurroundings } from './redlock-node.js';
+
+type Surroundings = Omit<NodeSurroundings, 'outages' | 'servers' | 'connected'> & Pick<RecoverySurroundings, 'floors'>;
+
+export class Members {
+  readonly nodes: readonly RedlockNode[];
+  private readonly outages: NodeOutages;
+  private readonly recovery: Recovery;
+  private readonly lateNodes: LateNodes;
+
+  constructor(
+    targets: readonly RedisTarget[],
+    private readonly around: Surroundings,
+  ) {
+    const { clock, report } = around;
+    this.outages = new NodeOutages(targets.length, clock, report);
+    const servers = new KnownServers<NodeLink>();
+    const connected = (node: RedlockNode): void => void this.lateNodes.join(node);
+    this.nodes = targets.map((target) => new RedlockNode(target, { ...around, outages: this.outages, servers, connected }));
+    this.recovery = new Recovery({ ...around, nodes: this.nodes });
+    this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
+  }
+
+  /** Rejects with LockStoreError when no quorum can be used, or when an operator has to put something right. */
+  async open(): Promise<void> {
+    const { clock, report } = this.around;
+    const warning = await new RedlockBoot(this.nodes, clock, (node) => this.recovery.attend(node)).run();
+    if (warning !== undefined) report({ kind: 'boot', level: 'warning', message: warning });
+    for (const node of this.nodes) {
+      if (node.connected) continue;
+      this.outages.missing(node.name);
+      node.link.outage.watchAway();
+      this.lateNodes.lookAgain(node);
+    }
+  }
+
+  /** A node said that it does not remember what it granted. */
+  forgot(node: RedlockNode): void {
+    void this.recovery.attend(node);
+  }
+
+  close(): void {
+    this.lateNodes.close();
+    this.recovery.close();
+    for (const node of this.nodes) node.close();
+  }
+}
