@@ -41,6 +41,8 @@ const list = [
   ['dead waiters count', lua('shared/queue'), 'ending and ending >= lock.now and', 'ending and', 'L3: the dead are served', 'test/lua/heartbeat'],
   ['deaf heartbeat', lua('shared/queue'), 'string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15)', 'string.sub(record, 1, 15)', 'L1: places are lost', 'single:calm'],
   ['dead waiters have their turn', lua('shared/listening'), "channelOf(lock, id))[2] ~= 0", 'channelOf(lock, id))[2] ~= -1', 'L3: each of the dead holds a first lease', 'test/lua/listening'],
+  ['init of nodes that voted', 'lib/cli/redlock-init.ts', "memories[at]?.hasVoted === true", 'at < 0', 'S6: leases of the forgetful are granted again', 'test/cli/holdfast'],
+  ['init of restarted nodes', lua('shared/epoch'), "hasVoted and '2' or '0'", "'0'", 'S6: the same after a restart with data', 'test/cli/holdfast'],
   ['passed over for good', lua('shared/queue'), 'if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end', '', 'L1: who lives and hears nothing starves', 'test/lua/listening'],
   ['a free lock for nobody', lua('shared/settle'), 'if #lock.holders == 0 and lock.queued then admit(lock, true) end', '', 'L4: a lost subscription leaves a free lock to nobody', 'test/lua/listening'],
   ['long first lease', lua('shared/settle'), 'math.min(who.leaseMs, FIRST_LEASE_MS)', 'who.leaseMs', 'L3: a dead waiter holds a full lease', 'test/lua/release'],

@@ -14,6 +14,8 @@ export interface Memory {
   readonly leftMs: number;
   readonly runId: string;
   readonly since: number;
+  /** It may have granted something, as far as its data tell. */
+  readonly hasVoted: boolean;
 }
 
 /** The fence counters of a node, and whether the node remembers all it granted, so that they can be relied on. */
@@ -42,11 +44,11 @@ export class NodeMemory {
   greet(floors: ReadonlyMap<number, number>): Promise<Memory> {
     const keys = [this.keys.epoch, ...[...floors.keys()].map((group) => this.keys.fence(group))];
     return this.run.first(greet, keys, [this.around.maxLeaseMs, ...floors.values()], (reply, sentAt, receivedAt) => {
-      const [whole, leftMs, runId, since, now] = listOf(reply);
+      const [whole, leftMs, runId, since, now, hasVoted] = listOf(reply);
       // From the first request on, limits can be sent in the time of this server.
       this.around.clock.observe(0, { sentAt, receivedAt, serverNow: Number(now) });
       this.around.met(String(runId));
-      return { whole: whole === 1, leftMs: Number(leftMs), runId: String(runId), since: Number(since) };
+      return { whole: whole === 1, leftMs: Number(leftMs), runId: String(runId), since: Number(since), hasVoted: hasVoted === 1 };
     });
   }
 
@@ -60,7 +62,7 @@ export class NodeMemory {
   /** Lets the node vote again, if it has not lost its memory once more since it was greeted. */
   admit({ runId, since }: Memory, fences: readonly number[]): Promise<boolean> {
     const args = [this.around.maxLeaseMs, runId, since, ...fences];
-    return this.run.later(admit, [this.keys.epoch, ...this.fenceKeys()], args, (reply) => reply === 1);
+    return this.run.later(admit, [this.keys.epoch, ...this.fenceKeys().slice(0, fences.length)], args, (reply) => reply === 1);
   }
 
   private fenceKeys(): string[] {

@@ -102,14 +102,15 @@ end`;
 
 const sharedEpoch = `local function readEpoch(epochKey, maxLeaseMs, now)
   local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
+  local known, since, state = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([012])$')
   since = tonumber(since)
-  local clockSetBack = whole == '0' and since > now
+  local hasVoted = state == '1' or state == '2'
+  local clockSetBack = state and state ~= '1' and since > now
   if known ~= runId or clockSetBack then
-    since, whole = now, '0'
-    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
+    since, state = now, hasVoted and '2' or '0'
+    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' ' .. state)
   end
-  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
+  return { runId = runId, since = since, whole = state == '1', hasVoted = hasVoted, leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
 end
 local function raiseFences(fenceKeys, floors)
   for i, fenceKey in ipairs(fenceKeys) do
@@ -587,7 +588,7 @@ return count == 1 and replies[1] or replies`,
 
 export const admit = {
   name: 'admit',
-  sha1: 'ed933804846d86fc3113c5be181154befe2c2f78',
+  sha1: 'd88b178ac8d0eabdc8ca8c21b3cdcc980708744b',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -757,7 +758,7 @@ return count == 1 and replies[1] or replies`,
 
 export const greet = {
   name: 'greet',
-  sha1: 'a591519f5b9c826e91e94176404668bd2272edfb',
+  sha1: 'ababdba278a81ac947e272b0205c28b27f141cc2',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -765,7 +766,7 @@ ${sharedServerTime}
 ${sharedEpoch}
 local epoch = readEpoch(table.remove(keys, 1), tonumber(table.remove(requests, 1)), now)
 if not epoch.whole then raiseFences(keys, requests) end
-return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now }`,
+return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now, epoch.hasVoted and 1 or 0 }`,
 } as const satisfies LuaScript;
 
 export const heartbeat = {
@@ -860,7 +861,7 @@ return reply`,
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'd3e8f2affebd04bca948ff6c0d5b4b02d01ee09b',
+  sha1: '30027a120da2b4679ea526d59c54c4ece930b666',
   keys: ['lockKey', 'fenceKey'],
   args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
@@ -1001,7 +1002,7 @@ return reply`,
 
 export const survey = {
   name: 'survey',
-  sha1: 'a6136f57874bf36282281c307a05ed29b5570b9c',
+  sha1: '96dea73b6bb8f7a38981a59e08c4a27efb775ec9',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -1015,7 +1016,7 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: '4c2d2f4567ae94290aa950bf3f5c71e65affc3f3',
+  sha1: 'c9f0e82f82d2a2d9a709bfc4898105cce2ab66a3',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV

@@ -6,6 +6,7 @@
 --- RETURNS [3] runId   of this incarnation of the server
 --- RETURNS [4] since   server time in ms from which its memory counts
 --- RETURNS [5] now
+--- RETURNS [6] hasVoted  1 when this node may ever have granted anything, as far as its data tell, else 0
 --- INVARIANT the time it stays out begins here at the latest
 local keys, requests = KEYS, ARGV
 
@@ -14,4 +15,4 @@ local keys, requests = KEYS, ARGV
 
 local epoch = readEpoch(table.remove(keys, 1), tonumber(table.remove(requests, 1)), now)
 if not epoch.whole then raiseFences(keys, requests) end
-return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now }
+return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now, epoch.hasVoted and 1 or 0 }
