@@ -1,5 +1,5 @@
 /**
- * LockService: the one path through core that decorators, `withLock` and `acquire` share.
+ * LockService, the API of a lock module. Decorators, `withLock` and `acquire` take the same path through the core.
  */
 import { Subject, type Observable } from 'rxjs';
 import { keysInOrder } from './core/key/call-key.js';
@@ -28,29 +28,30 @@ import { WaitingCalls } from './core/hold/waiting-calls.js';
 import { Wish, type WaitWatch } from './core/hold/wish.js';
 import { Watchdog } from './core/lease/watchdog.js';
 
-/** One key, or several locks that are taken together or not at all. */
+/** The key of a lock, or the keys of several locks that are taken all or none. */
 export type LockKey = string | readonly string[];
 
 export interface LockServiceOptions extends LockDefaults {
   readonly store: LockStore;
-  /** Names this process in holder ids; the same that the store was made with. */
+  /** The name of this process in holder ids, the same with which the store was made. */
   readonly process: string;
   readonly clock?: Clock;
-  /** Told what an operator should read; without it nobody is. */
+  /** Receives the findings that an operator should read. Without it they are dropped. */
   readonly report?: Report | undefined;
 }
 
-/** A call, checked and complete. */
+/** One call for locks, with checked keys and complete options. */
 interface Request {
   /** Its number in this process. */
   readonly call: number;
   readonly keys: readonly string[];
   readonly options: ResolvedOptions;
+  /** When the call was made, in clock.now() time. */
   readonly since: number;
 }
 
 export class LockService {
-  /** What happens to locks in this process, told at the moment it happens; completes when the module is closed. */
+  /** What happens to locks in this process, emitted synchronously when it happens. Completes when the module is closed. */
   readonly events: Observable<LockEvent>;
   private readonly eventSubject = new Subject<LockEvent>();
   private readonly store: LockStore;
@@ -63,7 +64,7 @@ export class LockService {
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
   private readonly waitWatch: WaitWatch;
-  /** How many calls there have been. */
+  /** The number of the last call. */
   private calls = 0;
 
   constructor(options: LockServiceOptions) {
@@ -100,13 +101,13 @@ export class LockService {
     };
   }
 
-  /** Connects to the store and checks it; the process does not end by itself before. @throws LockStoreError */
+  /** Connects to the store and checks it. The process is kept alive until then. @throws LockStoreError */
   open(): Promise<void> {
     return keptAlive(this.clock, () => this.store.open());
   }
 
   /**
-   * Acquires, runs `fn`, releases. A call inside `fn` that wants the same key runs inside this hold.
+   * Acquires the lock, runs `fn` with the lease, and releases it. A call inside `fn` that wants the same lock re-enters this hold.
    * @throws LockTimeoutError, LockStoreError, LockKeyError, LockUsageError, LockClosedError before `fn` ran
    * @throws LockLostError after `fn` ended, when its lease was lost before (unless `onLost: 'ignore'`)
    */
@@ -128,15 +129,15 @@ export class LockService {
   }
 
   /**
-   * Acquires and leaves the release to the caller; `await using` does it. Waits up to `waitMs`.
+   * Acquires the lock, waiting up to `waitMs`. The caller must release the lease, for example by `await using`.
    * @throws LockTimeoutError, LockStoreError, LockKeyError, LockUsageError, LockClosedError; LockLostError when one of
-   * several keys was lost while the others were waited for
+   * several locks was lost while the call waited for the others
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
     return this.hold(this.request(key, options, ACQUIRE_OPTIONS));
   }
 
-  /** Like {@link acquire} without waiting; null when the lock is busy. */
+  /** Acquires the lock without waiting; resolves with null when it is busy. @throws as {@link acquire} does, but no LockTimeoutError */
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     try {
       return await this.hold(this.request(key, options, ACQUIRE_OPTIONS, 0));
@@ -146,12 +147,12 @@ export class LockService {
     }
   }
 
-  /** The lease that the running code is inside of, the innermost one or that of `key`. */
+  /** The lease inside which the running code is: that of `key`, or without a key the innermost one. */
   currentLease(key?: string): Lease | undefined {
     return this.context.find(key === undefined ? undefined : checkKey(key));
   }
 
-  /** The lease of `key` that the running code is inside of. @throws LockUsageError when there is none, LockLostError when it was lost */
+  /** The lease of `key` inside which the running code is. @throws LockUsageError when there is none, LockLostError when it was lost */
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
     checkMode(mode, key);
     const hold = this.context.find(checkKey(key), mode);
@@ -164,45 +165,45 @@ export class LockService {
     return hold;
   }
 
-  /** Whether anybody holds the lock (in this mode) now, as the store sees it. @throws LockStoreError */
+  /** Asks the store whether any process holds the lock now, in this mode if one is given. @throws LockStoreError */
   async isLocked(key: string, mode?: LockMode): Promise<boolean> {
     checkMode(mode, key);
     const state = await this.inspect(key);
     return state.mode !== null && (mode === undefined || state.mode === mode);
   }
 
-  /** Who holds the lock and who waits for it. @throws LockStoreError */
+  /** Asks the store who holds the lock and who waits for it. @throws LockStoreError */
   async inspect(key: string): Promise<LockState> {
     return this.store.inspect(checkKey(key));
   }
 
-  /** Every lock of this prefix that is held or waited for, without order. @throws LockUsageError; LockStoreError, also in the midst of the walk */
+  /** Every lock of this prefix that is held or waited for, in no order. @throws LockUsageError; LockStoreError at any step */
   list(options?: ListOptions): AsyncIterable<LockState> {
     checkList(options);
     return this.store.list(options);
   }
 
   /**
-   * An operator's last resort: takes the lock away from its holders, or from the one with this fence. They are told that
-   * they lost it, but their work may go on for a moment. False when there was nobody.
-   * @throws LockStoreError, when it may have been done; LockUsageError for a fence that is none, which must not mean all holders
+   * Takes the lock away from its holders, or from the one with this fence: an operator's last resort. The signals of these holders
+   * abort, but their work may go on for a moment. Resolves with false when there was no such holder.
+   * @throws LockStoreError, after which the lock may have been released or not; LockUsageError for an invalid fence
    */
   async forceRelease(key: string, options?: ForceReleaseOptions): Promise<boolean> {
     checkForceRelease(options, key);
     return this.store.forceRelease(checkKey(key), options?.fence);
   }
 
-  /** Runs `fn` outside of every hold that surrounds this call: for work that outlives it. */
+  /** Runs `fn` outside of every hold that surrounds this call. It is meant for work that outlives the hold. */
   detached<T>(fn: () => T): T {
     return this.context.outside(fn);
   }
 
-  /** Shutdown begins: no new acquires except from inside a running hold, waiters are cancelled. */
+  /** Begins the shutdown: calls that wait and new calls reject with LockClosedError, except those made inside a hold. */
   prepareShutdown(): void {
     this.shutdown.begin();
   }
 
-  /** Waits up to `shutdownGraceMs` for running holds, aborts the signals of the rest without releasing them, and closes the store. */
+  /** Waits up to `shutdownGraceMs` for holds to end, aborts the signals of the others without releasing them, and closes the store. */
   async close(): Promise<void> {
     await this.shutdown.finish();
     await this.store.close();
@@ -226,14 +227,14 @@ export class LockService {
     return { call: (this.calls += 1), keys, options, since: this.clock.now() };
   }
 
-  /** Rejects with why a lock could not be had. */
+  /** Resolves with what the call got: leases, or parts of holds around it. Rejects with why a lock could not be had. */
   private entered({ keys, call, options, since }: Request): Promise<Entered | Entered[]> {
     const wish = new Wish(keys[0]!, call, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
     if (keys.length === 1) return this.enter(wish, since);
     return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
   }
 
-  /** Inside the hold that surrounds the call, where there is one of this key; else from the queue. */
+  /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
   private enter(wish: Wish, now?: number): Promise<Entered> {
     if (wish.around && this.context.find(wish.key)) return this.enterInside(wish);
     const refusal = this.shutdown.refusal(wish.key, wish.insideHold);
@@ -246,21 +247,21 @@ export class LockService {
   }
 
   private begin({ call, options, since }: Request, entered: Entered | Entered[]): Hold {
-    // Before it is made: a lease that was lost meanwhile ends it at once.
+    // The hold is counted before it is made, because a lease that was lost meanwhile ends it in its constructor.
     this.shutdown.holdBegan();
     const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options, call);
     this.announcer.granted(hold, hold.startedAt - since);
     return hold;
   }
 
-  /** Tells why a request got nothing, and gives the reason back. */
+  /** Emits the event of a call that got no lock, and returns the reason. */
   private refused(request: Request, reason: unknown): unknown {
     this.announcer.refused(request, reason, this.clock.now() - request.since);
     return reason;
   }
 }
 
-/** Whoever did not wait, or has something else to do when the lock is busy, is told so at once. */
+/** Whether a LockTimeoutError should name the holders. A caller that does not wait, or has an answer to a busy lock, gets it at once. */
 function isExplained({ options }: Request): boolean {
   return options.waitMs > 0 && !options.expectsBusy;
 }

@@ -23,7 +23,7 @@ const JEST = [
 ];
 const NOT_HERE = '--testPathIgnorePatterns=/node_modules/|build-lua|test/soak|test/simulation';
 /** Where a mutant is looked for when it was not found where the list says. */
-const EVERYWHERE = ['single:', 'redlock:', 'test/core|test/memory', 'test/lua', 'test/contract/redis-store.contract|test/model|test/redis', 'test/contract/redlock|test/redlock'];
+const EVERYWHERE = ['single:', 'redlock:', 'test/core|test/stores/memory', 'test/lua', 'test/contract/redis-store.contract|test/model|test/stores/(redis|wire)/', 'test/contract/redlock|test/stores/redlock'];
 
 function copyTree() {
   mkdirSync(copy, { recursive: true });
@@ -83,10 +83,10 @@ async function lookWith({ file, text, instead }, place) {
 
 const clean = new Set();
 
-/** What fails without any mutant proves nothing. */
+/** A place that fails without any mutant proves nothing. It fails when it does so twice: once may be a busy machine. */
 async function checkClean(place) {
   if (clean.has(place)) return;
-  const by = await look(place);
+  const by = (await look(place)) && (await look(place));
   if (by !== undefined) throw new Error(`the tree fails as it is, at ${place}: ${by}`);
   clean.add(place);
 }

@@ -5,7 +5,11 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 
 const LIB = fileURLToPath(new URL('../lib', import.meta.url));
+const TEST = fileURLToPath(new URL('.', import.meta.url));
 const LONGEST_FILE = 290;
+const LONGEST_TEST_FILE = 400;
+/** A table with one line for each planted defect: its length says nothing about how hard it is to read. */
+const TABLE = 'mutants/mutants.mjs';
 const ENTRY_POINTS = ['testing', 'terminus', 'telemetry', 'board', 'cli'];
 
 interface SourceFile {
@@ -32,6 +36,11 @@ function read(path: string): SourceFile {
     packages: imported.filter((name) => !name.startsWith('.')),
   };
 }
+
+/** All code below test/, by its path there. */
+const tests = readdirSync(TEST, { recursive: true, encoding: 'utf8' })
+  .filter((path) => /\.(?:[cm]?js|ts)$/.test(path) && path !== TABLE && !path.includes('node_modules'))
+  .map((path) => ({ path, lines: readFileSync(join(TEST, path), 'utf8').trimEnd().split('\n').length }));
 
 /** Which part of the library a file belongs to: a room of core, a store, a folder, or the file itself. */
 function partOf(path: string): string {
@@ -134,6 +143,11 @@ describe('the architecture', () => {
 
   it(`keeps every file under ${LONGEST_FILE} lines`, () => {
     expect(offences(written, ({ text }) => (text.split('\n').length > LONGEST_FILE ? [`${text.split('\n').length} lines`] : []))).toEqual([]);
+  });
+
+  it(`keeps every test file, and what supports tests, at ${LONGEST_TEST_FILE} lines or fewer`, () => {
+    expect(tests.length).toBeGreaterThan(100);
+    expect(tests.filter(({ lines }) => lines > LONGEST_TEST_FILE)).toEqual([]);
   });
 
   it('begins every file with what it is', () => {

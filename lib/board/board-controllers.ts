@@ -1,8 +1,8 @@
 /**
- * The routes of a board. The classes are made for each board, because Nest reads paths and guards from classes.
+ * The routes of a board. Their controller classes are made for each board, because Nest reads paths and guards from classes.
  *
- * Answers are written to the response itself, so that an application that wraps or maps what its handlers return does
- * not break the page.
+ * The handlers write to the response themselves, so that an application that wraps the results of its handlers does not break
+ * the page.
  */
 import { Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, Sse, UseGuards, type MessageEvent, type Type } from '@nestjs/common';
 import { map, type Observable } from 'rxjs';
@@ -12,19 +12,20 @@ import type { ResolvedBoardOptions } from './board-options.js';
 import { foreignRequest, type RequestHeaders } from './same-origin.js';
 import { messageOf, type WatchedLocks } from './watched-locks.js';
 
-/** What the routes show. */
+/** What the routes need of the board. */
 export interface Board {
+  /** The views of all instances, as JSON. */
   view(): Observable<string>;
-  /** @throws LockUsageError for an instance that the board does not show */
+  /** The locks of one lock module. @throws LockUsageError when the board does not show this instance */
   of(instance: string): WatchedLocks;
 }
 
 export const BOARD = Symbol.for('nestjs-holdfast:board');
 
-/** After a broken connection, in ms. */
+/** How long the browser waits before it connects again, in ms. */
 const RECONNECT_MS = 500;
 
-/** The controllers of a board with these options, guarded. */
+/** The controllers of a board, with its guards. The one with the route that takes locks away is there only with `forceRelease`. */
 export function boardControllers(options: ResolvedBoardOptions): Type[] {
   const classes = options.forceRelease ? [lookController(options), releaseController(options)] : [lookController(options)];
   for (const made of classes) UseGuards(...options.guards)(made);
@@ -66,7 +67,7 @@ function releaseController({ path }: ResolvedBoardOptions): Type {
 
     constructor(@Inject(BOARD) private readonly board: Board) {}
 
-    /** Arguments are in the query, where the access log of the application keeps them and no body parser is needed. */
+    /** The arguments are in the query, so that the access log of the application has them and no body parser is needed. */
     @Post('force-release')
     async forceRelease(
       @Headers() headers: RequestHeaders,
@@ -89,7 +90,7 @@ function releaseController({ path }: ResolvedBoardOptions): Type {
   return LockReleaseController;
 }
 
-/** Errors of ours are told here: the application need not have a filter for them. */
+/** Sends the result of `make`, or its LockError. The application need not have an exception filter for the latter. */
 async function answer(response: PageResponse, make: () => Promise<object>): Promise<void> {
   try {
     sendAnswer(response, 200, await make());
@@ -99,7 +100,7 @@ async function answer(response: PageResponse, make: () => Promise<object>): Prom
   }
 }
 
-/** A parameter that is given twice is none. */
+/** The text of a query parameter; '' when it is missing or was given twice. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

@@ -1,23 +1,26 @@
 /**
- * What the viewers of a board are shown: one look at all locks at a time, shared by all of them, and none while nobody
- * watches.
+ * Looks at all locks again and again, for the viewers of a board. All viewers share one look at a time, and without viewers there
+ * are no looks.
  */
 import { defer, EMPTY, finalize, Observable, ReplaySubject, share, Subject, takeUntil, timer } from 'rxjs';
 import { delay, type Clock, type Timer } from '../core/port/clock.js';
 import type { InstanceView, WatchedLocks } from './watched-locks.js';
 
-/** Rests so long between two looks, and at least as many times the length of the last look, so that many locks are no load. */
+/**
+ * The rest between two looks is at least REST_MS, and REST_FACTOR times as long as the last look took: so a store with many locks
+ * spends little of its time on the board.
+ */
 const REST_MS = 400;
 const REST_FACTOR = 4;
 const MOST_ROWS = 300;
-/** A viewer is let in anew after this time, by guards that may have changed their mind. */
+/** A view ends after this time, in ms. The page then connects again, so that the guards decide anew. */
 const LONGEST_VIEW_MS = 120_000;
-/** Until the ends of the views are on their way, so that the server finds their connections idle and can close them. */
+/** How long closing waits after it has ended the views, in ms, so that the server finds their connections idle and can close them. */
 const GOODBYE_MS = 50;
 
-/** One look, as the page gets it. */
+/** The result of one look, as the page gets it. */
 export interface BoardView {
-  /** Wall clock of this process, in ms. */
+  /** When the look began, in ms of this process's wall clock. */
   readonly at: number;
   readonly instances: readonly InstanceView[];
 }
@@ -36,7 +39,7 @@ export class BoardFeed {
     this.looks = new Observable<string>((viewers) => this.lookAgain((view) => viewers.next(view))).pipe(share(shared));
   }
 
-  /** Views as JSON, made once for all viewers. Ends after a while, and when the board closes. */
+  /** The results of the looks as JSON, made once for all viewers. It completes after {@link LONGEST_VIEW_MS}, or when the board closes. */
   view(): Observable<string> {
     return defer(() => {
       if (this.closed) return EMPTY;
@@ -45,7 +48,7 @@ export class BoardFeed {
     });
   }
 
-  /** Open views would keep the server from closing. */
+  /** Ends all views, because open ones would keep the server from closing. */
   async close(): Promise<void> {
     this.closed = true;
     if (this.viewers === 0) return;

@@ -1,5 +1,5 @@
 /**
- * What the board can be told, and the only place where it is checked.
+ * The options of the board and their defaults. Nothing else validates them.
  */
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
 import { LockUsageError } from '../core/port/errors.js';
@@ -8,29 +8,29 @@ import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 /** Options of LockBoardModule.forRoot. */
 export interface LockBoardOptions {
   /**
-   * Where the page is served, below the global prefix if there is one.
+   * The path of the page, below the global prefix of the application if it has one.
    * @default '/locks'
    */
   path?: string | undefined;
   /**
-   * Who may see the page and use it: guards of Nest, classes or objects, asked for every request to the board. Required
-   * when NODE_ENV is production; elsewhere a board without guards is open to everybody and says so in the log.
+   * The guards of Nest, classes or objects, that decide about every request to the board. They are required when NODE_ENV is
+   * production; elsewhere a board without guards is open to everybody, and a line in the log says so.
    * @default []
    */
   guards?: readonly (Type<CanActivate> | CanActivate)[] | undefined;
   /**
-   * Whether the page can take a lock away from its holder. When it is off, there is no route that could.
+   * Whether the page can take a lock away from its holder. With false there is no route for it.
    * @default false
    */
   forceRelease?: boolean | undefined;
   /**
-   * The names of the lock modules to show; 'default' is the one without a name. Of modules that are behind a `route`,
-   * name either these or the one with the route.
+   * The names of the lock modules to show; 'default' is the one without a name. If one of them has a `route`, do not name the
+   * modules to which it leads as well: their locks would be shown twice.
    * @default ['default']
    */
   instances?: readonly string[] | undefined;
   /**
-   * Modules whose providers the guards inject.
+   * The modules whose providers the guards inject.
    * @default []
    */
   imports?: ModuleMetadata['imports'];
@@ -51,7 +51,7 @@ const KNOWN: Readonly<Record<keyof LockBoardOptions, true>> = {
   imports: true,
 };
 
-/** Completes and checks the options. @throws LockUsageError */
+/** Completes and validates the options. @throws LockUsageError */
 export function resolveBoardOptions(given: LockBoardOptions): ResolvedBoardOptions {
   for (const name of Object.keys(given)) if (!Object.hasOwn(KNOWN, name)) throw refused(`unknown option '${name}'`);
   const { path = '/locks', guards = [], forceRelease = false, instances = [DEFAULT_INSTANCE] } = given;
@@ -64,7 +64,7 @@ export function resolveBoardOptions(given: LockBoardOptions): ResolvedBoardOptio
   return { path, guards, forceRelease, instances };
 }
 
-/** Nobody shall put the locks of a live system before the public by forgetting a line. @throws LockUsageError */
+/** Refuses a board without guards in production, because it would show the locks of a live system to everybody. @throws LockUsageError */
 export function assertGuarded({ guards, path }: ResolvedBoardOptions, environment: string | undefined): void {
   if (guards.length > 0 || environment !== 'production') return;
   throw refused(

@@ -1,9 +1,9 @@
 /**
- * The page of the board and how it is sent: own files only, under a policy that allows nothing else.
+ * Sends the page of the board, with a content security policy that lets it load nothing but its own files.
  */
 import { PAGE_FILES } from './page.generated.js';
 
-/** By the methods that Express and Fastify share. */
+/** A response, with the methods that Express and Fastify share. */
 export interface PageResponse {
   status(code: number): unknown;
   header(name: string, value: string): unknown;
@@ -26,7 +26,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   'Cache-Control': 'no-store',
 };
 
-/** The page as it is reached by `url`; its files are addressed from there, whatever prefix the application has. */
+/** Sends the page that was requested by `url`. The links to its files are relative to that, so they fit every global prefix. */
 export function sendPage(response: PageResponse, url: string, forceRelease: boolean): void {
   const [path = ''] = url.split('?');
   const last = path.slice(path.lastIndexOf('/') + 1);
@@ -35,7 +35,7 @@ export function sendPage(response: PageResponse, url: string, forceRelease: bool
   send(response, 200, 'html', page);
 }
 
-/** A file of the page; 404 for what is none. */
+/** Sends a file of the page, or 404 when there is no such file. */
 export function sendFile(response: PageResponse, name: string): void {
   const text = name !== 'board.html' && Object.hasOwn(PAGE_FILES, name) ? PAGE_FILES[name] : undefined;
   if (text === undefined) return sendAnswer(response, 404, { message: `The board has no file ${name}.` });

@@ -1,29 +1,29 @@
 /**
- * The calls of this process that wait for a lock, counted from events. A process that has many callers of one lock stands
- * in the store's queue once, or not at all while the lock is its own, so the store cannot tell of them.
+ * Counts the calls of this process that wait for a lock, from events. The store does not know them: many callers of one lock in a
+ * process have one place in its queue, or none while the process holds the lock itself.
  */
 import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 
-/** Calls of one method that wait for one lock. */
+/** How many calls of one method wait for one lock. */
 export interface WaitingCalls {
   readonly mode: LockMode;
   readonly label: string | undefined;
   readonly count: number;
 }
 
-/** One call that waits: for which lock, and how. */
+/** One call that waits. */
 interface Call {
   readonly key: string;
   readonly mode: LockMode;
   readonly label: string | undefined;
 }
 
-/** Beyond that there is a flood, and the exact number does not matter. */
+/** How many calls are counted at most. With more the exact number does not matter. */
 const MOST_CALLS = 10_000;
 
 export class CallsThatWait {
-  /** By the number of the call; an entry goes when the call is served or gives up. */
+  /** The calls that wait, by number. An entry is removed when its call is granted or gives up. */
   private readonly calls = new Map<number, Call>();
 
   record({ type, call, key, mode, label }: LockEvent): void {

@@ -1,5 +1,5 @@
 /**
- * A page for operators: who holds which lock, since when, and who waits for it.
+ * The module of the board, a page for operators that shows who holds which lock, since when, and who waits for it.
  */
 import { Inject, Logger, Module, type DynamicModule, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
@@ -14,7 +14,7 @@ import { WatchedLocks } from './watched-locks.js';
 
 const BOARD_OPTIONS = Symbol.for('nestjs-holdfast:board-options');
 
-/** The board as the routes see it; filled when the lock modules are there. */
+/** The board that the routes use. It is opened when the application has made its lock modules. */
 class BoardOfApplication implements Board {
   private watched: readonly WatchedLocks[] = [];
   private feed: BoardFeed | undefined;
@@ -56,7 +56,7 @@ export class LockBoardModule implements OnModuleInit, OnModuleDestroy {
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
   ) {}
 
-  /** @throws LockUsageError for options that are not known or contradict each other */
+  /** Makes the module for one board. @throws LockUsageError for options that are not valid */
   static forRoot(options: LockBoardOptions = {}): DynamicModule {
     const resolved = resolveBoardOptions(options);
     return {
@@ -80,7 +80,7 @@ export class LockBoardModule implements OnModuleInit, OnModuleDestroy {
     this.board.open(options.instances.map((name) => new WatchedLocks(name, findLocks(this.moduleRef, name, 'LockBoardModule'), systemClock)));
   }
 
-  /** Before the server closes, which waits for open views. */
+  /** Closes the board. Nest calls this hook before it closes the server, which would wait for open views. */
   async onModuleDestroy(): Promise<void> {
     await this.board.close();
   }

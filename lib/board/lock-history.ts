@@ -1,6 +1,6 @@
 /**
- * What happened to the locks of this process in the last minutes: counts per time slice for the charts, and the last
- * losses and refusals word for word. Its memory is bounded whatever happens.
+ * What happened to the locks of this process in the last ten minutes, in bounded memory: counts per time slice for the charts, and
+ * the messages of the last losses and failures.
  */
 import type { Clock } from '../core/port/clock.js';
 import type { LockEvent } from '../core/port/lock-events.js';
@@ -9,15 +9,15 @@ const SLICE_MS = 10_000;
 const SLICES = 60;
 const MOST_INCIDENTS = 20;
 
-/** Who gives up sooner did not mean to wait (`tryAcquire`, `onBusy: 'skip'`), and is no trouble. */
+/** A call that is refused after a shorter wait, in ms, did not mean to wait (`tryAcquire`, `onBusy: 'skip'`), so it is no incident. */
 const SHORTEST_WAIT_MS = 250;
 
 const COUNTED = ['granted', 'waiting', 'refused', 'gaveUp', 'lost', 'renewFailed', 'failed'] as const;
 type Counted = (typeof COUNTED)[number];
 
-/** Something that an operator should know of, though it is over. */
+/** A lost lease, a call that gave up, or a call that failed. */
 export interface Incident {
-  /** Wall clock, in ms. */
+  /** When it happened, in ms of the wall clock. */
   readonly at: number;
   readonly type: 'lost' | 'gaveUp' | 'failed';
   readonly key: string;
@@ -27,9 +27,9 @@ export interface Incident {
 
 export interface HistoryView {
   readonly sliceMs: number;
-  /** Per slice, the oldest first; the last one is still growing. */
+  /** The counts of each slice, the oldest first. The last slice is the present one. */
   readonly counts: Readonly<Record<Counted, readonly number[]>>;
-  /** The newest first. */
+  /** The last incidents, the newest first. */
   readonly incidents: readonly Incident[];
 }
 
@@ -86,7 +86,7 @@ function zeros(): number[] {
 }
 
 function countedAs(event: LockEvent): Counted | undefined {
-  // A call inside a hold adds no hold: what is counted is the outermost one.
+  // A nested call has no hold of its own in the store, so only the outermost hold is counted.
   if ('nested' in event && event.nested) return undefined;
   switch (event.type) {
     case 'busy':

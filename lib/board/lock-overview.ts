@@ -1,13 +1,12 @@
 /**
- * Many locks made readable for people, in bounded memory: those that somebody waits for come first, and what does not fit
- * is counted.
+ * Sums up any number of locks in bounded memory: a limited number of rows, of the locks with the most waiters, and counts of all.
  */
 import { sinceOf, whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../core/port/lock-store.js';
 
 export interface HolderRow extends Whereabouts, Omit<HolderState, 'id'> {
-  /** About when the hold began, in wall clock ms of the store; undefined when its fence does not come from a clock. */
+  /** About when the hold began, in ms of the store's wall clock; undefined when its fence does not come from a clock. */
   readonly since?: number | undefined;
 }
 
@@ -19,17 +18,17 @@ export interface LockRow {
   readonly mode: LockMode | null;
   readonly holders: readonly HolderRow[];
   readonly moreHolders: number;
-  /** In the order in which they will be served. */
+  /** The first waiters, in the order in which they will be served. */
   readonly waiters: readonly WaiterRow[];
   readonly moreWaiters: number;
 }
 
 export interface LockOverview {
-  /** How many locks were seen that are held. */
+  /** How many of the locks are held. */
   readonly held: number;
-  /** How many locks were seen that somebody waits for. */
+  /** How many of the locks have waiters. */
   readonly waitedFor: number;
-  /** How many wait, over all locks. */
+  /** How many waiters all locks have together. */
   readonly waiting: number;
   readonly rows: readonly LockRow[];
   /** How many locks have no row. */
@@ -39,7 +38,7 @@ export interface LockOverview {
 const MOST_HOLDERS = 8;
 const MOST_WAITERS = 12;
 
-/** Reads `locks` to their end and keeps at most `most` rows, the most waited for. Rejects as `locks` does. */
+/** Reads `locks` to their end and keeps at most `most` rows, of the locks with the most waiters. Rejects as `locks` does. */
 export async function overviewOf(locks: AsyncIterable<LockState>, most: number): Promise<LockOverview> {
   let rows = new Map<string, LockRow>();
   let seen = 0;
@@ -47,7 +46,7 @@ export async function overviewOf(locks: AsyncIterable<LockState>, most: number):
   let waitedFor = 0;
   let waiting = 0;
   for await (const state of locks) {
-    // A store may tell a lock twice while it is walked over; beyond the rows that is not worth remembering.
+    // A store may list a lock twice. It is counted once if it still has a row; remembering all keys would not be bounded.
     if (rows.has(state.key)) continue;
     seen += 1;
     held += state.mode === null ? 0 : 1;

@@ -153,7 +153,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  </body>\n' +
     '</html>\n',
   'board.js':
-    '/** The page: listens to the looks that the server sends, and shows the last one through the filter. */\n' +
+    '/** The page: receives the results of the looks from the server, and shows the last one through the filter. */\n' +
     'import { InstanceSection } from \'./instance-section.js\';\n' +
     'import { ReleaseDialog } from \'./release-dialog.js\';\n' +
     'import { clockTime } from \'./wording.js\';\n' +
@@ -217,7 +217,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  });\n' +
     '  events.addEventListener(\'error\', () => {\n' +
     '    const gone = events.readyState === EventSource.CLOSED;\n' +
-    '    // Every few minutes the server lets viewers in anew; a moment without a connection is nothing to worry about.\n' +
+    '    // Every two minutes the server ends the view, and the page connects again: a moment without a connection is no problem.\n' +
     '    setTimeout(() => events.readyState !== EventSource.OPEN && say(\'broken\', `No connection to the server; seen last ${last ? `at ${clockTime(last.at)}` : \'never\'}.${gone ? \' Reload the page.\' : \'\'}`), gone ? 0 : 3000);\n' +
     '  });\n' +
     '}\n' +
@@ -226,14 +226,14 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     'onlyWaited.addEventListener(\'change\', show);\n' +
     'listen();\n',
   'charts.js':
-    '/** Small bar charts of the last minutes, with the same said in words for those who do not see them. */\n' +
+    '/** Small bar charts of the last minutes, with a description in words for screen readers. */\n' +
     'import { element } from \'./wording.js\';\n' +
     '\n' +
     'const SVG = \'http://www.w3.org/2000/svg\';\n' +
     'const HEIGHT = 40;\n' +
     'const BAR = 4;\n' +
     '\n' +
-    '/** `series` are stacked, the first at the bottom: [{ name, className, counts }] */\n' +
+    '/** One chart. The series, of the form [{ name, className, counts }], are stacked with the first at the bottom. */\n' +
     'export function chart(title, series, sliceMs) {\n' +
     '  const slices = series[0].counts.length;\n' +
     '  const sums = series[0].counts.map((_, n) => series.reduce((sum, { counts }) => sum + counts[n], 0));\n' +
@@ -263,7 +263,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
   'icon.svg':
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="none" stroke="#3b6fd4" stroke-width="2" d="M5 7V5a3 3 0 0 1 6 0v2"/><rect x="3" y="7" width="10" height="7" rx="1.5" fill="#3b6fd4"/></svg>\n',
   'instance-section.js':
-    '/** What the page shows of one lock module: sums, charts, the list of its locks, and what went wrong lately. */\n' +
+    '/** The section of one lock module: sums, charts, the list of its locks, and the last incidents. */\n' +
     'import { chart } from \'./charts.js\';\n' +
     'import { LockList, waiting } from \'./lock-list.js\';\n' +
     'import { clockTime, count, element, place, work } from \'./wording.js\';\n' +
@@ -294,7 +294,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  show(view, at, { text, onlyWaited }) {\n' +
     '    this.problem.textContent = view.problem === undefined ? \'\' : `The store does not answer: ${view.problem}`;\n' +
     '    this.problem.hidden = view.problem === undefined;\n' +
-    '    // Without an answer the last rows stay: they are old, and the line above says so.\n' +
+    '    // When the store did not answer, the last rows stay, and the line above says that they are old.\n' +
     '    if (view.problem === undefined) this.rows = view;\n' +
     '    const { rows, held, waitedFor, waiting: waiters, more } = this.rows ?? view;\n' +
     '    this.strip.replaceChildren(sums(held, waitedFor, waiters), ...charts(view.history));\n' +
@@ -312,7 +312,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '    this.showIncidents(view.history.incidents);\n' +
     '  }\n' +
     '\n' +
-    '  /** A lock that has no row, by its whole key. */\n' +
+    '  /** Looks up one lock by its key, which may have no row in the list. */\n' +
     '  async find(key) {\n' +
     '    const { row, at, message } = await this.lookUp(this.name, key);\n' +
     '    this.foundList.show(row === undefined ? [] : [row], at);\n' +
@@ -364,8 +364,8 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '}\n',
   'lock-list.js':
     '/**\n' +
-    ' * The list of locks. An element stays the same as long as its lock is shown, so that a look twice a second takes nobody\'s\n' +
-    ' * focus or selection away; only the times in it change.\n' +
+    ' * The list of locks. The element of a lock is kept as long as the lock is shown, and only the times in it change: so an update twice\n' +
+    ' * a second does not take away the focus or the selection.\n' +
     ' */\n' +
     'import { count, duration, element, place, work } from \'./wording.js\';\n' +
     '\n' +
@@ -390,7 +390,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '      if (this.list.children[n] !== item.element) this.list.insertBefore(item.element, this.list.children[n] ?? null);\n' +
     '      for (const update of item.times) update(row, at);\n' +
     '    });\n' +
-    '    // What was moved or built anew has lost the focus.\n' +
+    '    // A button that was moved or made anew has lost the focus, so it gets it back.\n' +
     '    if (fence !== undefined && document.activeElement !== focused) {\n' +
     '      [...this.list.querySelectorAll(\'button\')].find((button) => button.dataset.fence === fence)?.focus();\n' +
     '    }\n' +
@@ -454,13 +454,13 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  }\n' +
     '}\n' +
     '\n' +
-    '/** How many wait, here or anywhere. */\n' +
+    '/** How many waiters the lock has in the store, or calls of this process that wait for it, whichever is more. */\n' +
     'export function waiting(row) {\n' +
     '  const here = row.callsHere.reduce((sum, { count: calls }) => sum + calls, 0);\n' +
     '  return Math.max(row.waiters.length + row.moreWaiters, here);\n' +
     '}\n' +
     '\n' +
-    '/** Why the others wait. */\n' +
+    '/** A sentence that says who holds the lock and how many wait for it. */\n' +
     'function sentence(row) {\n' +
     '  const [holder] = row.holders;\n' +
     '  const number = count(waiting(row), \'waits\', \'wait\');\n' +
@@ -482,7 +482,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  return section;\n' +
     '}\n',
   'release-dialog.js':
-    '/** Asks before a lock is taken away, and says what came of it. */\n' +
+    '/** The dialog that asks before a lock is taken away, and says how that ended. */\n' +
     'import { place, work } from \'./wording.js\';\n' +
     '\n' +
     'export class ReleaseDialog {\n' +
@@ -500,7 +500,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '    this.subject = { instance, key: row.key, fence: String(holder.fence) };\n' +
     '    this.what.textContent = `${row.key} is held by ${work(holder)} on ${place(holder)}, fence ${holder.fence}.`;\n' +
     '    this.dialog.showModal();\n' +
-    '    // Enter, pressed once too often, must do no harm.\n' +
+    '    // The focus is on Cancel, so that Enter, pressed by mistake, does no harm.\n' +
     '    document.getElementById(\'release-cancel\').focus();\n' +
     '  }\n' +
     '\n' +
@@ -524,9 +524,9 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  }\n' +
     '}\n',
   'wording.js':
-    '/** How times, places and methods are said, in one place. */\n' +
+    '/** The wording of times, places and methods on the page. */\n' +
     '\n' +
-    '/** 850 ms, 12 s, 3 min 5 s, 2 h 10 min */\n' +
+    '/** A length of time: 850 ms, 12 s, 3 min 5 s, 2 h 10 min. */\n' +
     'export function duration(ms) {\n' +
     '  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;\n' +
     '  const seconds = Math.floor(ms / 1000);\n' +
@@ -540,7 +540,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  return new Date(ms).toLocaleTimeString();\n' +
     '}\n' +
     '\n' +
-    '/** The method, if it said which; withLock and acquire do not. */\n' +
+    '/** The label of a holder or waiter. Calls of withLock and acquire have one only if they give it. */\n' +
     'export function work({ label }) {\n' +
     '  return label ?? \'unnamed work\';\n' +
     '}\n' +
@@ -553,7 +553,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  return `${number} ${number === 1 ? one : many}`;\n' +
     '}\n' +
     '\n' +
-    '/** An element with its class, children and attributes; text is never read as markup. */\n' +
+    '/** Makes an element with a class, children and attributes. Text is never parsed as markup. */\n' +
     'export function element(name, className, ...children) {\n' +
     '  const made = document.createElement(name);\n' +
     '  if (className) made.className = className;\n' +

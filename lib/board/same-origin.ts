@@ -1,18 +1,18 @@
 /**
- * Whether a request that changes something was sent by the board's own page: other sites may make a browser send requests
- * with the operator's credentials.
+ * Decides whether a request that changes something was sent by the board's own page, because other sites can make a browser send
+ * requests with the operator's credentials.
  */
 
-/** Node's headers, in lower case. */
+/** The headers of a request as Node gives them, with names in lower case. */
 export type RequestHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** A page of another origin cannot set it without being allowed to by a preflight. */
+/** The header that the board's page sends. A page of another origin can only send it if the server allows that in a CORS preflight. */
 export const OWN_HEADER = 'x-holdfast-board';
 
-/** Why the request is not ours; undefined when it is. */
+/** Why the request does not come from the board's page, as the end of a sentence; undefined when it does. */
 export function foreignRequest(headers: RequestHeaders): string | undefined {
   if (headers[OWN_HEADER] === undefined) return `the header ${OWN_HEADER} is missing`;
-  // Applications that allow every origin (CORS) answer preflights with yes, so the header alone proves too little.
+  // An application that allows every origin by CORS also allows the header in preflights, so the header alone proves too little.
   const site = headers['sec-fetch-site'];
   if (site !== undefined) return site === 'same-origin' ? undefined : `it was sent by another site (${String(site)})`;
   const { origin, host } = headers;

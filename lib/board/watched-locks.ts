@@ -1,5 +1,5 @@
 /**
- * One lock module as the board sees it: what its store tells of all processes, and what happened in this one.
+ * One lock module as the board sees it: the locks of all processes, from its store, and what happened in this process, from events.
  */
 import type { Subscription } from 'rxjs';
 import type { Clock } from '../core/port/clock.js';
@@ -12,7 +12,7 @@ import { LockHistory, type HistoryView } from './lock-history.js';
 export type Locks = Pick<LockService, 'events' | 'list' | 'inspect' | 'forceRelease'>;
 
 export interface BoardRow extends LockRow {
-  /** Calls of this process that wait. */
+  /** The calls of this process that wait for the lock. */
   readonly callsHere: readonly WaitingCalls[];
 }
 
@@ -20,7 +20,7 @@ export interface InstanceView extends Omit<LockOverview, 'rows'> {
   readonly name: string;
   readonly rows: readonly BoardRow[];
   readonly history: HistoryView;
-  /** Why the store could not be asked; the rows are missing then. */
+  /** Why the store could not be asked, in which case there are no rows. */
   readonly problem?: string | undefined;
 }
 
@@ -42,7 +42,7 @@ export class WatchedLocks {
     });
   }
 
-  /** Never rejects: a store that does not answer is something to show. */
+  /** The present state of the module's locks. It never rejects: when the store does not answer, the view says so. */
   async view(mostRows: number): Promise<InstanceView> {
     try {
       const { rows, ...sums } = await overviewOf(this.locks.list(), mostRows);
@@ -53,12 +53,12 @@ export class WatchedLocks {
     }
   }
 
-  /** One lock by its whole key. @throws LockStoreError, LockKeyError */
+  /** One lock by its key. @throws LockStoreError, LockKeyError */
   async inspect(key: string): Promise<BoardRow> {
     return this.withCalls(rowOf(await this.locks.inspect(key)));
   }
 
-  /** @throws LockStoreError, LockKeyError */
+  /** Takes the lock from the holder with this fence. False when there is none. @throws LockStoreError, LockKeyError */
   forceRelease(key: string, fence: number): Promise<boolean> {
     return this.locks.forceRelease(key, { fence });
   }
@@ -72,7 +72,7 @@ export class WatchedLocks {
   }
 }
 
-/** In a test runner's own realm errors are not instances of our Error. */
+/** The message of an error. It is read without instanceof, because in the realm of a test runner errors are no instances of Error. */
 export function messageOf(error: unknown): string {
   const message: unknown = typeof error === 'object' && error !== null && 'message' in error ? error.message : error;
   return String(message);

@@ -1,10 +1,10 @@
 /**
- * What `holdfast` is asked to do: the command line, read and checked.
+ * Reads and checks the command line of `holdfast`.
  */
 import { parseArgs } from 'node:util';
 
 export interface Target {
-  /** One, or the masters of a Redlock, or the nodes to start from in a Cluster. */
+  /** One Redis, the masters of a Redlock, or nodes of a Cluster. */
   readonly urls: readonly string[];
   readonly cluster: boolean;
   readonly prefix: string;
@@ -42,7 +42,7 @@ export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who
 Exit code: 0 done, 1 nothing found or not released, 2 the command line is wrong, 3 the store cannot be reached or refuses.
 list, inspect and watch write nothing to Redis.`;
 
-/** The command line is wrong; the message says how. */
+/** The command line is not valid. The message says why, as a sentence without a period. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
@@ -60,14 +60,14 @@ const OPTIONS = {
   version: { type: 'boolean' },
 } as const;
 
-/** The option that belongs to each command only. */
+/** The commands that take an option, for options that not every command takes. */
 const OWN = { waited: ['list'], every: ['watch'], fence: ['release'], yes: ['release'] } as const;
 const DEFAULT_EVERY_MS = 1_000;
 const SHORTEST_EVERY_MS = 100;
 
 type Values = ReturnType<typeof parse>['values'];
 
-/** @throws UsageError */
+/** What the command line asks for. @throws UsageError when it is not valid */
 export function readArguments(args: readonly string[], environment: NodeJS.ProcessEnv): Order | 'help' | 'version' {
   const { values, positionals } = parse(args);
   if (values.help === true) return 'help';
@@ -124,7 +124,7 @@ function commandOf(name: string, subject: string | undefined, values: Values): C
   }
 }
 
-/** What is refused is printed, and a password is not. */
+/** The URL without user and password, because a message prints it. */
 function withoutLogin(url: string): string {
   return url.replace(/^(.*\/\/)?.*@/, '$1…@');
 }

@@ -1,5 +1,5 @@
 /**
- * The commands of `holdfast`. Each answers the exit code.
+ * The commands of `holdfast`. Each resolves with the exit code.
  */
 import { systemClock, delay } from '../core/port/clock.js';
 import { checkKey } from '../core/key/check-key.js';
@@ -15,17 +15,17 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 export interface Surroundings {
   readonly out: Output;
-  /** For people, beside the output. */
+  /** Standard error, for lines that are meant for people and do not belong to the output. */
   readonly err: Output;
   readonly json: boolean;
-  /** Ctrl-C. */
+  /** Aborts on SIGINT and SIGTERM. */
   readonly stop: AbortSignal;
 }
 
 type Of<Name extends Command['name']> = Extract<Command, { name: Name }>;
 
 const MOST_WATCHED = 200;
-/** Lines of a screen that are no rows of the table. */
+/** How many lines of the terminal are left to what is no row of the table. */
 const SCREEN_FRAME = 4;
 const HOME_AND_CLEAR = '\u001b[H\u001b[J';
 
@@ -42,7 +42,7 @@ export function run(command: Exclude<Command, Of<'redlock init'>>, look: Look, a
   }
 }
 
-/** Lock by lock, as they are found: memory does not grow with their number. */
+/** Prints each lock when it is found, so that memory does not grow with the number of locks. */
 async function list({ startsWith, onlyWaited }: Of<'list'>, look: Look, { out, err, json, stop }: Surroundings): Promise<ExitCode> {
   const columns = columnsFor(out.columns);
   let told = 0;
@@ -90,7 +90,7 @@ async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { o
   return released ? EXIT.done : EXIT.nothing;
 }
 
-/** As many rows as the terminal has; without one, all that are kept, screen after screen. */
+/** The text of one look: as many rows as fit into the terminal, or without a terminal all rows of the overview. */
 function screen(overview: LockOverview, { columns, rows }: Output): string {
   const widths = columnsFor(columns);
   const shown = overview.rows.slice(0, rows === undefined ? MOST_WATCHED : Math.max(1, rows - SCREEN_FRAME));

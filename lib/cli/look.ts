@@ -1,6 +1,6 @@
 /**
- * A look at the locks from outside of any application. It opens no store as a process that locks would: nothing is
- * probed, subscribed to or written, only asked.
+ * Looks at the locks from outside of any application. It does not open the store as an application does: nothing is probed,
+ * subscribed to or written, and the server is only asked.
  */
 import type { Finding } from '../core/port/report.js';
 import type { ClusterNode, RedisOptions } from 'ioredis';
@@ -12,16 +12,16 @@ import { RedisStore } from '../stores/redis/redis-store.js';
 import type { Target } from './arguments.js';
 import { RedlockLook } from './redlock-look.js';
 
-/** What of a store an operator needs. */
+/** The part of a store that the commands need. */
 export type Look = Pick<LockStore, 'inspect' | 'list' | 'forceRelease' | 'close'>;
 
 const COMMAND_TIMEOUT_MS = 2_000;
 const REACHED_WITHIN_MS = 3_000;
 const PAUSE_MS = 20;
-/** Of a process that holds no locks; only part of the wire format of those that do. */
+/** Options of a store that this process does not use, because it holds no locks. */
 const UNUSED = { process: 'holdfast', maxLeaseMs: 60_000, bootTimeoutMs: REACHED_WITHIN_MS };
 
-/** Rejects with LockStoreError when the store does not answer in time. `report` is told what an operator should read. */
+/** Connects. `report` receives messages for the operator. Rejects with LockStoreError when the store does not answer in time. */
 export async function lookAt(target: Target, report: (message: string) => void): Promise<Look> {
   const { urls, prefix } = target;
   const options = { ...UNUSED, report: ({ message }: Finding) => report(message), prefix, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock };
@@ -36,7 +36,7 @@ export async function lookAt(target: Target, report: (message: string) => void):
   }
 }
 
-/** The first question makes the connection and is refused; it is asked again until there is an answer. */
+/** Asks until there is an answer. The first question only makes the connection, and fails itself. */
 async function reached(look: Look): Promise<void> {
   const deadline = systemClock.now() + REACHED_WITHIN_MS;
   for (;;) {
@@ -51,7 +51,7 @@ async function reached(look: Look): Promise<void> {
   }
 }
 
-/** Nothing was asked for yet of which the outcome could be in doubt. */
+/** The error for a store that cannot be reached. It says nothing of an unknown outcome, because no command has been run yet. */
 function unreachable(error: LockStoreError): LockStoreError {
   const [failure] = error.nodes;
   if (failure === undefined) return error;

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The program `holdfast`: from the command line to an exit code. */
+/** The program `holdfast`: runs the command of the command line and sets the exit code. */
 import { readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { keptAlive, systemClock } from '../core/port/clock.js';
@@ -46,7 +46,7 @@ async function obey({ command, target, json }: Order, out: StreamOutput, err: St
   }
 }
 
-/** This file, which npm starts through a link, is three folders below the package. */
+/** The version of the package. Its package.json is three folders above this file, which npm starts through a symbolic link. */
 function version(): string {
   const path = join(dirname(realpathSync(process.argv[1] ?? '')), '../../../package.json');
   return String((JSON.parse(readFileSync(path, 'utf8')) as { version: unknown }).version);

@@ -1,16 +1,16 @@
 /**
- * Standard output as a place that may be slow or hang up: waits until there is room, and tells when nobody reads any
- * more.
+ * Writes to standard output, whose reader may be slow or go away: it waits until the stream takes more, and notes when the reader
+ * has gone.
  */
 import { once } from 'node:events';
 
 export interface Output {
-  /** Columns of the terminal; undefined where there is none. */
+  /** The columns of the terminal; undefined when the output goes to no terminal. */
   readonly columns: number | undefined;
   readonly rows: number | undefined;
-  /** Nobody reads any more (`| head`). */
+  /** Whether the reader has gone, as `| head` does. */
   readonly hungUp: boolean;
-  /** Resolves when there is room for more. */
+  /** Writes a line. Resolves when the stream takes more. */
   line(text: string): Promise<void>;
   write(text: string): Promise<void>;
 }
@@ -41,7 +41,7 @@ export class StreamOutput implements Output {
     if (this.hungUp || this.stream.write(text)) return;
     const heard = new AbortController();
     const { signal } = heard;
-    // A pipe that breaks meanwhile never drains.
+    // It also waits for 'close', because a pipe that breaks meanwhile never emits 'drain'.
     await Promise.race(['drain', 'close'].map((event) => once(this.stream, event, { signal }).catch(() => undefined)));
     heard.abort();
   }

@@ -1,6 +1,6 @@
 /**
- * A look at the masters of a Redlock, none of which is opened: that would write its wire format there, and begin the
- * time that an empty one stays out.
+ * Looks at the masters of a Redlock. It opens none of them as a store does: that would write the wire format to it, and begin the
+ * quarantine of an empty one.
  */
 import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-store.js';
@@ -17,7 +17,7 @@ import { DamagedLocks } from '../stores/wire/damaged-locks.js';
 import { FenceFloors } from '../stores/wire/fence-floors.js';
 import { RedisKeys } from '../stores/wire/redis-keys.js';
 
-/** Once a quorum is there, the others get this long. */
+/** How long it waits, in ms after the start, for further nodes when a quorum is connected. */
 const STRAGGLERS_MS = 300;
 
 export class RedlockLook {
@@ -38,7 +38,7 @@ export class RedlockLook {
       unchecked: true,
     };
     const nodes = urls.map((url) => new RedlockNode(url, around));
-    // Nobody asks for a grant here: floors and withdrawals stay empty.
+    // No lock is asked for here, so the floors and the withdrawals stay empty.
     this.context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
     this.damaged = new DamagedLocks(options.report, clock);
     this.quorum = quorumOf(urls.length);
@@ -54,7 +54,7 @@ export class RedlockLook {
     return listByQuorum(startsWith, this.context, this.damaged);
   }
 
-  /** Whether a quorum took it away. Rejects with LockStoreError when that is not known. */
+  /** Takes the lock away; true when a quorum of nodes did so. Rejects with LockStoreError when that is not known. */
   async forceRelease(key: string, fence?: number): Promise<boolean> {
     const answers = await Promise.allSettled(this.context.nodes.map((node) => node.forceRelease(key, fence)));
     const taken = answers.filter((answer) => answer.status === 'fulfilled' && answer.value === 'taken').length;
@@ -69,7 +69,7 @@ export class RedlockLook {
     for (const node of this.context.nodes) node.close();
   }
 
-  /** Whoever is asked connects, though the question that made it connect is refused. */
+  /** Connects to the nodes: a question makes a node connect, although the question itself fails. Rejects when no quorum is connected. */
   private async connect(): Promise<void> {
     const { nodes, clock } = this.context;
     const away = nodes.filter(({ link }) => !link.reachable);

@@ -1,13 +1,13 @@
 /**
- * Locks as lines of text. A line is made as soon as its lock is known, so the widths of the columns come from the
- * terminal and not from all the rows.
+ * Formats locks as lines of text. A line is printed as soon as its lock is found, so the widths of the columns depend on the
+ * terminal and not on all rows.
  */
 import type { HolderRow, LockRow, WaiterRow } from '../board/lock-overview.js';
 import type { LockState } from '../core/port/lock-store.js';
 import { rowOf } from '../board/lock-overview.js';
 import { whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
 
-/** Without a terminal nothing is cut: the text goes to another program. */
+/** The width of a line without a terminal. Longer text is not cut then, because another program reads it. */
 const WIDTH_IN_PIPES = 130;
 const NARROWEST = 60;
 const MODE = 5;
@@ -18,7 +18,7 @@ const GAPS = 10;
 export interface Columns {
   readonly key: number;
   readonly holder: number;
-  /** Whether what is too long is cut. */
+  /** Whether text that is wider than its column is cut. */
   readonly cut: boolean;
 }
 
@@ -42,7 +42,7 @@ export function summaryLine(row: LockRow, columns: Columns): string {
   return lineOf(columns, row.key, row.mode ?? '-', holder, left, waiting === 0 ? '-' : String(waiting));
 }
 
-/** Everything that is known of one lock. `wallNow` is compared with the store's clock, hence "about". */
+/** Lines with everything that is known of one lock. The age of a hold is about right: `wallNow` is compared with the store's clock. */
 export function details(state: LockState, wallNow: number): string[] {
   const { key, mode, holders, waiters } = state;
   const lines = [`${printable(key)}: ${mode === null ? 'held by nobody' : `held for ${mode === 'write' ? 'writing' : 'reading'}`}`];
@@ -84,7 +84,7 @@ function lineOf(columns: Columns, key: string, mode: string, holder: string, lef
   return `${fit(key, columns.key)}  ${mode.padEnd(MODE)}  ${fit(holder, columns.holder)}  ${left.padStart(LEFT)}  ${waiting.padStart(WAITING)}`;
 }
 
-/** Labels and owners are what somebody wrote into Redis: they must not steer the terminal. */
+/** The text without characters that could steer the terminal: anybody who may write to Redis can put them into labels and owners. */
 function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
 }

@@ -1,3 +1,3 @@
-/** What `nestjs-holdfast/telemetry` gives: OpenTelemetry metrics and spans; @opentelemetry/api is an optional peer. */
+/** The exports of `nestjs-holdfast/telemetry`: OpenTelemetry metrics and spans. @opentelemetry/api is an optional peer. */
 export { instrumentLocks, type LockTelemetryOptions } from './instrument-locks.js';
 export { LockTelemetryModule, type LockTelemetryModuleOptions } from './lock-telemetry.module.js';

@@ -1,9 +1,9 @@
 /**
- * From the events of a LockService to OpenTelemetry: metrics, and spans for waiting and holding. docs/telemetry.md names
- * every instrument and attribute.
+ * Makes OpenTelemetry metrics, and spans for waiting and holding, from the events of a LockService. docs/telemetry.md lists every
+ * instrument and attribute.
  *
- * Events are told in the async context of the caller, so a span is a child of whatever the caller is doing. It is made
- * when its time is over, from the times in the event: nothing is kept for holds that are under way.
+ * Events are emitted in the async context of the caller, so a span is a child of the caller's own span. A span is made when its time
+ * is over, from the times in the event, so nothing is kept for holds that have not ended.
  */
 import {
   diag,
@@ -25,8 +25,8 @@ import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
 export interface LockTelemetryOptions {
   /**
-   * Further attributes of metrics and spans. The key is none of them unless you add it: `({ key }) => ({ 'lock.key': key })`
-   * makes a time series for each key.
+   * Makes further attributes of metrics and spans. The key is not among the attributes, because it would make a time series for
+   * each key; `({ key }) => ({ 'lock.key': key })` adds it.
    * @default none
    */
   attributes?: ((event: LockEvent) => Attributes) | undefined;
@@ -35,17 +35,23 @@ export interface LockTelemetryOptions {
    * @default true
    */
   spans?: boolean | undefined;
-  /** @default the global one */
+  /**
+   * Where the metrics go.
+   * @default the global meter provider
+   */
   meterProvider?: MeterProvider | undefined;
-  /** @default the global one */
+  /**
+   * Where the spans go.
+   * @default the global tracer provider
+   */
   tracerProvider?: TracerProvider | undefined;
 }
 
 const SCOPE = 'nestjs-holdfast';
-/** In seconds: from a round trip to Redis to work that goes on for minutes. */
+/** The bounds of the histograms in seconds, from a round trip to Redis to work that takes minutes. */
 const BOUNDARIES = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
-/** Measures `locks` from now on. Returns how to stop. */
+/** Measures `locks` from now on, until the returned function is called. */
 export function instrumentLocks(
   locks: Pick<LockService, 'events'>,
   { instance = DEFAULT_INSTANCE, ...options }: LockTelemetryOptions & { instance?: string | undefined } = {},
@@ -55,7 +61,7 @@ export function instrumentLocks(
     try {
       recorder.record(event);
     } catch (error) {
-      // Nobody's lock shall fail, and no process end, because it could not be measured.
+      // An error of the instruments must not reach the call for the lock, or end the process.
       diag.error('nestjs-holdfast: a lock event could not be recorded', error);
     }
   });
@@ -79,7 +85,7 @@ class LockRecorder {
   }
 
   record(event: LockEvent): void {
-    // A call inside a hold waits for nobody else's lock and adds no hold: what is measured is the outermost one.
+    // A nested call does not wait for other holders and adds no hold in the store, so only the outermost hold is measured.
     if ('nested' in event && event.nested) return;
     const attributes = this.attributesOf(event);
     const { contentions, held, losses, renewalFailures } = this.instruments;
@@ -126,7 +132,7 @@ class LockRecorder {
     this.span('lock.hold', event, event.heldMs, attributes, event.outcome === 'lost' ? 'the lease was lost before the hold ended' : undefined);
   }
 
-  /** A span that ends now and began `lastedMs` ago. */
+  /** Makes a span that began `lastedMs` ago and ends now. */
   private span(name: string, event: LockEvent, lastedMs: number, attributes: Attributes, failure: string | undefined): void {
     if (!this.tracer) return;
     const endTime = systemClock.wallNow();

@@ -1,4 +1,4 @@
-/** Metrics and spans for the locks of a Nest application. */
+/** The module that measures the locks of a Nest application with OpenTelemetry. */
 import { Inject, Module, type DynamicModule, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { findLocks } from '../nest/find-locks.js';
@@ -30,11 +30,12 @@ export class LockTelemetryModule implements OnModuleInit {
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
   ) {}
 
+  /** Makes the module. */
   static forRoot(options: LockTelemetryModuleOptions = {}): DynamicModule {
     return { module: LockTelemetryModule, providers: [{ provide: TELEMETRY_OPTIONS, useValue: options }] };
   }
 
-  /** Nothing stops it: holds go on to the last hook of a shutdown, and the events end with their service. */
+  /** Begins to measure. Nothing ends it before the events complete, because holds go on until the last hook of a shutdown. */
   onModuleInit(): void {
     const { instances = [DEFAULT_INSTANCE], ...options } = this.options;
     for (const instance of instances) instrumentLocks(findLocks(this.moduleRef, instance, 'LockTelemetryModule'), { ...options, instance });

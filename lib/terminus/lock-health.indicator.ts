@@ -1,4 +1,4 @@
-/** Health of the store behind a lock module, for @nestjs/terminus. */
+/** The health indicator of a lock module for @nestjs/terminus: it reports whether locks can be had. */
 import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
@@ -10,32 +10,32 @@ import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
 
 export interface LockHealthOptions {
   /**
-   * The `name` of the LockModule to look at. For one with a `route` all lock modules are asked that keep locks.
+   * The `name` of the LockModule to check. For one with a `route`, all lock modules to which the route can lead are checked.
    * @default the module without a name
    */
   instance?: string | undefined;
   /**
-   * An answer that takes longer counts as none, in ms.
+   * How long the store may take to answer, in ms. A slower answer counts as `down`.
    * @default 1000
    */
   timeoutMs?: number | undefined;
 }
 
-/** The LockService of a module with a route also knows the modules that the route can lead to. */
+/** The LockService to check. That of a module with a route also knows the modules to which the route can lead. */
 type Asked = Partial<LockService> & { instances?(): ReadonlyMap<string, LockService> };
 
 const DEFAULT_TIMEOUT_MS = 1_000;
 
 /**
- * Whether locks can be had: takes a lock that nobody else can name, and gives it back. A store that answers questions and
- * refuses writes is down.
+ * Checks whether locks can be had: it takes a lock that nobody else can name, and releases it. So a store that answers questions but
+ * refuses writes is `down`.
  *
  *     @Get('health') @HealthCheck()
  *     check() {
  *       return this.health.check([() => this.lockHealth.pingCheck('locks')]);
  *     }
  *
- * `up` and `down` come with `latencyMs`, `down` with the reason as `message`.
+ * The result has `latencyMs`, and when it is `down` the reason as `message`.
  */
 @Injectable()
 export class LockHealthIndicator {
@@ -44,7 +44,7 @@ export class LockHealthIndicator {
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
   ) {}
 
-  /** Never rejects for a store that is down. @throws LockUsageError when there is no lock module of that name */
+  /** Checks the store; it does not reject when the store is down. @throws LockUsageError when there is no lock module of that name */
   async pingCheck<const Key extends string>(key: Key, options: LockHealthOptions = {}): Promise<HealthIndicatorResult<Key>> {
     const { instance = DEFAULT_INSTANCE, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
     const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator');
@@ -55,7 +55,7 @@ export class LockHealthIndicator {
     return failure === undefined ? session.up({ latencyMs }) : session.down({ message: failure, latencyMs });
   }
 
-  /** Which keys a route knows is its own affair: tried are the stores that it can lead to. */
+  /** Checks every store to which a route can lead, because nobody can tell which keys the route will get. */
   private async failures(instances: readonly string[], timeoutMs: number): Promise<string | undefined> {
     const tried = instances.map(async (instance) => {
       const failure = await this.failure(instance, timeoutMs);
@@ -65,13 +65,13 @@ export class LockHealthIndicator {
     return failures.length > 0 ? failures.join(' ') : undefined;
   }
 
-  /** Why no lock can be had there, if that is so. */
+  /** Why no lock can be had from this lock module; undefined when one can. */
   private failure(instance: string, timeoutMs: number): Promise<string | undefined> {
     return within(timeoutMs, this.moduleRef.get<LockStore>(storeToken(instance), { strict: false }).tryOut());
   }
 }
 
-/** Why there was no answer, if there was none. */
+/** Why `answer` failed or took too long; undefined when it came in time. */
 function within(timeoutMs: number, answer: Promise<unknown>): Promise<string | undefined> {
   return new Promise((resolve) => {
     const timer = systemClock.setTimer(() => resolve(`The lock store did not answer within ${timeoutMs} ms.`), timeoutMs);
@@ -83,7 +83,7 @@ function within(timeoutMs: number, answer: Promise<unknown>): Promise<string | u
   });
 }
 
-/** In a test runner's own realm errors are not instances of our Error. */
+/** The message of an error. It is read without instanceof, because in the realm of a test runner errors are no instances of Error. */
 function messageOf(error: unknown): string {
   const message: unknown = typeof error === 'object' && error !== null && 'message' in error ? error.message : error;
   return String(message);

@@ -1,6 +1,6 @@
 /**
- * The clock of the locks in a test: it stands still until it is told to go on, and does not see fake timers of a test
- * runner, which may be installed or not.
+ * The clock of the locks in a test. It stands still until the test or the TestStore advances it, and works the same whether or not
+ * fake timers of a test runner are installed.
  */
 import { AsyncResource } from 'node:async_hooks';
 import { setImmediate } from 'node:timers';
@@ -12,12 +12,12 @@ interface TestTimer {
   readonly callback: () => void;
 }
 
-/** Kept from before anybody can put a fake in its place. */
+/** Node's setImmediate, kept before a test runner can replace it by a fake. */
 const realTurn = setImmediate;
-/** So many turns without time passing are a loop that never ends. */
+/** After this many turns of the event loop without time passing, {@link TestClock.settle} gives up: something runs in an endless loop. */
 const MOST_TURNS = 10_000;
 
-/** Time passes in whole milliseconds here. @throws LockUsageError for what is no length of time, which would never pass */
+/** Checks a length of time, which is in whole milliseconds on this clock. @throws LockUsageError when it is none */
 export function checkMs(name: string, ms: unknown): void {
   if (Number.isSafeInteger(ms) && Number(ms) >= 0) return;
   throw new LockUsageError(`TestLocks: expected ${name} to be a whole number of milliseconds, got ${String(ms)}.`);
@@ -26,7 +26,7 @@ export function checkMs(name: string, ms: unknown): void {
 export class TestClock implements Clock {
   private readonly startedAt = systemClock.wallNow();
   private elapsed = 0;
-  /** By due time; equal ones in the order they were set. */
+  /** The timers sorted by due time; those of the same time in the order in which they were set. */
   private readonly timers: TestTimer[] = [];
   private turns = 0;
 
@@ -42,7 +42,7 @@ export class TestClock implements Clock {
     return this.elapsed;
   }
 
-  /** The callback keeps the async context of who set the timer, as Node's timers do. Rounded up, as the system's clock does. */
+  /** The callback runs in the async context in which the timer was set, as with Node's timers. The delay is rounded up to whole ms. */
   setTimer(callback: () => void, delayMs: number): Timer {
     const timer: TestTimer = { due: this.elapsed + Math.max(0, Math.ceil(delayMs)), callback: AsyncResource.bind(callback) };
     const later = this.timers.findIndex(({ due }) => due > timer.due);
@@ -63,12 +63,12 @@ export class TestClock implements Clock {
     });
   }
 
-  /** A test runner keeps itself alive. */
+  /** Does nothing, because a test runner keeps its process alive itself. */
   keepAlive(): () => void {
     return () => {};
   }
 
-  /** Lets everything run that needs no time to pass. */
+  /** Lets everything run that does not need time to pass. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < MOST_TURNS; turn++) {
       await new Promise<void>((resolve) => void realTurn(resolve));
@@ -76,7 +76,7 @@ export class TestClock implements Clock {
     }
   }
 
-  /** Lets `ms` pass, timer by timer. */
+  /** Lets `ms` pass, and fires the timers that are due meanwhile one by one. */
   async advance(ms: number): Promise<void> {
     checkMs('the time to advance', ms);
     const until = this.elapsed + ms;
@@ -86,7 +86,7 @@ export class TestClock implements Clock {
     await this.settle();
   }
 
-  /** Goes on to the next timer and fires it. False when none is due by `until`. */
+  /** Advances to the next timer and fires it. False when no timer is due by `until`. */
   async fireNext(until = Infinity): Promise<boolean> {
     const [next] = this.timers;
     if (next === undefined || next.due > until) return false;

@@ -1,6 +1,6 @@
 /**
- * Locks for tests of applications: real exclusion in this process, no Redis, no waiting in real time, and every fault on
- * demand.
+ * Locks for tests of applications. They exclude calls in this process as the real ones do, without Redis and without waiting in real
+ * time, and the test can cause every fault.
  *
  *     const locks = new TestLocks();
  *     const app = await locks.replaceIn(Test.createTestingModule({ imports: [AppModule] })).compile();
@@ -17,16 +17,16 @@ import { LockModule } from '../nest/lock.module.js';
 import { TestStore, type BusyOptions } from './test-store.js';
 import { TestWire } from './test-wire.js';
 
-/** The defaults of {@link TestLocks.locks} and {@link TestLocks.asModule}. */
+/** Options of {@link TestLocks}: the defaults of {@link TestLocks.locks} and {@link TestLocks.asModule}. */
 export interface TestLocksOptions extends LockDefaults {
   /**
-   * The `name` of the LockModule that these locks stand for.
+   * The `name` of the LockModule that these locks replace.
    * @default the module without a name
    */
   name?: string | undefined;
 }
 
-/** What {@link TestLocks.replaceIn} needs of the builder that `Test.createTestingModule` gives. */
+/** What {@link TestLocks.replaceIn} needs of the builder that `Test.createTestingModule` returns. */
 export interface OverridesProviders {
   overrideProvider(token: unknown): { useFactory(by: { factory: FactoryProvider['useFactory']; inject: unknown[] }): unknown };
 }
@@ -44,23 +44,23 @@ export class TestLocks {
   }
 
   /**
-   * A LockService of its own on the same store, as another instance of the application has it: to be handed to a class
-   * that is tested without Nest, or for the test to hold a lock itself: `const lease = await test.locks.acquire('order:1')`.
+   * A LockService on the same store, like that of another instance of the application. Give it to a class that is tested without
+   * Nest, or use it to hold a lock in the test itself: `const lease = await test.locks.acquire('order:1')`.
    */
   get locks(): LockService {
     this.own ??= this.service(this.wire(), this.defaults);
     return this.own;
   }
 
-  /** A LockModule on this store: `Test.createTestingModule({ imports: [locks.asModule()], providers: [OrderService] })`. */
+  /** Makes a LockModule on this store: `Test.createTestingModule({ imports: [locks.asModule()], providers: [OrderService] })`. */
   asModule(): DynamicModule {
     const module = LockModule.forRoot({ embedded: true, ...this.defaults, name: this.name });
     return { ...module, providers: [...(module.providers ?? []), ...this.providers()] };
   }
 
   /**
-   * Puts this store into the LockModule that the application imports, which keeps its options and does not connect to Redis.
-   * Several applications may be built on one store, as several instances of a fleet.
+   * Puts this store into the LockModule that the application imports. The module keeps its options and does not connect to Redis.
+   * Several applications may be built on one store, like several instances of one application.
    */
   replaceIn<B extends OverridesProviders>(builder: B): B {
     for (const { provide, useFactory, inject = [] } of this.providers()) {
@@ -70,40 +70,40 @@ export class TestLocks {
   }
 
   /**
-   * Somebody elsewhere holds the lock. Calls that wait for it need no real time: they are refused when their `waitMs` is over
-   * on the locks' clock. @throws LockUsageError when the lock is held
+   * Makes the lock busy, as if another process held it. Calls that wait for it take no real time: they are refused when their
+   * `waitMs` is over on the clock of the locks. @throws LockUsageError when the lock is held
    */
   busy(key: string, options: BusyOptions = {}): Promise<void> {
     return this.store.makeBusy(key, options);
   }
 
-  /** Ends {@link busy}. */
+  /** Frees a lock that {@link busy} made busy. */
   free(key: string): Promise<void> {
     return this.store.free(key);
   }
 
   /**
-   * The lease of this key is lost: when this resolves, its signal has aborted, and its release will answer 'lost'.
-   * @throws LockUsageError when no application of the test holds it
+   * Makes the lease of this key lost: when this resolves, its signal has aborted, and its release will resolve with 'lost'.
+   * @throws LockUsageError when no application of the test holds the lock, or the store is down
    */
   lose(key: string): Promise<void> {
     return this.store.lose(key);
   }
 
-  /** From now on the store does not answer: calls end with LockStoreError when their `waitMs` is over, without real time. */
+  /** Takes the store down: from now on calls reject with LockStoreError when their `waitMs` is over, which takes no real time. */
   storeDown(): void {
     this.store.outage ??= new LockStoreError('The store is down, because the test took it down (storeDown).');
   }
 
-  /** Ends {@link storeDown}. What is locked stayed locked. */
+  /** Ends {@link storeDown}. Locks that were held before are held still. */
   storeBack(): void {
     this.store.outage = undefined;
     this.store.stir();
   }
 
   /**
-   * Lets so many whole milliseconds pass for the locks, and only for them: leases end or are renewed, waits end, minHoldMs
-   * passes. What lasts `ms` is over then. @throws LockUsageError for what is no such number
+   * Lets `ms` whole milliseconds pass on the clock of the locks, and on no other: leases end or are renewed, waits end, minHoldMs
+   * passes. A time of exactly `ms` is over then. @throws LockUsageError when `ms` is not a whole number from 0
    */
   advance(ms: number): Promise<void> {
     return this.store.clock.advance(ms);
@@ -134,7 +134,7 @@ export class TestLocks {
   }
 }
 
-/** Its end takes no real time: work that still runs is told at once, as after shutdownGraceMs. */
+/** A LockService whose shutdown takes no real time: the signals of work that still runs abort at once, as after shutdownGraceMs. */
 class TestLockService extends LockService {
   constructor(
     options: LockServiceOptions,

@@ -1,10 +1,10 @@
 /**
- * What all applications of a test share: the embedded store on a clock that stands still, and the faults that the test
- * has staged.
+ * The store that all applications of a test share: the embedded store on a clock that stands still, with the faults that the test
+ * causes.
  *
- * Time passes by itself in one case only: somebody waits, and nothing but time can help. That is so when no application
- * of the test holds what it waits for (the test made it busy, or minHoldMs keeps it taken), or when the store could not be
- * asked. Waits that the test's own code will end do not touch the clock.
+ * Time passes by itself in one case only: a call waits, and nothing but time can end its wait. That is so when no application of the
+ * test holds the lock (the test made it busy, or minHoldMs keeps it taken), or when the store could not be asked. While code of
+ * the test can end every wait, the clock stands still.
  */
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
 import { checkKey } from '../core/key/check-key.js';
@@ -16,12 +16,15 @@ import { MemoryStore } from '../stores/memory/memory-store.js';
 import { checkMs, TestClock } from './test-clock.js';
 import { endingWith, wholeGrant } from './whole-milliseconds.js';
 
-/** How {@link TestLocks.busy} keeps a key. */
+/** How {@link TestLocks.busy} holds a lock. */
 export interface BusyOptions {
-  /** @default 'write' */
+  /**
+   * The mode in which the lock is held.
+   * @default 'write'
+   */
   mode?: LockMode | undefined;
   /**
-   * For how long, in ms of the locks' time; a call that waits for longer gets the lock then.
+   * How long the lock is busy, in ms on the clock of the locks. A call that waits for longer gets the lock then.
    * @default until it is freed
    */
   forMs?: number | undefined;
@@ -29,21 +32,21 @@ export interface BusyOptions {
 
 const busyNames: NamesOf<BusyOptions> = { mode: true, forMs: true };
 const BUSY_OPTIONS: OptionList = { names: busyNames, example: '{ forMs: 5000 }' };
-/** Longer leases are not what a test of an application is about. */
+/** The longest lease in ms, and the length of one that {@link TestLocks.busy} holds until it is freed. */
 const LONGEST_LEASE_MS = 2 ** 40;
-/** For how long time passes by itself for somebody who has no end to his wait. */
+/** How much time passes by itself at most, in ms, for a call that waits for ever. */
 const LONGEST_WAIT_MS = 3_600_000;
 const ELSEWHERE = 'elsewhere.';
 
 export class TestStore {
   readonly clock = new TestClock();
   readonly memory = new MemoryStore({ clock: this.clock, maxLeaseMs: LONGEST_LEASE_MS });
-  /** Why nothing can be asked, while the test has the store down. */
+  /** The error of every command while the store is down; undefined while it is up. */
   outage: LockStoreError | undefined;
   private readonly listeners = new Set<(wake: Wake) => void>();
-  /** Requests that were not served yet, and whether their last question was answered. */
+  /** The requests that wait, by id, and whether the store answered the last time when they asked. */
   private readonly waiting = new Map<string, { readonly key: string; readonly answered: boolean }>();
-  /** Ids that an application of the test holds and has not given back. */
+  /** The ids of leases that an application of the test holds. */
   private readonly held = new Set<string>();
   private staged = 0;
   private passing = false;
@@ -53,6 +56,7 @@ export class TestStore {
     this.memory.onWake((wake) => this.deliver(wake));
   }
 
+  /** Calls `listener` with every wake, until the returned function is called. */
   onWake(listener: (wake: Wake) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -63,6 +67,7 @@ export class TestStore {
     if (this.outage) throw this.outage;
   }
 
+  /** Notes the outcome of a request; undefined when the store was down. */
   asked({ key, id, replaces }: AcquireRequest, outcome: AcquireOutcome | undefined): void {
     if (replaces !== undefined) this.held.delete(replaces);
     if (outcome?.kind === 'granted') this.granted(id);
@@ -71,24 +76,25 @@ export class TestStore {
     this.stir();
   }
 
+  /** Notes that this id was granted its lock. */
   granted(id: string): void {
     this.waiting.delete(id);
     this.held.add(id);
   }
 
-  /** This id is given back, whether or not the store can be told. */
+  /** Notes that this id was released or lost its lock, or waits no more, whether or not the store is up. */
   forget(id: string): void {
     this.waiting.delete(id);
     this.held.delete(id);
     this.stir();
   }
 
-  /** A process ended. What it holds stays taken for the rest of its lease. */
+  /** Notes that an application ended. Its locks stay taken until their leases end. */
   forgetProcess(process: string): void {
     for (const id of [...this.waiting.keys(), ...this.held]) if (id.startsWith(`${process}.`)) this.forget(id);
   }
 
-  /** @throws LockUsageError when somebody holds the lock */
+  /** Holds the lock as another process would. @throws LockUsageError when the lock is held, or for invalid options */
   async makeBusy(key: string, options: BusyOptions): Promise<void> {
     checkKey(key);
     const problem = optionsProblem(options, BUSY_OPTIONS);
@@ -109,7 +115,7 @@ export class TestStore {
     await this.clock.settle();
   }
 
-  /** @throws LockUsageError when no application of the test holds the lock */
+  /** Takes the lock from the applications that hold it. @throws LockUsageError when none does, or the store is down */
   async lose(key: string): Promise<void> {
     checkKey(key);
     if (this.outage) throw new LockUsageError('While the store is down nobody can be told of a loss: let the lease end by advance(ms).', { key });
@@ -117,7 +123,7 @@ export class TestStore {
     if (holders.length === 0) throw new LockUsageError(`Lock '${key}' cannot be lost: nobody in this test holds it.`, { key });
     for (const { id, fence } of holders) {
       await this.memory.forceRelease(key, fence);
-      // Said here as well: a test runner may have put a fake in the place of queueMicrotask, by which the store would say it.
+      // The wake is delivered here as well, so that the holder learns of its loss before the embedded store delivers its own wake.
       this.deliver({ kind: 'lost', key, id });
     }
     await this.clock.settle();
@@ -132,7 +138,7 @@ export class TestStore {
     return marked;
   }
 
-  /** Something changed: perhaps nothing but time can help somebody now. */
+  /** Called whenever something has changed: lets time pass if a call waits now that only time can help. */
   stir(): void {
     this.stirred = true;
     if (this.passing) return;

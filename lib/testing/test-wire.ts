@@ -1,6 +1,6 @@
 /**
- * One application's way to the store of a test: it fails while the store is down, and tells the store who holds and who
- * waits.
+ * The connection of one application to the store of a test. It fails while the store is down, and tells the TestStore which ids hold
+ * locks and which wait.
  */
 import type {
   AcquireOutcome,
@@ -25,7 +25,7 @@ export class TestWire implements LockStore {
 
   constructor(
     private readonly shared: TestStore,
-    /** What the ids of this application start with. */
+    /** The name of this application, with which its holder ids start. */
     readonly process: string,
   ) {
     this.capabilities = shared.memory.capabilities;
@@ -100,7 +100,7 @@ export class TestWire implements LockStore {
     this.shared.assertUp();
   }
 
-  /** The store itself stays open for the other applications of the test. */
+  /** Ends the connection. The store stays open for the other applications of the test. */
   async close(): Promise<void> {
     this.stopListening();
     this.shared.forgetProcess(this.process);

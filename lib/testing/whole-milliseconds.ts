@@ -1,15 +1,15 @@
 /**
- * Makes the embedded store end what it keeps *with* the last millisecond. On Redis, and so in that store, a lease is there
- * until that millisecond is over; a test that lets 30 s pass means that what lasts 30 s is over then.
+ * Makes leases in the embedded store end at their last millisecond. On Redis, and so in the embedded store, a lease has ended when
+ * its last millisecond is over; but a test that lets 30 s pass means that a lease of 30 s has ended then.
  *
- * The clock of a test goes in whole milliseconds, so half a one less is over with the last: `end < now` becomes `end <= now`.
- * On the way back the ends are whole again, and nobody trusts a lease at an instant at which the store has ended it.
+ * The clock of a test goes in whole milliseconds, so each length is made half a millisecond shorter: the store's `end < now` then
+ * means `end <= now`. Replies are rounded to whole milliseconds again, so no lease is trusted when the store has ended it.
  */
 import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockState, RenewOutcome, RenewRequest } from '../core/port/lock-store.js';
 
 const HALF_MS = 0.5;
 
-/** A request may be an object of a class, so it is kept as it is behind what differs. */
+/** The request with shorter times. It is a Proxy and not a copy, because a request may be an object of a class with getters. */
 export function endingWith(request: AcquireRequest): AcquireRequest {
   return instead(request, { leaseMs: request.leaseMs - HALF_MS, minHoldMs: Math.max(0, request.minHoldMs - HALF_MS) });
 }
@@ -28,7 +28,7 @@ export function wholeGrant(grant: Grant): Grant {
   return { ...grant, trustedUntil: Math.ceil(grant.trustedUntil) };
 }
 
-/** Of a request or of a heartbeat. Who is told to ask again when a lease ends asks with its end. */
+/** The outcome of a request or a heartbeat in whole milliseconds. `askAgainInMs` is rounded down, so that it is the end of the lease. */
 export function wholeAnswer<Outcome extends AcquireOutcome | HeartbeatOutcome>(outcome: Outcome): Outcome {
   if (outcome.kind === 'granted') return { ...outcome, grant: wholeGrant(outcome.grant) };
   if (outcome.kind !== 'waiting' || outcome.askAgainInMs === undefined) return outcome;

@@ -1,22 +1,19 @@
 /** What the lock engine promises to many real processes, at sizes that take longer than the other tests may. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { fork } from 'node:child_process';
-import { dirname, join } from 'node:path';
 import { checkHistory } from '../model/history-checker.js';
 import type { HistoryEvent } from '../model/history.js';
-import { builtPackage } from '../support/built-package.js';
+import { DrivenProcess } from '../support/driven-process.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { startWorker, Worker } from '../support/worker.js';
+import { startWorker, type Worker } from '../support/worker.js';
 
-const SCRIPT = join(process.cwd(), 'test/soak/port-process.mjs');
 /** After so much silence a waiter has lost its place, and so long is a grant at first that it got before. */
 const [WAITER_LEASE_MS, FIRST_LEASE_MS] = [2_500, 1_500];
 /** A machine with two cores and nine processes is late at times. */
 const LATE_MS = 1_000;
 
 let redis: RedisServer;
-const started: Worker[] = [];
+const started: DrivenProcess[] = [];
 
 beforeAll(async () => {
   redis = await startRedis();
@@ -27,15 +24,14 @@ afterEach(async () => {
 });
 afterAll(() => redis.stop());
 
-async function atThePort(name: string): Promise<Worker> {
-  const given = JSON.stringify({ url: redis.url, name, built: dirname(builtPackage()) });
-  const worker = new Worker(fork(SCRIPT, [given], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] }));
-  started.push(worker);
-  await worker.ready;
-  return worker;
+async function atThePort(name: string): Promise<DrivenProcess> {
+  const one = new DrivenProcess('test/soak/port-process.mjs', { url: redis.url, name });
+  started.push(one);
+  await one.ready;
+  return one;
 }
 
-const fourAtThePort = (): Promise<Worker[]> => Promise.all(['a', 'b', 'c', 'd'].map((name) => atThePort(name)));
+const fourAtThePort = (): Promise<DrivenProcess[]> => Promise.all(['a', 'b', 'c', 'd'].map((name) => atThePort(name)));
 
 async function application(): Promise<Worker> {
   const worker = await startWorker({ redis: redis.url });

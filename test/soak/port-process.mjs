@@ -2,12 +2,11 @@
  * One process of several that ask for locks through the store's port of the built package, each request with an id and a
  * place of its own, so that no queue inside a process hides them. Driven by messages from engine.test.ts.
  */
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { answerCalls, given, load } from '../support/answer-calls.mjs';
 
-const { url, name, built } = JSON.parse(process.argv[2]);
-const { RedisStore } = await import(pathToFileURL(join(built, 'stores/redis/redis-store.js')));
-const { systemClock } = await import(pathToFileURL(join(built, 'core/port/clock.js')));
+const { url, name } = given;
+const { RedisStore } = await load('stores/redis/redis-store.js');
+const { systemClock } = await load('core/port/clock.js');
 
 const HEARTBEAT_MS = 700;
 /** The store sends as many in one command. */
@@ -132,12 +131,5 @@ const verbs = {
   },
 };
 
-process.on('message', async ({ call, verb, args }) => {
-  try {
-    process.send({ call, result: await verbs[verb](args) });
-  } catch (error) {
-    process.send({ call, error: { name: error.name, message: error.message } });
-  }
-});
 process.on('disconnect', () => process.exit(0));
-process.send({ ready: true });
+answerCalls(verbs);

@@ -6,7 +6,9 @@ import 'reflect-metadata';
 import { Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
-import { Locked, LockModule, LockService } from 'nestjs-holdfast';
+import { answerCalls, given, load } from './answer-calls.mjs';
+
+const { Locked, LockModule, LockService } = await load();
 
 let guarded;
 
@@ -24,8 +26,7 @@ Locked('counter:<0>', { waitMs: 60_000 })(Counter.prototype, 'increment', descri
 Object.defineProperty(Counter.prototype, 'increment', descriptor);
 
 class App {}
-const options = JSON.parse(process.argv[2]);
-Module({ imports: [LockModule.forRoot(options)], providers: [Counter] })(App);
+Module({ imports: [LockModule.forRoot(given)], providers: [Counter] })(App);
 
 const leases = new Map();
 const verbs = {
@@ -69,21 +70,8 @@ const verbs = {
   },
 };
 
-process.on('message', async ({ call, verb, args }) => {
-  try {
-    const result = await verbs[verb](args);
-    if (process.connected) process.send({ call, result });
-  } catch (error) {
-    if (process.connected) process.send({ call, error: { name: error.name, code: error.code, key: error.key, message: error.message } });
-  }
-});
-process.on('unhandledRejection', (error) => {
-  console.error('unhandled rejection', error);
-  process.exit(70);
-});
-
 const app = await NestFactory.createApplicationContext(App, { logger: ['error'], abortOnError: false });
 // Not Nest's own hooks: they end the process with the signal, and it has to end by itself.
 process.once('SIGTERM', () => verbs.close());
 const locks = app.get(LockService);
-process.send({ ready: true });
+answerCalls(verbs);

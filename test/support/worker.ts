@@ -1,19 +1,15 @@
 /**
- * Processes of a test's own that run the built package (worker-process.mjs), to be paused, killed and closed.
+ * Processes of a test's own, each with a Nest application on the built package (worker-process.mjs).
  *
  *   const one = await startWorker({ redis: redis.url });
  *   const lease = await one.hold('order:1', { leaseMs: 1_000 });
  *   one.pause();
  */
-import { fork, type ChildProcess } from 'node:child_process';
-import { join } from 'node:path';
 import type { LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import type { LockOptions } from '../../lib/core/port/lock-options.js';
 import type { LockState } from '../../lib/core/port/lock-store.js';
 import type { ReleaseOutcome } from '../../lib/core/port/lease.js';
-
-const READY_WITHIN_MS = 20_000;
-const SCRIPT = join(process.cwd(), 'test/support/worker-process.mjs');
+import { DrivenProcess } from './driven-process.js';
 
 export interface WorkerLease {
   readonly fence: number;
@@ -24,24 +20,11 @@ export interface WorkerLease {
   release(): Promise<ReleaseOutcome>;
 }
 
-export class Worker {
-  private calls = 0;
+export class Worker extends DrivenProcess {
   private leases = 0;
-  private readonly pending = new Map<number, { resolve(value: never): void; reject(error: Error): void }>();
-  readonly exited: Promise<{ code: number | null; signal: string | null }>;
-  errors = '';
 
-  constructor(
-    private readonly child: ChildProcess,
-    readonly ready: Promise<void> = new Promise((resolve, reject) => {
-      child.on('message', (message: { ready?: boolean }) => message.ready && resolve());
-      child.on('exit', (code) => reject(new Error(`the worker ended with ${code} before it was ready: ${this.errors}`)));
-    }),
-  ) {
-    child.stderr?.on('data', (chunk) => (this.errors += String(chunk)));
-    child.on('message', (message: { call?: number; result?: unknown; error?: object }) => this.answered(message));
-    this.exited = new Promise((resolve) => child.on('exit', (code, signal) => resolve({ code, signal })));
-    void this.exited.then(() => this.pending.forEach(({ reject }) => reject(new Error('the worker has gone'))));
+  constructor(options: LockModuleOptions) {
+    super('test/support/worker-process.mjs', options);
   }
 
   async hold(key: string | readonly string[], options: LockOptions = {}): Promise<WorkerLease> {
@@ -69,57 +52,16 @@ export class Worker {
     return this.ask('inspect', { key });
   }
 
-  pause(): void {
-    this.child.kill('SIGSTOP');
-  }
-
-  resume(): void {
-    this.child.kill('SIGCONT');
-  }
-
-  /** Asks it to end as an orchestrator does. */
-  terminate(): void {
-    this.child.kill('SIGTERM');
-  }
-
-  async kill(): Promise<void> {
-    this.child.kill('SIGKILL');
-    await this.exited;
-  }
-
   /** Closes the application; the process must end by itself then. */
   async close(): Promise<number | null> {
-    if (this.child.exitCode !== null || this.child.signalCode !== null) return this.child.exitCode;
-    void this.ask('close', {}).catch(() => {});
+    if (this.isUp) void this.ask('close').catch(() => {});
     return (await this.exited).code;
-  }
-
-  ask<T>(verb: string, args: object): Promise<T> {
-    const call = (this.calls += 1);
-    return new Promise<T>((resolve, reject) => {
-      this.pending.set(call, { resolve, reject });
-      this.child.send({ call, verb, args });
-    });
-  }
-
-  private answered({ call, result, error }: { call?: number; result?: unknown; error?: object }): void {
-    if (call === undefined) return;
-    const waiting = this.pending.get(call);
-    this.pending.delete(call);
-    if (error) waiting?.reject(Object.assign(new Error('a worker failed'), error));
-    else waiting?.resolve(result as never);
   }
 }
 
 /** Starts a process with its own LockModule and waits until it is ready. */
 export async function startWorker(options: LockModuleOptions): Promise<Worker> {
-  const child = fork(SCRIPT, [JSON.stringify(options)], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
-  const worker = new Worker(child);
-  const timer = setTimeout(() => child.kill('SIGKILL'), READY_WITHIN_MS);
-  try {
-    await worker.ready;
-  } finally {
-    clearTimeout(timer);
-  }
+  const worker = new Worker(options);
+  await worker.ready;
   return worker;
 }

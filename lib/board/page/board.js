@@ -1,4 +1,4 @@
-/** The page: listens to the looks that the server sends, and shows the last one through the filter. */
+/** The page: receives the results of the looks from the server, and shows the last one through the filter. */
 import { InstanceSection } from './instance-section.js';
 import { ReleaseDialog } from './release-dialog.js';
 import { clockTime } from './wording.js';
@@ -62,7 +62,7 @@ function listen() {
   });
   events.addEventListener('error', () => {
     const gone = events.readyState === EventSource.CLOSED;
-    // Every few minutes the server lets viewers in anew; a moment without a connection is nothing to worry about.
+    // Every two minutes the server ends the view, and the page connects again: a moment without a connection is no problem.
     setTimeout(() => events.readyState !== EventSource.OPEN && say('broken', `No connection to the server; seen last ${last ? `at ${clockTime(last.at)}` : 'never'}.${gone ? ' Reload the page.' : ''}`), gone ? 0 : 3000);
   });
 }

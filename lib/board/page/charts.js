@@ -1,11 +1,11 @@
-/** Small bar charts of the last minutes, with the same said in words for those who do not see them. */
+/** Small bar charts of the last minutes, with a description in words for screen readers. */
 import { element } from './wording.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 const HEIGHT = 40;
 const BAR = 4;
 
-/** `series` are stacked, the first at the bottom: [{ name, className, counts }] */
+/** One chart. The series, of the form [{ name, className, counts }], are stacked with the first at the bottom. */
 export function chart(title, series, sliceMs) {
   const slices = series[0].counts.length;
   const sums = series[0].counts.map((_, n) => series.reduce((sum, { counts }) => sum + counts[n], 0));

@@ -1,4 +1,4 @@
-/** What the page shows of one lock module: sums, charts, the list of its locks, and what went wrong lately. */
+/** The section of one lock module: sums, charts, the list of its locks, and the last incidents. */
 import { chart } from './charts.js';
 import { LockList, waiting } from './lock-list.js';
 import { clockTime, count, element, place, work } from './wording.js';
@@ -29,7 +29,7 @@ export class InstanceSection {
   show(view, at, { text, onlyWaited }) {
     this.problem.textContent = view.problem === undefined ? '' : `The store does not answer: ${view.problem}`;
     this.problem.hidden = view.problem === undefined;
-    // Without an answer the last rows stay: they are old, and the line above says so.
+    // When the store did not answer, the last rows stay, and the line above says that they are old.
     if (view.problem === undefined) this.rows = view;
     const { rows, held, waitedFor, waiting: waiters, more } = this.rows ?? view;
     this.strip.replaceChildren(sums(held, waitedFor, waiters), ...charts(view.history));
@@ -47,7 +47,7 @@ export class InstanceSection {
     this.showIncidents(view.history.incidents);
   }
 
-  /** A lock that has no row, by its whole key. */
+  /** Looks up one lock by its key, which may have no row in the list. */
   async find(key) {
     const { row, at, message } = await this.lookUp(this.name, key);
     this.foundList.show(row === undefined ? [] : [row], at);

@@ -1,6 +1,6 @@
 /**
- * The list of locks. An element stays the same as long as its lock is shown, so that a look twice a second takes nobody's
- * focus or selection away; only the times in it change.
+ * The list of locks. The element of a lock is kept as long as the lock is shown, and only the times in it change: so an update twice
+ * a second does not take away the focus or the selection.
  */
 import { count, duration, element, place, work } from './wording.js';
 
@@ -25,7 +25,7 @@ export class LockList {
       if (this.list.children[n] !== item.element) this.list.insertBefore(item.element, this.list.children[n] ?? null);
       for (const update of item.times) update(row, at);
     });
-    // What was moved or built anew has lost the focus.
+    // A button that was moved or made anew has lost the focus, so it gets it back.
     if (fence !== undefined && document.activeElement !== focused) {
       [...this.list.querySelectorAll('button')].find((button) => button.dataset.fence === fence)?.focus();
     }
@@ -89,13 +89,13 @@ export class LockList {
   }
 }
 
-/** How many wait, here or anywhere. */
+/** How many waiters the lock has in the store, or calls of this process that wait for it, whichever is more. */
 export function waiting(row) {
   const here = row.callsHere.reduce((sum, { count: calls }) => sum + calls, 0);
   return Math.max(row.waiters.length + row.moreWaiters, here);
 }
 
-/** Why the others wait. */
+/** A sentence that says who holds the lock and how many wait for it. */
 function sentence(row) {
   const [holder] = row.holders;
   const number = count(waiting(row), 'waits', 'wait');

@@ -1,4 +1,4 @@
-/** Asks before a lock is taken away, and says what came of it. */
+/** The dialog that asks before a lock is taken away, and says how that ended. */
 import { place, work } from './wording.js';
 
 export class ReleaseDialog {
@@ -16,7 +16,7 @@ export class ReleaseDialog {
     this.subject = { instance, key: row.key, fence: String(holder.fence) };
     this.what.textContent = `${row.key} is held by ${work(holder)} on ${place(holder)}, fence ${holder.fence}.`;
     this.dialog.showModal();
-    // Enter, pressed once too often, must do no harm.
+    // The focus is on Cancel, so that Enter, pressed by mistake, does no harm.
     document.getElementById('release-cancel').focus();
   }
 

@@ -1,6 +1,6 @@
-/** How times, places and methods are said, in one place. */
+/** The wording of times, places and methods on the page. */
 
-/** 850 ms, 12 s, 3 min 5 s, 2 h 10 min */
+/** A length of time: 850 ms, 12 s, 3 min 5 s, 2 h 10 min. */
 export function duration(ms) {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   const seconds = Math.floor(ms / 1000);
@@ -14,7 +14,7 @@ export function clockTime(ms) {
   return new Date(ms).toLocaleTimeString();
 }
 
-/** The method, if it said which; withLock and acquire do not. */
+/** The label of a holder or waiter. Calls of withLock and acquire have one only if they give it. */
 export function work({ label }) {
   return label ?? 'unnamed work';
 }
@@ -27,7 +27,7 @@ export function count(number, one, many) {
   return `${number} ${number === 1 ? one : many}`;
 }
 
-/** An element with its class, children and attributes; text is never read as markup. */
+/** Makes an element with a class, children and attributes. Text is never parsed as markup. */
 export function element(name, className, ...children) {
   const made = document.createElement(name);
   if (className) made.className = className;

@@ -1,4 +1,4 @@
-/** What happens to locks, told to those who watch: as events to the application, and what an operator should read to the log. */
+/** Announces what happens to locks: as events to the application, and as log lines for operators where they should act. */
 import type { LockError, LockStoreError } from '../port/errors.js';
 import { isLockError } from '../port/errors.js';
 import { keptText, lostText, renewFailedText } from '../port/hold-reports.js';
@@ -10,15 +10,15 @@ import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { Hold } from './hold.js';
 import type { Wish } from './wish.js';
 
-/** Where events go; nothing is made for nobody. */
+/** Receives the events. While it is not observed, no events are made. */
 export interface EventSink {
   readonly observed: boolean;
   next(event: LockEvent): void;
 }
 
-/** A call that asks for locks. */
+/** A call for one or several locks. */
 export interface Asked {
-  /** Its number in this process. */
+  /** The number of the call in this process. */
   readonly call: number;
   readonly keys: readonly string[];
   readonly options: ResolvedOptions;
@@ -42,10 +42,10 @@ export class Announcer {
     if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'released', heldMs: hold.heldMs, outcome });
   }
 
-  /** `forTheLog` is false when it will be told together with others. */
+  /** A hold lost its lease. `forTheLog` is false when the loss will be logged together with others, in {@link overstayed}. */
   lost(hold: Hold, cause: LockError, forTheLog: boolean): void {
     if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'lost', heldMs: hold.heldMs, cause });
-    // A call inside another hold has nothing of its own in the store: the loss is told for the hold around it.
+    // A nested hold has no lease of its own, so its loss is logged only for the hold around it.
     if (forTheLog && !hold.isNested) this.report?.({ kind: 'lease lost', level: 'warning', message: lostText(cause.message, hold) });
   }
 
@@ -55,12 +55,12 @@ export class Announcer {
     this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs) });
   }
 
-  /** Holds that went on for longer than a shutdown waits. */
+  /** Logs the holds that went on for longer than the shutdown waits. */
   overstayed(holds: readonly Hold[], graceMs: number): void {
     this.report?.({ kind: 'shutdown', level: 'warning', message: keptText(holds, graceMs) });
   }
 
-  /** Why a request got nothing. */
+  /** A call ended without a lock, because of `cause`. */
   refused({ keys, call, options }: Asked, cause: unknown, waitedMs: number): void {
     if (!this.events.observed) return;
     const common = { key: keys[0]!, call, ...siteOf(options), waitedMs };

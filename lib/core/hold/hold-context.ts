@@ -1,6 +1,6 @@
 /**
- * Which holds surround the running code: re-entry needs no question to the store and no count in it. Only
- * `AsyncLocalStorage.run` is used, so a hold is never visible outside of the function that it was made for.
+ * Knows which holds surround the running code, so that a call can re-enter one without asking the store. Only
+ * `AsyncLocalStorage.run` is used, so a hold is never visible outside of the function for which it was made.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from './hold.js';
@@ -8,7 +8,7 @@ import type { HoldPart } from './hold-part.js';
 import type { Wish } from './wish.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 
-/** One of the holds that surround some code. */
+/** One of the holds that surround some code, and those around it. */
 export interface Frame {
   readonly hold: Hold;
   readonly outer: Frame | undefined;
@@ -17,8 +17,9 @@ export interface Frame {
 export class HoldContext {
   private readonly storage = new AsyncLocalStorage<Frame | undefined>();
 
+  /** Runs `fn` inside the hold. */
   run<T>(hold: Hold, fn: () => T): T {
-    // A hold that has ended surrounds nothing any more: work that starts its next run inside itself would keep them all.
+    // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
     return this.storage.run({ hold, outer: this.surroundings() }, fn);
   }
 
@@ -34,7 +35,10 @@ export class HoldContext {
     return this.storage.getStore() === undefined ? fn() : this.storage.run(undefined, fn);
   }
 
-  /** The innermost hold (of this key, in this mode) that has not ended. Work left unawaited does not inherit a hold that has ended. */
+  /**
+   * The innermost hold around the running code that has not ended, of this key, in a mode that covers `mode`. So work that was not
+   * awaited, and goes on after its hold has ended, is not inside it any more.
+   */
   find(key?: string, mode: LockMode = 'read'): Hold | undefined {
     for (let frame = this.storage.getStore(); frame; frame = frame.outer) {
       const { hold } = frame;
@@ -44,7 +48,7 @@ export class HoldContext {
     return undefined;
   }
 
-  /** Lets a call into the hold that surrounds it. Undefined where there is none of its key, or where that ended before. */
+  /** Lets a call re-enter the hold of its key that surrounds it. Resolves with undefined when there is none, or it ended before. */
   async enter(wish: Wish): Promise<HoldPart | undefined> {
     for (let part = this.find(wish.key)?.partOf(wish.key); part; part = this.find(wish.key)?.partOf(wish.key)) {
       if (await part.enter(wish)) return part;

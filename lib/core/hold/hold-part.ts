@@ -1,6 +1,6 @@
 /**
- * One lock of a hold, and the calls inside the hold that want the same lock again. They exclude each other like strangers,
- * share nothing with the store, and may outlive the hold's own work.
+ * One lock of a hold, and the nested calls that re-enter the hold for this lock. Nested calls exclude each other, send nothing to
+ * the store, and may outlive the hold's own work.
  *
  *     open ──(end)──▶ draining, until the calls inside have ended ──▶ the lease, or the part around, is left
  */
@@ -13,17 +13,17 @@ import type { Hold } from './hold.js';
 import { SiblingGate } from './sibling-gate.js';
 import type { Wish } from './wish.js';
 
-/** What a caller got into: a lease of this process, or a part of a hold that surrounds it. */
+/** What a caller was admitted to: a lease of this process, or a part of a hold that surrounds the caller. */
 export type Entered = StoreLease | HoldPart;
 
 export class HoldPart {
   readonly lease: StoreLease;
   readonly fence: number;
-  /** How the lock is held here: inside a write hold a call may be for reading only. */
+  /** How this hold has the lock. A nested call may be for reading inside a hold that is for writing. */
   readonly mode: LockMode;
-  /** The part of the surrounding hold, which keeps the lease. */
+  /** The part of the hold around this one, which has the lease; undefined when this hold is not nested. */
   private readonly outer: HoldPart | undefined;
-  /** Made for the first call inside: most holds have none. */
+  /** The nested calls. It is made for the first of them, because most holds have none. */
   private gate: SiblingGate | undefined;
   private isDraining = false;
   private isDowngraded = false;
@@ -51,17 +51,17 @@ export class HoldPart {
     return this.lease.key;
   }
 
-  /** It is inside another hold of this process, and has nothing of its own in the store. */
+  /** Whether it re-entered another hold of this process, so that it has no lease of its own. */
   get isNested(): boolean {
     return this.outer !== undefined;
   }
 
-  /** No call is inside. */
+  /** Whether no nested call is inside. */
   get isEmpty(): boolean {
     return this.gate?.isEmpty ?? true;
   }
 
-  /** Lets a nested call in, after its siblings. False when the hold ended meanwhile: then it must ask for the lock anew. */
+  /** Lets a nested call in when its siblings allow it. False when the hold ended meanwhile, so that the call must ask for the lock anew. */
   async enter(wish: Wish): Promise<boolean> {
     const { hold, key } = this;
     if (this.isDraining) return false;
@@ -77,7 +77,7 @@ export class HoldPart {
     return true;
   }
 
-  /** A call that was let in ends. */
+  /** Called when a nested call ends. */
   leaveInside(mode: LockMode): void {
     this.gate?.leave(mode);
     if (!this.isDraining) return;
@@ -85,7 +85,7 @@ export class HoldPart {
     else this.letReadersIn();
   }
 
-  /** Leaves the lease once the calls inside have ended; nobody comes in any more. */
+  /** Lets no further call in, leaves the lease once the calls inside have ended, and calls `done` with how that ended. */
   end(now: number, done: (outcome: ReleaseOutcome) => void): void {
     this.isDraining = true;
     if (!this.gate || this.gate.isEmpty) {
@@ -97,14 +97,14 @@ export class HoldPart {
     this.letReadersIn();
   }
 
-  /** The hold went on for longer than it may: nobody else is put on its lease, and it is not renewed for its sake. */
+  /** Called when the hold has gone on for longer than its maxHoldMs: the lease is not kept for this hold any longer. */
   expire(): void {
     if (this.isOverdue || this.outer) return;
     this.isOverdue = true;
     this.lease.addOverdue();
   }
 
-  /** Counts nested calls in or out, in the holds around this one. */
+  /** Adds `change` to the hold count of the holds around this one. */
   countOutside(change: number): void {
     this.outer?.hold.count(change);
   }
@@ -123,7 +123,7 @@ export class HoldPart {
     done(lease.isLost ? 'lost' : 'released');
   }
 
-  /** Only reading calls go on: the write lease becomes a read lease, and readers elsewhere need not wait for them. */
+  /** When only nested calls that read go on, the write lease becomes a read lease, so that readers of other processes need not wait. */
   private letReadersIn(): void {
     if (this.isDowngraded || this.outer || !this.gate?.onlyReaders || this.mode === 'read') return;
     this.isDowngraded = true;
@@ -136,7 +136,7 @@ export class HoldPart {
     try {
       if ((await hold.host.store.downgrade(lease)) === 'downgraded') lease.downgraded();
     } catch {
-      // It stays a write lease: stricter than it need be, and released as such.
+      // After a failure it stays a write lease, which excludes more callers than it must, and is released as one.
     }
   }
 }

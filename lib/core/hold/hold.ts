@@ -1,7 +1,7 @@
 /**
- * One caller's hold of one lock, or of several taken together: what the library hands out as a {@link Lease}.
+ * One caller's hold of one lock, or of several that were taken together. The caller gets it as a {@link Lease}.
  *
- *     held ──▶ draining ──▶ released      calls that came in before the end of the hold may still finish inside it
+ *     held ──▶ draining ──▶ released      draining: nested calls that began before the end of the hold finish inside it
  *       └──────────┴─────▶ lost
  */
 import type { LossListener } from '../lease/guarded-lease.js';
@@ -17,7 +17,7 @@ import type { LockStore } from '../port/lock-store.js';
 import type { HoldContext } from './hold-context.js';
 import { HoldPart, type Entered } from './hold-part.js';
 
-/** What all holds of a service share. */
+/** What all holds of a LockService share. */
 export interface HoldHost {
   readonly store: LockStore;
   readonly clock: Clock;
@@ -30,7 +30,7 @@ export interface HoldHost {
 
 export class Hold implements Lease, LossListener {
   readonly startedAt: number;
-  /** Nested calls may come in. */
+  /** Whether nested calls may still come in. */
   isOpen = true;
   private outcome: ReleaseOutcome | undefined;
   private loss: LockLostError | undefined;
@@ -47,7 +47,7 @@ export class Hold implements Lease, LossListener {
     readonly host: HoldHost,
     entered: readonly Entered[],
     readonly options: ResolvedOptions,
-    /** The number of the call that it is for. */
+    /** The number of the call for which it was made. */
     readonly call: number,
   ) {
     const [first] = entered as readonly [Entered];
@@ -68,7 +68,7 @@ export class Hold implements Lease, LossListener {
     return this.parts.map(({ key }) => key);
   }
 
-  /** Requests of one owner take the mode they find, so several locks may be held each in its own: the weakest counts. */
+  /** `write` when all locks are held for writing. They can differ, because requests of an owner share the mode of its present hold. */
   get mode(): LockMode {
     return this.parts.every(({ mode }) => mode === 'write') ? 'write' : 'read';
   }
@@ -98,34 +98,34 @@ export class Hold implements Lease, LossListener {
     return Math.max(0, end - this.host.clock.now());
   }
 
-  /** Made when first read: most holds never look at it. */
+  /** The signal is made when it is first read, because most callers never read it. */
   get signal(): AbortSignal {
     this.controller ??= new AbortController();
     if (this.loss && !this.controller.signal.aborted) this.controller.abort(this.loss);
     return this.controller.signal;
   }
 
-  /** Inside other holds of this process, and nothing of its own in the store. */
+  /** Whether it only re-entered other holds of this process, so that it has no lease of its own. */
   get isNested(): boolean {
     return this.parts.every(({ isNested }) => isNested);
   }
 
-  /** Whether some code ran inside of it: else it is only a lease that `acquire` gave out. */
+  /** Whether any code ran inside it. If not, `acquire` gave it out and its caller never used `run`. */
   get hasRun(): boolean {
     return this.ran;
   }
 
-  /** Its loss was told. */
+  /** Whether it was lost. */
   get isLost(): boolean {
     return this.loss !== undefined;
   }
 
-  /** Its part for this lock, if it holds it. */
+  /** Its part for this lock; undefined when it does not hold the lock. */
   partOf(key: string): HoldPart | undefined {
     return this.parts.find((part) => part.key === key);
   }
 
-  /** Compares the clock now. */
+  /** Compares the clock with maxHoldMs and the trust of its leases now, and returns the loss, if there is one. */
   lossNow(now = this.host.clock.now()): LockLostError | undefined {
     if (this.loss || this.outcome) return this.loss;
     this.host.watchdog.sleep.look(now);
@@ -161,7 +161,7 @@ export class Hold implements Lease, LossListener {
     this.assertHeld();
   }
 
-  /** Waits for calls that are still inside, but no longer than a command to the store may take. */
+  /** Waits for nested calls that are still inside, but no longer than commandTimeoutMs. */
   release(): Promise<ReleaseOutcome> {
     return new Promise((resolve) => {
       const { clock, watchdog, defaults } = this.host;
@@ -184,13 +184,13 @@ export class Hold implements Lease, LossListener {
     return { key, keys, mode, fences: Object.fromEntries(this.fences), holdCount, heldMs: Math.round(heldMs), remainingMs: Math.round(remainingMs) };
   }
 
-  /** Runs `fn` with this hold around it. */
+  /** Runs `fn` inside this hold. */
   runInside<T>(fn: () => T): T {
     this.ran = true;
     return this.host.context.run(this, fn);
   }
 
-  /** Ends the hold once the calls inside it have ended; nobody comes in any more. */
+  /** Lets no further call in, ends the hold once the nested calls have ended, and calls `done` with the outcome. */
   end(now: number, done: (outcome: ReleaseOutcome) => void): void {
     if (this.outcome) return done(this.outcome);
     this.whenEnded = this.whenEnded.length === 0 ? [done] : [...this.whenEnded, done];
@@ -199,12 +199,12 @@ export class Hold implements Lease, LossListener {
     for (const part of this.parts) part.end(now, this.partEnded);
   }
 
-  /** The calls inside outlive the hold's own work. */
+  /** Whether nested calls are still inside. */
   get outlived(): boolean {
     return this.parts.some(({ isEmpty }) => !isEmpty);
   }
 
-  /** Counts a nested call in or out, here and in the holds around. */
+  /** Adds `change` to the hold count of this hold and of those around it, when a nested call begins or ends. */
   count(change: number): void {
     this.inside += change;
     for (const part of this.parts) part.countOutside(change);
@@ -217,7 +217,7 @@ export class Hold implements Lease, LossListener {
     this.host.lost(this, error);
   }
 
-  /** Released, or about to be: the next holder may be at work. */
+  /** Whether it was released or is just being released, so that the next holder may be at work. */
   get isOver(): boolean {
     return !this.isOpen && !this.outlived;
   }
@@ -234,13 +234,13 @@ export class Hold implements Lease, LossListener {
     this.outcome = this.loss ? 'lost' : outcome;
     this.host.ended(this, this.outcome);
     const { whenEnded } = this;
-    // Whoever was told leads to the code around, and that may lead to the hold before.
+    // The callbacks are dropped, because their closures would keep the code around, and through that earlier holds, in memory.
     this.whenEnded = [];
     for (const done of whenEnded) done(this.outcome);
   }
 
   private expire(): void {
-    // The work ended in time, and only the answer to its release is still out.
+    // The work ended in time, and only the answer to the release is still to come.
     if (this.isOver) return;
     for (const part of this.parts) part.expire();
     this.leaseLost(lostError(this.key, `it was held longer than maxHoldMs (${this.options.maxHoldMs} ms)`));

@@ -1,11 +1,11 @@
-/** Work inside a hold: runs it, ends the hold, and settles the caller with what the work came to, or with the loss. */
+/** Runs the work of withLock inside its hold, ends the hold, and settles the call with the work's result, or with LockLostError. */
 import { LockLostError, LockUsageError, type WorkOutcome } from '../port/errors.js';
 import type { Hold } from './hold.js';
 import type { Lease } from '../port/lease.js';
 
 export type Work<T> = (lease: Lease) => Promise<T> | T;
 
-/** Tells the options of `withLock` from its work, which comes last. @throws LockUsageError */
+/** Tells the options of `withLock` and its work apart: the work is the last argument. @throws LockUsageError */
 export function optionsAndWork<O, T>(second: O | Work<T> | undefined, third: Work<T> | undefined): readonly [O | undefined, Work<T>] {
   if (isWork(second)) {
     if (third === undefined) return [undefined, second];
@@ -33,7 +33,7 @@ export function runInHold<T>(
   const ended = (work: WorkOutcome): void => {
     const now = hold.host.clock.now();
     const loss = hold.lossNow(now);
-    // Calls inside that outlive the work keep the lease; the caller need not wait for them.
+    // Nested calls that outlive the work keep the lease, and the caller does not wait for them.
     if (hold.outlived) {
       hold.end(now, () => {});
       settle(loss, work);
@@ -48,7 +48,7 @@ export function runInHold<T>(
 }
 
 function withOutcome(loss: LockLostError, outcome: WorkOutcome): LockLostError {
-  // It ended because of the loss.
+  // The work itself failed with the loss, as it does after assertHeld(), so there is nothing to add.
   if (outcome.status === 'rejected' && outcome.reason === loss) return loss;
   const ended = outcome.status === 'fulfilled' ? 'The work ended all the same; see error.outcome' : 'The work failed as well; see error.outcome';
   const cause = outcome.status === 'rejected' ? outcome.reason : loss.cause;

@@ -1,6 +1,6 @@
 /**
- * Several locks for one caller, all or nothing: taken one after another in one order for everybody, so that nobody waits in a
- * circle. The caller queues only at the first busy key, and the watchdog keeps what it has meanwhile.
+ * Takes several locks for one call, all or none. All callers take them one after another in the same order, so they cannot wait for
+ * each other in a circle. The call waits only at the first busy key, and the watchdog renews what it has meanwhile.
  */
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
@@ -11,20 +11,20 @@ import type { Entered } from './hold-part.js';
 import type { ShutdownGate } from './shutdown-gate.js';
 import type { Wish } from './wish.js';
 
-/** Longest wait for the store when several keys begin together, or are given back: it ends in the background. */
+/** How long the call waits for the store when all locks are there, or are given back, in ms. The commands go on in the background. */
 const TOGETHER_WITHIN_MS = 500;
-/** A caller is answered no later than a second after its time to wait is over; timers may take a part of that. */
+/** A caller is answered within 1,000 ms after its waitMs is over. 50 ms of that are left for late timers. */
 const ANSWERED_WITHIN_MS = 950;
 
-/** What several locks are taken with. */
+/** What taking several locks needs of the LockService. */
 export interface Gathering {
   readonly host: HoldHost;
   readonly shutdown: ShutdownGate;
-  /** Gets one of them. */
+  /** Gets one of the locks. */
   enter(wish: Wish): Promise<Entered>;
 }
 
-/** Keys are without duplicates and in order. Rejects with why one of them could not be had. */
+/** Takes the locks in the order of `keys`, which are sorted and without duplicates. Rejects with why one of them could not be had. */
 export async function enterAll(keys: readonly string[], wish: Wish, { host, shutdown, enter }: Gathering): Promise<Entered[]> {
   const entered: Entered[] = [];
   const stop = new AbortController();
@@ -34,7 +34,7 @@ export async function enterAll(keys: readonly string[], wish: Wish, { host, shut
   const ended = { aborted: () => stop.abort(signal?.reason) };
   const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
   if (signal) onAbort(signal, ended);
-  // A shutdown waits until what it has is given back.
+  // The call counts as a hold from now on, so that a shutdown waits until its locks are given back.
   shutdown.holdBegan();
   try {
     for (const key of keys) {
@@ -68,14 +68,14 @@ function leaseOf(entered: Entered): StoreLease {
   return entered instanceof StoreLease ? entered : entered.lease;
 }
 
-/** Gives back what was entered and never held. */
+/** Gives back a lock under which no work began. */
 function abandon(entered: Entered, mode: LockMode, now: number, done: () => void): void {
   if (entered instanceof StoreLease) return entered.leave(now, true, false, done);
   entered.leaveInside(mode);
   done();
 }
 
-/** Acts on all of them at once, and does not wait long for the slowest. `until`: when the caller's time to wait is over. */
+/** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */
 function together({ clock }: HoldHost, all: readonly Entered[], until: number, act: (one: Entered, done: () => void) => void): Promise<void> {
   if (all.length === 0) return Promise.resolve();
   return new Promise((resolve) => {

@@ -1,6 +1,6 @@
 /**
- * The end of a service's life: new work is turned away, waiting work is cancelled, running work is waited for, and what
- * does not end in time is told, but never released under its feet.
+ * The shutdown of a LockService. It refuses new calls, cancels calls that wait, and waits for running holds. Holds that do not end
+ * in time are declared lost, so that their signals abort, but their locks are not released while their work goes on.
  */
 import type { Clock } from '../port/clock.js';
 import { LockClosedError } from '../port/errors.js';
@@ -17,7 +17,7 @@ export class ShutdownGate {
   private graceEndsAt = 0;
   private readonly graceOver = new Alarm(() => this.endTheRest());
   private allEnded: (() => void) | undefined;
-  /** While the rest is ended: the holds that are lost by it. */
+  /** The holds that are just being declared lost because the grace is over; undefined at all other times. */
   private overstaying: Hold[] | undefined;
 
   constructor(
@@ -25,11 +25,11 @@ export class ShutdownGate {
     private readonly watchdog: Watchdog,
     private readonly clock: Clock,
     private readonly defaults: ResolvedDefaults,
-    /** Told of the holds that went on for longer than the grace. */
+    /** Called with the holds that went on for longer than the grace, the longest first. */
     private readonly overstayed: (holds: readonly Hold[]) => void,
   ) {}
 
-  /** Why a request is turned away; one from inside a running hold is not, which may need it to finish. */
+  /** The error of a call that is refused; undefined when it is served. A call inside a hold is, because the hold may need it to end. */
   refusal(key: string, insideHold: boolean): LockClosedError | undefined {
     return this.closed || (this.closing && !insideHold) ? closedError(key) : undefined;
   }
@@ -39,13 +39,13 @@ export class ShutdownGate {
     if (this.closing) this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
   }
 
-  /** It was released, or lost: either way nothing of it is left to protect. */
+  /** Called when a hold was released or lost: the shutdown does not wait for it any more. */
   holdEnded(): void {
     this.holds -= 1;
     if (this.holds === 0) this.allEnded?.();
   }
 
-  /** True when the loss is told together with those of all who overstayed. */
+  /** Called when a hold was lost. True when the end of the grace caused it, so that it is logged together with the others. */
   holdLost(hold: Hold): boolean {
     this.holdEnded();
     if (this.overstaying && !hold.isNested) this.overstaying.push(hold);
@@ -53,8 +53,8 @@ export class ShutdownGate {
   }
 
   /**
-   * The grace counts from here: a server that drains its requests waits for the handlers, and they may wait for their
-   * signals.
+   * Begins the shutdown: calls that wait are rejected, and the grace counts from now, not from {@link finish}. A server that drains
+   * its requests before that waits for their handlers, and these may wait for their signals to abort.
    */
   begin(): void {
     if (this.closing) return;
@@ -64,7 +64,7 @@ export class ShutdownGate {
     if (this.holds > 0) this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
   }
 
-  /** Resolves when all holds have ended or the grace is over, and nothing is left to take back. */
+  /** Resolves when all holds have ended or the grace is over. Releases in the background get commandTimeoutMs more to be answered. */
   async finish(): Promise<void> {
     this.begin();
     const graceMs = this.graceEndsAt - this.clock.now();

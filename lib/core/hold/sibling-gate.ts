@@ -1,6 +1,6 @@
 /**
- * The calls inside one hold that want its lock again: they exclude each other as strangers do (readers share), in the
- * order they came, and none gets in after the hold has ended.
+ * The nested calls that re-enter one hold for its lock. They exclude each other as calls of different processes do (readers share),
+ * in the order in which they came, and none gets in after the hold has ended.
  */
 import { siblingBusyError } from '../port/hold-errors.js';
 import type { LockMode } from '../port/lock-mode.js';
@@ -13,7 +13,7 @@ export class SiblingGate implements CallerKeeper<boolean> {
   private writers = 0;
   private isOpen = true;
 
-  /** Nobody is inside. */
+  /** Whether no call is inside. */
   get isEmpty(): boolean {
     return this.readers + this.writers === 0;
   }
@@ -22,7 +22,7 @@ export class SiblingGate implements CallerKeeper<boolean> {
     return this.writers === 0 && this.readers > 0;
   }
 
-  /** Settles the caller with true once it is inside, with false when the hold ended before. */
+  /** Settles the caller with true once it is inside, or with false when the hold ended before. */
   enter(caller: Caller<boolean>): void {
     const { options } = caller;
     if (!this.isOpen) return caller.resolve(false);

@@ -1,9 +1,9 @@
 /**
- * What a caller is told whose wait was in vain: who has the lock, which locks the caller itself held meanwhile, whether calls of
- * this process wait for each other, and where the call came from.
+ * Explains a LockTimeoutError: who holds the lock, which locks the caller itself held meanwhile, whether calls of this process wait
+ * for each other, and, by its stack, where the call came from.
  *
- * The error is made here, in an async function whose promise the caller awaits: then the engine knows the caller without
- * anybody having kept a stack for each call that succeeds.
+ * The error is made in an async function whose promise the caller awaits. So V8 adds the caller to the stack, and no stack
+ * has to be captured for calls that succeed.
  */
 import type { Clock } from '../port/clock.js';
 import { LockTimeoutError, type BusyHolder, type WaitFacts } from '../port/errors.js';
@@ -17,13 +17,13 @@ import { Hold } from './hold.js';
 import type { HoldContext } from './hold-context.js';
 import { keysAround, type WaitingCalls } from './waiting-calls.js';
 
-/** The wait has ended by then, so the store is not waited for longer than this. */
+/** How long the caller, whose waitMs is over, waits for the store to name the holders, in ms. */
 const TELLS_WITHIN_MS = 100;
-/** A crowd whose time ends together would keep the store busy with questions that help nobody. */
+/** For how many locks at a time the store is asked. When many calls time out together, the questions would keep it busy. */
 const MOST_LOOKS = 32;
 
 export class Timeouts {
-  /** The questions that are under way, by key: callers of one lock share the answer. */
+  /** The open questions by key. Callers that time out on the same lock share one. */
   private readonly looks = new Map<string, Promise<readonly HolderState[]>>();
 
   constructor(
@@ -35,12 +35,12 @@ export class Timeouts {
     private readonly waiting: WaitingCalls,
   ) {}
 
-  /** Rejects with `reason`; with more words for who waited and was refused. Called in the context of the call. */
+  /** Rejects with `reason`; a LockTimeoutError is explained before. It must be called in the async context of the call. */
   async reject(reason: unknown): Promise<never> {
     if (!(reason instanceof LockTimeoutError)) throw reason;
     const { key, waitMs, message } = reason;
     const facts = { held: keysAround(this.context.surroundings()), ...this.waiting.factsOf(reason) };
-    // Inside a hold of the same lock it is a call beside this one that was in the way, and not who holds the lock.
+    // When the call is inside a hold of this lock, a sibling call was in its way, so naming the holder would explain nothing.
     const holders = this.context.find(key) ? [] : await this.look(key);
     throw this.explained(message, { key, waitMs, ...facts, holders: holders.map((holder) => this.described(key, holder)) }, holders);
   }
@@ -57,7 +57,7 @@ export class Timeouts {
     return { ...whereaboutsOf(id), label: hold?.options.label ?? label, owner, fence, since, isHere: this.queue.leaseOf(key, id) !== undefined };
   }
 
-  /** Who of this process is on the lease with this id, without the calls inside their holds. */
+  /** The holds of this process on the lease with this id, without nested ones. */
   private holdsHere(key: string, id: string): Hold[] {
     const followers = this.queue.leaseOf(key, id)?.followers ?? [];
     return followers.filter((one): one is Hold => one instanceof Hold).filter(({ isNested }) => !isNested);

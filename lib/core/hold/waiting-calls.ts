@@ -1,6 +1,7 @@
 /**
- * The calls that wait for a lock while they hold others. Two of them that take the same locks in opposite order wait for each
- * other until one gives up: such a circle is found when its last call begins to wait, so that the error can say so.
+ * Finds deadlocks among the calls of this process: calls that wait for a lock while they hold others. Two that take the same locks
+ * in opposite order wait for each other until one gives up. The circle is found when its last call begins to wait, and the error
+ * of a call that gives up names it.
  */
 import { LockTimeoutError, type WaitFacts } from '../port/errors.js';
 import type { Clock } from '../port/clock.js';
@@ -9,12 +10,12 @@ import type { Frame } from './hold-context.js';
 import type { Entered } from './hold-part.js';
 import type { Wish } from './wish.js';
 
-/** Calls of one circle give up one shortly after the other: the next is told of it as well. */
+/** The other calls of a circle often give up shortly after the first. Up to this long after it, in ms, their errors name the circle too. */
 const JUST_NOW_MS = 1_000;
-/** The length of a circle is bounded, so that looking for one costs little however many calls wait. */
+/** The longest circle that is looked for, in calls, so that the search costs little however many calls wait. */
 const LONGEST_CIRCLE = 16;
 
-/** Calls that wait for each other. It ends with the first of them that waits no more. */
+/** Calls that wait for each other in a circle. It has ended when the first of them waits no more. */
 interface Circle {
   readonly keys: readonly string[];
   endedAt: number;
@@ -24,19 +25,19 @@ interface WaitingCall {
   readonly key: string;
   readonly around: Frame | undefined;
   readonly taken: readonly Entered[];
-  /** The locks that it holds, the outermost first. */
+  /** The keys of the locks that the call holds, the outermost first. */
   readonly held: readonly string[];
   circle: Circle | undefined;
 }
 
 export class WaitingCalls {
   private readonly byHeldKey = new Map<string, Set<WaitingCall>>();
-  /** What is known of waits that were in vain, by the error that they ended with. */
+  /** What is known of each wait that was in vain, by the error with which it ended. */
   private readonly facts = new WeakMap<object, WaitFacts>();
 
   constructor(private readonly clock: Clock) {}
 
-  /** A call begins to wait. One that holds nothing keeps nobody waiting: it needs no entry, and gets undefined. */
+  /** Called when a call begins to wait. Returns undefined for a call that holds nothing, because it keeps no other call waiting. */
   begin({ key, around, taken }: Wish): WaitEnded | undefined {
     const held = [...new Set([...keysAround(around), ...taken.map((one) => one.key)])];
     if (held.length === 0) return undefined;
@@ -46,7 +47,7 @@ export class WaitingCalls {
     return (reason) => this.end(call, reason);
   }
 
-  /** What the call that ended with this error held, and the circle that it was part of. */
+  /** Which locks the call that ended with this error held, and the circle of which it was a part. */
   factsOf(error: LockTimeoutError): WaitFacts {
     return this.facts.get(error) ?? {};
   }
@@ -71,7 +72,7 @@ export class WaitingCalls {
     if (circle) circle.endedAt = Math.min(circle.endedAt, now);
   }
 
-  /** Follows `path`, of which each call waits for the next, until one waits for the first. No call is looked at twice. */
+  /** Extends `path`, in which each call waits for the next, until one waits for the first. No call is looked at twice. */
   private close(path: readonly WaitingCall[], seen: Set<WaitingCall>): boolean {
     const [first, last] = [path[0]!, path.at(-1)!];
     for (const next of this.byHeldKey.get(last.key) ?? []) {
@@ -89,7 +90,7 @@ export class WaitingCalls {
   }
 }
 
-/** The locks that surround a call, the outermost first. */
+/** The keys of the locks that surround a call, the outermost first. */
 export function keysAround(around: Frame | undefined): string[] {
   const keys: string[] = [];
   for (let frame = around; frame; frame = frame.outer) if (!frame.hold.isOver) keys.unshift(...frame.hold.keys);
@@ -97,8 +98,8 @@ export function keysAround(around: Frame | undefined): string[] {
 }
 
 /**
- * Whether `holder` has, by itself, what `waiter` waits for. A hold that surrounds both keeps neither out. Modes do not matter: a
- * reader waits beside a reader only behind a writer, who waits for the first of them.
+ * Whether `holder` has the lock for which `waiter` waits. A hold that surrounds both does not count, because it keeps neither out.
+ * Modes do not matter: when a reader waits although a reader holds the lock, it waits behind a writer, and that waits for the holder.
  */
 function blocks(holder: WaitingCall, waiter: WaitingCall): boolean {
   if (holder.taken.some(({ key }) => key === waiter.key)) return true;

@@ -1,4 +1,4 @@
-/** One lock that a call wants: with which options, until when, and what the call has already. */
+/** What a call wants: one lock, with which options, until when, and what the call has already. */
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { CallerWish, WaitEnded } from '../queue/caller.js';
 import type { Frame } from './hold-context.js';
@@ -6,7 +6,7 @@ import type { Entered } from './hold-part.js';
 
 const NOTHING: readonly Entered[] = [];
 
-/** Told of a call that could not be served at once; is told in turn how its wait ended. */
+/** Called when a call is not served at once. Returns the function to call when its wait ends, if it wants to know. */
 export interface WaitWatch {
   waitBegan(wish: Wish): WaitEnded | undefined;
 }
@@ -21,7 +21,7 @@ export class Wish implements CallerWish {
     /** The holds that surround the call. */
     readonly around: Frame | undefined,
     private readonly watch: WaitWatch,
-    /** The other locks that the same call has taken, of several that it wants. */
+    /** The locks that the same call has taken already, if it wants several. */
     readonly taken: readonly Entered[] = NOTHING,
   ) {}
 
@@ -33,12 +33,12 @@ export class Wish implements CallerWish {
     return this.watch.waitBegan(this);
   }
 
-  /** The wish for one of several locks, by a call that has these already. */
+  /** The wish of the same call for one of several locks, when it has taken these already. */
   forKey(key: string, options: ResolvedOptions, taken: readonly Entered[]): Wish {
     return new Wish(key, this.call, options, this.until, this.around, this.watch, taken);
   }
 
-  /** The same wish where other holds surround the call, because one has ended. */
+  /** The same wish with other holds around the call, because one of them has ended. */
   inside(around: Frame | undefined): Wish {
     return new Wish(this.key, this.call, this.options, this.until, around, this.watch, this.taken);
   }

@@ -1,26 +1,28 @@
 /**
- * The key of a decorated call: a template, a function of the arguments, or an array of either, made ready once.
+ * Makes the keys of decorated calls. The decorator's key is a template, a function of the arguments, or an array of either; it is
+ * compiled once, when the class is defined.
  */
 import { LockKeyError } from '../port/errors.js';
 import { checkKey } from './check-key.js';
 import { parseKeyTemplate } from './key-template.js';
 
-/** Makes the key, or the keys, of a call from its arguments. */
+/** A function that makes the key, or the keys, of a call from its arguments. */
 export type KeyFunction = (...args: never[]) => string | readonly string[];
 
-/** What a decorator takes as its key. */
+/** The key of a decorator: a template, a function of the arguments, or an array of either. */
 export type CallKey = string | KeyFunction | readonly (string | KeyFunction)[];
 
-/** Gives the key of a call, or its keys. @throws LockKeyError */
+/** Renders the key of a call, or its keys, from its arguments. @throws LockKeyError */
 export type KeyOfCall = (args: readonly unknown[]) => string | readonly string[];
 
 /**
- * Text that stands for a forgotten value when a function put it between the separators of a key. Within a word that other
- * signs divide it may be data (`handling-null-values`), unless it is what a key such as `order-undefined` ends with.
+ * Finds in a key that a function made the text of a missing value, as in `order:undefined`, or of an object without an id. Such a
+ * word counts between separators (`:`, `/`, `|`, `,`), and `undefined` and `NaN` also at the end, as in `order-undefined`. Elsewhere
+ * it may be data, as in `handling-null-values`.
  */
 const FORGOTTEN_VALUE = /(?:^|[:/|,])(?:undefined|null|NaN)(?:$|[:/|,])|[._-](?:undefined|NaN)$|\[object \w+\]/;
 
-/** Makes `key` ready. `place` is the class and method that messages name. @throws LockKeyError */
+/** Compiles the key of a decorator. `place` is the class and method that messages name. @throws LockKeyError */
 export function compileCallKey(key: CallKey, place: string): KeyOfCall {
   if (!Array.isArray(key)) return compileOne(key, place);
   if (key.length === 0) throw new LockKeyError(`${place}: a lock needs at least one key, got an empty array.`);
@@ -56,7 +58,7 @@ function checkedKey(made: unknown, place: string): string {
   return checkKey(made, `${place}: the key that its key function made`);
 }
 
-/** Without duplicates, in one order for everybody, so that callers cannot deadlock. @throws LockKeyError */
+/** The keys without duplicates, sorted by bytes: all callers take locks in the same order, so they cannot deadlock. @throws LockKeyError */
 export function keysInOrder(keys: readonly string[]): string[] {
   if (!Array.isArray(keys)) throw new LockKeyError(`Expected a key or a list of keys, got ${String(keys)}. Is an argument missing?`);
   const different = new Set(keys.map((key) => checkKey(key)));

@@ -1,20 +1,20 @@
 /**
- * A key that was given whole is the key, as it was written: it is looked at and never changed. What a store must not find in
- * the name under which it keeps a lock is that store's business.
+ * Checks keys that a caller gives whole, to withLock for example. Such a key is never changed: a store that cannot use every
+ * character in its own names must escape them itself.
  */
 import { LockKeyError } from '../port/errors.js';
 
-/** Longer keys are refused: they cost memory at every holder and are mostly a mistake (a whole document as an id). */
+/** The longest key in bytes. A longer one costs memory wherever it is stored, and is mostly a mistake: a whole document as an id. */
 export const LONGEST_KEY_BYTES = 512;
-/** Half a pair means nothing in UTF-8: two different texts would become one key. */
+/** Half of a surrogate pair. UTF-8 cannot encode it, so two different texts would become one key. */
 export const LONE_SURROGATE = /\p{Cs}/u;
 
-/** A forgotten value as a whole part of a key. In a key that was given whole, also by an operator, more than that may be data. */
+/** The text of a missing value as a whole part of the key (`order:undefined`), or of an object without an id. Other text may be data. */
 const FORGOTTEN_PART = /(?:^|:)undefined(?:$|:)|\[object \w+\]/;
 
 /**
- * Gives the key back unchanged. `place` starts the messages.
- * @throws LockKeyError when it is empty, no string, too long, made of a forgotten value, or holds half a surrogate pair
+ * Checks `key` and returns it unchanged. Messages start with `place`.
+ * @throws LockKeyError when it is no string, empty, too long, made of a missing value, or contains half a surrogate pair
  */
 export function checkKey(key: string, place = ''): string {
   const at = place === '' ? '' : `${place}: `;
@@ -28,9 +28,9 @@ export function checkKey(key: string, place = ''): string {
   return key;
 }
 
-/** @throws LockKeyError */
+/** Messages start with `at`. @throws LockKeyError when the key is longer than {@link LONGEST_KEY_BYTES} */
 export function checkLength(key: string, at: string): void {
-  // No character takes more than three bytes a unit, so most keys need not be measured.
+  // A UTF-16 unit takes at most three bytes in UTF-8, so a short key need not be measured.
   if (key.length * 3 <= LONGEST_KEY_BYTES) return;
   const bytes = Buffer.byteLength(key);
   if (bytes <= LONGEST_KEY_BYTES) return;

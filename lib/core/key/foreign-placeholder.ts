@@ -1,12 +1,12 @@
 /**
- * Finds in a key template what other notations write for a placeholder: `{0}`, `$0`, `${id}`, `%s`, `:id`. To us it is text,
- * and calls that were to have a lock each would share one.
+ * Finds placeholders of other notations in a key template: `{0}`, `$0`, `${id}`, `%s`, `:id`. Here they are text, so that calls
+ * which should have a lock each would all share one.
  */
 import type { TemplateSubject } from './key-template.js';
 
-/** What nobody writes as text. */
+/** Placeholders of other notations that nobody writes as text. */
 const SURE = /\$\{([^{}<>]+)\}|#\{([^{}<>]+)\}|\{\{([^{}<>]+)\}\}|\{(\d[\w.]*)\}|\$(\d+(?:\.\w+)*)/g;
-/** What may be text: the constant key of a method without parameters certainly means it as it stands. */
+/** What looks like a placeholder but may be text. It only counts in a template without placeholders of ours (see {@link isWithin}). */
 const LIKELY =
   /\{([A-Za-z_][\w.]*)\}|\$([A-Za-z_]\w*(?:\.\w+)*)|#(\d+|[A-Za-z_]\w*(?:\.\w+)+)|%([sdi])(?!\w)|::?(\d+)(?=:|$)|(?<=[/:]|^):([A-Za-z_]\w*)/g;
 
@@ -16,8 +16,8 @@ const PLACEHOLDERS: Readonly<Record<TemplateSubject, string>> = {
 };
 
 /**
- * Says what was probably meant by a template, as the rest of a sentence that begins with who has it; undefined when nothing
- * looks wrong. `parameters`: how many the method has, or as many as the request has parts.
+ * Says what was probably meant by a template with a placeholder of another notation, as the end of a sentence that begins with the
+ * method or route; undefined when the template has none. `parameters`: how many parameters the method has.
  */
 export function foreignPlaceholder(template: string, parameters: number, subject: TemplateSubject): string | undefined {
   const isConstant = !/<[^<]/.test(template.replaceAll('<<', ''));
@@ -30,7 +30,7 @@ export function foreignPlaceholder(template: string, parameters: number, subject
   return `${text}. Probably '${replaced(template, found, subject)}' is meant: ${PLACEHOLDERS[subject]}. If the text is, give a function: () => '${template}'.`;
 }
 
-/** A number that is the position of no argument is a part of the key. */
+/** Whether the match can mean an argument. A number that is the position of none is text, and so is a name if there are no parameters. */
 function isWithin(match: RegExpMatchArray, parameters: number): boolean {
   const position = /^\d+/.exec(nameIn(match));
   return position === null ? parameters > 0 : Number(position[0]) < parameters;
@@ -40,14 +40,14 @@ function nameIn(match: RegExpMatchArray): string {
   return match.slice(1).find((group) => group !== undefined) ?? '';
 }
 
-/** The template with a placeholder of ours for each that was found. */
+/** The template with each placeholder that was found replaced by one of ours, such as `<0>`. */
 function replaced(template: string, found: readonly RegExpMatchArray[], subject: TemplateSubject): string {
   const known: string[] = [];
   let result = '';
   let end = 0;
   for (const match of found) {
     const at = match.index ?? 0;
-    // The colon before a position may be the separator as well as a sign.
+    // In 'order:0' the colon is part of the match, but it is the separator too, so it stays in front of the placeholder.
     const separator = at > 0 && /^:+\d/.test(match[0]) ? ':' : '';
     const path = subject === 'arguments' ? argumentPath(nameIn(match), known) : requestPath(nameIn(match));
     result += `${template.slice(end, at)}${separator}<${path}>`;
@@ -56,7 +56,7 @@ function replaced(template: string, found: readonly RegExpMatchArray[], subject:
   return result + template.slice(end);
 }
 
-/** Names stand for arguments in the order in which they first occur. */
+/** The path for a position or a name. Names are taken for the arguments in the order in which they first occur. */
 function argumentPath(name: string, known: string[]): string {
   if (/^\d/.test(name)) return name;
   const [first = '', ...inner] = /^[\w.]+$/.test(name) ? name.split('.') : [name];

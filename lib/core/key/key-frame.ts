@@ -1,24 +1,24 @@
 /**
- * What stays the same in all keys of one template: the texts before, between and after its values. Templates of decorators and
- * of routes and the tag `lockKey` share it, so that they make the same string of the same values.
+ * The frame of a key: the texts before, between and after its values, which are the same in all keys of one template. Templates of
+ * decorators and of routes and the tag `lockKey` use it, so that all of them make the same key of the same values.
  */
 import { LONE_SURROGATE } from './check-key.js';
 import { guardOf, valueEscaper } from './key-escape.js';
 import { keyText } from './key-value.js';
 
-/** Refuses the template; its argument completes the sentence "the key template … is malformed: …". */
+/** Throws the error that refuses a template. `problem` completes the sentence "the key template … is malformed: …". */
 export type Malformed = (problem: string) => never;
 
 export interface KeyFrame {
-  /** Before the first value. */
+  /** The text before the first value. */
   readonly head: string;
-  /** What follows each value. */
+  /** For each value the text that follows it. */
   readonly tails: readonly string[];
-  /** How a value stands in the key: as it is, unless there are several (see key-escape.ts). @throws UnfitForKey */
+  /** The text of a value in the key. If there are several values it is escaped (see key-escape.ts). @throws UnfitForKey */
   valueText(value: unknown): string;
 }
 
-/** `literals` are one more than there are values. @throws what `malformed` throws */
+/** Makes a frame of the texts around the values: `literals` has one more than there are values. @throws what `malformed` throws */
 export function keyFrame(literals: readonly string[], malformed: Malformed): KeyFrame {
   if (literals.some((literal) => LONE_SURROGATE.test(literal))) malformed('it holds half a surrogate pair');
   const [head = '', ...tails] = literals;

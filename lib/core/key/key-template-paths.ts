@@ -1,8 +1,8 @@
 /**
- * What the compiler checks of a decorator's key: that each placeholder of a template names something the method's
- * arguments have and that can stand in a key, and that a key function accepts those arguments.
+ * The types by which the compiler checks the key of a decorator: each placeholder of a template must name an argument, or a property
+ * of one, that can stand in a key, and a key function must accept the arguments of the method.
  *
- * Each type answers `never` when all is well, otherwise a sentence, which the compiler then prints.
+ * Each type that ends in `Problem` is `never` for a valid key, and otherwise a sentence, which the compiler prints.
  */
 import type { CallKey } from './call-key.js';
 
@@ -11,7 +11,7 @@ type Primitive = string | number | bigint | boolean;
 type Nothing = null | undefined;
 type IsAny<T> = 0 extends 1 & T ? true : false;
 
-/** Complaints about `Key` on a method with the parameters `Args`. */
+/** What is wrong with `Key` on a method with the parameters `Args`. */
 export type KeyProblem<Key, Args extends Arguments> = Key extends string
   ? TemplateProblem<Key, Key, Args>
   : Key extends (...args: never[]) => unknown
@@ -28,7 +28,7 @@ type FunctionProblem<Key, Args extends Arguments> = Key extends (...args: Args) 
   ? never
   : `the key function does not accept the arguments of this method, or does not return a string`;
 
-/** Walks over the placeholders of a literal template; one that is only known as `string` is checked at run time. */
+/** Checks each placeholder of a literal template. A template that the compiler knows only as `string` is checked at run time. */
 type TemplateProblem<Template extends string, Rest extends string, Args extends Arguments> = string extends Rest
   ? never
   : Rest extends `${string}<${infer AfterOpen}`
@@ -54,7 +54,7 @@ type PathProblem<Path extends string, Args extends Arguments> = Path extends `${
 type NoArgument<Path extends string> = `<${Path}> names an argument that this method does not have`;
 type NotAnIndex<Path extends string> = `<${Path}> does not start with the position of an argument, as in <0> or <0.id>`;
 
-/** A tuple has the indexes it lists; an array, or a tuple that ends in `...rest`, has any. */
+/** Whether the list has this index. A tuple has the indexes that it lists; an array, or a tuple that ends in `...rest`, has any. */
 type HasIndex<List extends Arguments, Index extends string> = IsAny<List> extends true
   ? true
   : number extends List['length']
@@ -69,7 +69,7 @@ type ArgumentAt<List extends Arguments, Index extends string> = Index extends `$
   ? List[Position]
   : never;
 
-/** Follows a path into a value. What may be undefined is let through: a key is refused at the call, when it is. */
+/** Follows a path into the type of a value. A part that may be undefined is accepted: a call in which it is undefined is refused. */
 type InnerProblem<Path extends string, Inner extends string, Value> = IsAny<Value> extends true
   ? never
   : unknown extends Value
@@ -110,7 +110,7 @@ type SegmentOf<Value, Segment extends string> = Value extends Arguments
         : never
       : never;
 
-/** Each member of a union must be able to stand in a key. */
+/** Checks that a value can stand in a key; of a union each member must. */
 type ValueProblem<Path extends string, Value> = IsAny<Value> extends true
   ? never
   : unknown extends Value
@@ -127,7 +127,7 @@ type MemberProblem<Path extends string, Member> = Member extends Primitive
       ? never
       : Refused<Path>;
 
-/** Of a type without known properties nothing is known; others must declare the toString that makes their text. */
+/** Whether a type may make its own text: it declares toString, or it has no known properties, so that nothing is known about it. */
 type HasOwnText<Member> = keyof Member extends never ? true : 'toString' extends keyof Member ? true : false;
 
 type Refused<Path extends string> =

@@ -1,15 +1,15 @@
 /**
- * Key templates: `order:<0.customer.id>` is parsed once, when the class is defined, and rendered at each call.
+ * Parses key templates such as `order:<0.customer.id>` when the class is defined, and renders them at each call.
  *
  *   - A template with one placeholder makes the string that one would write by hand.
- *   - With several, values are escaped as far as needed to keep different values in different keys (see key-escape.ts).
+ *   - In one with several, values are escaped as far as different values need different keys (see key-escape.ts).
  */
 import { LockKeyError } from '../port/errors.js';
 import { checkLength } from './check-key.js';
 import { keyFrame, type KeyFrame, type Malformed } from './key-frame.js';
 import { UnfitForKey } from './key-value.js';
 
-/** What the placeholders of a template start with: the position of an argument, or a property of a request. */
+/** What a template is rendered from. Its placeholders start with the position of an argument, or with a property of a request. */
 export type TemplateSubject = 'arguments' | 'request';
 
 export interface KeyTemplate {
@@ -18,12 +18,12 @@ export interface KeyTemplate {
 }
 
 interface Placeholder {
-  /** As written: `<0.customer.id>`. */
+  /** The placeholder as it was written: `<0.customer.id>`. */
   readonly source: string;
   readonly path: readonly string[];
 }
 
-/** What messages say. */
+/** Where a template comes from, for messages. */
 interface Origin {
   readonly template: string;
   readonly place: string;
@@ -51,7 +51,7 @@ export function parseKeyTemplate(template: string, place: string, subject: Templ
   return renderer(frame, placeholders, { template, place, subject });
 }
 
-/** Splits at the placeholders: always one literal more than paths. `<<` stands for a literal `<`. */
+/** Splits a template at its placeholders, into literals and one path less than literals. `<<` stands for a literal `<`. */
 function split(template: string, fail: Malformed): Parts {
   const literals: string[] = [];
   const paths: string[] = [];
@@ -109,7 +109,7 @@ function renderer({ head, tails, valueText }: KeyFrame, placeholders: readonly P
 function read(subject: unknown, path: readonly string[]): unknown {
   let value = subject;
   for (const segment of path) {
-    // What is missing half way is as missing as what is missing at the end.
+    // A missing part in the middle of the path makes the value missing, which valueText refuses.
     if (value === undefined || value === null) return value;
     value = typeof value === 'object' ? Reflect.get(value, segment) : Reflect.get(Object(value), segment);
   }

@@ -1,14 +1,14 @@
 /**
- * What may stand in a key: the text of an id. Everything else is refused with words that complete the sentence
- * "<0> (argument 0) …", and never with the value itself, which may be secret.
+ * Makes the text of a value that may stand in a key, which is an id. Every other value is refused with an error whose message
+ * completes the sentence "<0> (argument 0) …" and never contains the value itself, which may be secret.
  */
 
-/** Why a value cannot stand in a key; its message completes a sentence. */
+/** Refuses a value that cannot stand in a key. Its message completes a sentence that begins with the placeholder. */
 export class UnfitForKey extends Error {}
 
 const OBJECT_TEXT = /\[object \w+\]/;
 
-/** The text of a string, number, bigint, boolean, Date, or an object with a text of its own. @throws UnfitForKey */
+/** The text of a string, number, bigint, boolean or Date, or of an object with a toString of its own. @throws UnfitForKey */
 export function keyText(value: unknown): string {
   switch (typeof value) {
     case 'string':
@@ -33,7 +33,7 @@ export function keyText(value: unknown): string {
 }
 
 function objectText(value: object): string {
-  // By its tag and not by instanceof: values cross realms (worker, vm), and then instanceof is false.
+  // The type is read from the tag, because instanceof is false for an object of another realm (worker, vm).
   const tag = Object.prototype.toString.call(value).slice(8, -1);
   if (tag === 'Date') return dateText(value);
   if (Array.isArray(value)) throw new UnfitForKey('is an array: name a part of it, or give a function that makes its keys');
@@ -44,7 +44,7 @@ function objectText(value: object): string {
     throw new UnfitForKey(`is of type ${tag}, which is no id`);
   }
   const text = ownText(value);
-  // The text of Object.prototype.toString, also that of another realm.
+  // This is the text of Object.prototype.toString; that of another realm is not the same function, so the text is compared.
   if (text === undefined || /^\[object [^\]]*\]$/.test(text)) {
     const object = `is an object (${className(value)}) without an id-like toString`;
     throw new UnfitForKey(`${object}: name a property of it, as in <0.id>`);
@@ -59,7 +59,7 @@ function dateText(value: object): string {
   return new Date(time).toISOString();
 }
 
-/** What the object's own toString says; undefined when it has none but that of every object. */
+/** The text that the object's own toString returns; undefined when it has none, or returns no string. */
 function ownText(value: object): string | undefined {
   const { toString } = value;
   if (typeof toString !== 'function' || toString === Object.prototype.toString) return undefined;

@@ -1,16 +1,16 @@
-/** The tag that makes keys outside of decorators: the same string that a template of the same shape makes of the same values. */
+/** The tag that makes keys outside of decorators. It makes the same key as a template of the same shape from the same values. */
 import { LockKeyError } from '../port/errors.js';
 import { checkKey } from './check-key.js';
 import { keyFrame, type KeyFrame } from './key-frame.js';
 import { UnfitForKey } from './key-value.js';
 
-/** By the place in the source; an entry goes with the code that it belongs to. */
+/** The frame of each tagged template in the source, kept for as long as its code is. */
 const frames = new WeakMap<TemplateStringsArray, KeyFrame>();
 
 /**
  * The key that `@Locked` makes by a template of the same shape: `` lockKey`order:${id}:${line}` `` for
- * `@Locked('order:<0>:<1>')`. With one value that is the string as written; with several, the characters that part them are
- * escaped inside the values, so that ('a:b', 'c') and ('a', 'b:c') are different locks.
+ * `@Locked('order:<0>:<1>')`. With one value that is the string as written. With several values, the characters that separate
+ * them are escaped inside the values, so that ('a:b', 'c') and ('a', 'b:c') are different locks.
  * @throws LockKeyError when a value is missing or is no id, or when the key is empty or too long
  */
 export function lockKey(texts: TemplateStringsArray, ...values: readonly (string | number | bigint | boolean | object)[]): string {
@@ -33,7 +33,7 @@ function frameOf(texts: TemplateStringsArray): KeyFrame {
   const malformed = (problem: string): never => {
     throw new LockKeyError(`lockKey: the key template '${shown(texts)}' is malformed: ${problem}.`);
   };
-  // An escape such as `\u{x}` has no text in the template of a tag.
+  // JavaScript gives a tag undefined in place of a text that contains an invalid escape, such as `\u{x}`.
   if (texts.some((text) => text === undefined)) malformed('it has an escape that means no character');
   const frame = keyFrame(texts, malformed);
   frames.set(texts, frame);
@@ -46,7 +46,7 @@ function valueError(error: unknown, position: number, texts: TemplateStringsArra
   return new LockKeyError(`${start} could not be read.`, { cause: error });
 }
 
-/** With the position of each value in its place. */
+/** The template's source, with the position of each value in its place: `order:${0}:${1}`. */
 function shown(texts: TemplateStringsArray): string {
   return texts.raw.reduce((before, text, position) => `${before}\${${position - 1}}${text}`);
 }

@@ -1,9 +1,9 @@
 /**
- * Takes back what may or may not have been granted: after an unknown outcome the id is released again and again until the
- * store has answered, or until a lease has passed and it has ended by itself.
+ * Releases ids in the background: leases whose release got no answer, and requests that may have been granted although their
+ * outcome is unknown. A release is repeated until the store has answered, or until the lease must have ended by itself.
  *
- * A request that was not answered may still be on its way, behind the answer to its release. It carries the time after which
- * it does nothing: only a release that was sent later than that has taken back all there can be.
+ * A request that got no answer may still be on its way and reach the store after its release. The store does nothing for it after
+ * its `notAfter`. So only a release that was sent later than that, and was answered, is the last one.
  */
 import type { Clock } from '../port/clock.js';
 import type { ReleaseOutcome } from '../port/lease.js';
@@ -12,11 +12,11 @@ import { Backoff } from './backoff.js';
 import { Alarm, type Schedule } from './schedule.js';
 
 const FIRST_RETRY_MS = 50;
-/** Others wait for what is taken back. */
+/** The longest pause between two tries. It is short, because others may wait for the lock. */
 const LONGEST_RETRY_MS = 250;
 
 export interface DoubtfulRelease extends ReleaseRequest {
-  /** Local instant until which a request for this id that was not answered may still act. */
+  /** The local instant until which a request for this id that got no answer may still act in the store. */
   readonly lateUntil?: number | undefined;
 }
 
@@ -30,14 +30,14 @@ export class BackgroundRelease {
     private readonly schedule: Schedule,
   ) {}
 
-  /** Releases an id without anybody waiting for it. `endsInMs`: after that long it has ended by itself. */
+  /** Releases an id; nobody waits for the answer. After `endsInMs` the id has ended by itself, and tries that fail are not repeated. */
   release(request: DoubtfulRelease, endsInMs: number): void {
     const done = this.repeat(request, this.clock.now() + endsInMs);
     this.pending.add(done);
     void done.then(() => this.pending.delete(done));
   }
 
-  /** Releases a lease and tells what became of it. When that is not known, the release is repeated in the background. */
+  /** Releases a lease and calls `done` with the outcome. When it is unknown, the release is repeated in the background. */
   releaseAndTell(lease: DoubtfulRelease, endsInMs: number, done: (outcome: ReleaseOutcome) => void): void {
     this.store.release(lease).then(
       (outcome) => {
@@ -51,18 +51,18 @@ export class BackgroundRelease {
     );
   }
 
-  /** It was released; what is late of it is taken back as well. */
+  /** Called once an id was released: if a request for it may still act in the store, releases it again after that. */
   releaseLate(request: DoubtfulRelease): void {
     const { lateUntil = -Infinity } = request;
     if (lateUntil > this.clock.now()) this.release(request, lateUntil - this.clock.now());
   }
 
-  /** Resolves when nothing is left to take back. */
+  /** Resolves when every release has been answered or given up. */
   async settled(): Promise<void> {
     await Promise.all(this.pending);
   }
 
-  /** No more tries; what is left ends with its lease. */
+  /** Ends all tries. A lease that was not released yet ends by itself. */
   close(): void {
     this.closed = true;
   }
@@ -76,7 +76,7 @@ export class BackgroundRelease {
         await this.store.release({ key, id, abandoned });
         if (sentAt > lateUntil) return;
       } catch {
-        // Still unknown. The reason was told to the caller whose request this belongs to.
+        // The outcome is still unknown. The reason is not reported here: the first failure was reported to the caller of the request.
         if (this.clock.now() + retryMs > until) return;
       }
       await this.pause(retryMs);

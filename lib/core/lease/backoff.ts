@@ -1,4 +1,4 @@
-/** Growing pauses between tries, each spread at random over its later half, so that many who failed together do not return together. */
+/** Growing pauses between tries. Each is spread at random over its second half, so that requests that failed together return apart. */
 export class Backoff {
   constructor(
     private pauseMs: number,

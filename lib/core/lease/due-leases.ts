@@ -1,6 +1,6 @@
 /**
- * The leases that are to be renewed now, apart by their lengths: a lease shares the fate of its batch, so it goes only with
- * those that can wait for an answer as long as it can.
+ * The leases that are due for renewal, sorted by length. The leases of one batch wait for the same answer, so only leases that can
+ * wait about equally long for it are put into one batch.
  */
 import { likeLength } from '../port/like-lengths.js';
 import type { GuardedLease } from './guarded-lease.js';
@@ -8,7 +8,7 @@ import type { GuardedLease } from './guarded-lease.js';
 export class DueLeases {
   private readonly alike = new Map<number, GuardedLease[]>();
 
-  /** `leaseMs`: what it will be renewed to. */
+  /** Adds a lease that will be renewed to `leaseMs`. */
   add(lease: GuardedLease, leaseMs: number): void {
     const length = likeLength(leaseMs);
     const others = this.alike.get(length);
@@ -20,13 +20,13 @@ export class DueLeases {
     return this.alike.size > 0;
   }
 
-  /** Whether so many of one length are there. */
+  /** Whether the leases of one length are enough for a batch of this size. */
   fill(batch: number): boolean {
     for (const leases of this.alike.values()) if (leases.length >= batch) return true;
     return false;
   }
 
-  /** Takes a batch of each length, of `largest` leases at most: those of one length do not wait for a crowd of another. */
+  /** Removes and returns one batch of each length, with at most `largest` leases: leases of one length do not wait for those of another. */
   take(largest: number): readonly GuardedLease[][] {
     return [...this.alike].map(([length, leases]) => {
       if (leases.length > largest) return leases.splice(0, largest);

@@ -1,9 +1,9 @@
 /**
- * How many fences the next lease of a lock should have, by what the last one was like: as many as turns are likely to
- * follow each other on it.
+ * Decides how many fences to reserve with the next lease of a lock: one for each caller that is likely to follow on it, judged by
+ * how the last lease of the lock was used.
  *
- * Fences that nobody uses must not run ahead of the clock that they come from, which counts microseconds. So a lease gets
- * many only when the one before used up all of its own, and no turn is shorter than a microsecond.
+ * Fences come from the store's clock, in microseconds, and reserved ones that nobody uses must not run ahead of it. So a lease gets
+ * a large block only when the lease before used up its own: each of its fences was a turn, and a turn takes more than a microsecond.
  */
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { StoreLease } from './store-lease.js';
@@ -12,20 +12,21 @@ const FIRST_BLOCK = 256;
 const LARGEST_BLOCK = 4096;
 
 export class FenceDemand {
-  /** Others waited for the last lease. */
+  /** Whether other processes waited for the lock when its last lease ended. */
   private wasContended = true;
-  /** How many fences the last lease had, when all of them were used. */
+  /** How many fences the last lease had if all of them were used, else 0. */
   private usedUp = 0;
 
   constructor(private readonly handOn: number) {}
 
-  /** For a lease that is asked for with these options, when so many callers wait for it here. */
+  /** The number for a lease that is asked for with these options, while `callers` callers of this process wait for the lock. */
   of({ mode, minHoldMs }: ResolvedOptions, callers: number): number {
     if (mode === 'read' || minHoldMs > 0 || callers === 1 || this.handOn === 1) return 1;
     if (this.wasContended) return Math.min(FIRST_BLOCK, Math.max(callers, this.handOn));
     return Math.min(LARGEST_BLOCK, Math.max(FIRST_BLOCK, 4 * this.usedUp));
   }
 
+  /** Learns from a lease of the lock that has ended. */
   ended({ contended, usedUpFences }: StoreLease): void {
     this.wasContended = contended;
     this.usedUp = usedUpFences;

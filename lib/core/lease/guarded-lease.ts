@@ -4,11 +4,10 @@
  *                  ┌── renewed: its end moves
  *                  ▼ │
  *     granted ──▶ held ──▶ released    letGo(): the process gives it back, whatever the store will answer
- *                    └───▶ lost        lose(): its trust has ended, and whoever works under it is told
+ *                    └───▶ lost        lose(): it can no longer be trusted, and the holds on it are informed
  *
- * Two instants bound it. Until `trustedUntil` the process may believe that nobody else holds the lock: a renewal moves it.
- * `renewUntil` is the latest end that a renewal may set, because the callers on the lease may not hold it for longer
- * (maxHoldMs).
+ * Two instants bound it. Until `trustedUntil` the process may believe that nobody else holds the lock; each renewal moves this
+ * instant. `renewUntil` is the latest end that a renewal may set: the callers on the lease may not hold it for longer (maxHoldMs).
  */
 import type { LockLostError } from '../port/errors.js';
 import { lostError } from '../port/hold-errors.js';
@@ -17,34 +16,37 @@ import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant, HolderRef, RenewRequest } from '../port/lock-store.js';
 import { Appointment } from './schedule.js';
 
-/** Trust that ends so close to `renewUntil` ends because of maxHoldMs: the rest is margin and travel. */
+/** Trust that ends at most this much before `renewUntil`, in ms, ends because of maxHoldMs: the difference is margin and travel time. */
 const TRAVEL_MS = 15;
 
 const NOBODY: readonly LossListener[] = [];
 
-/** Told once when a lease is lost. */
+/** Called once when a lease is lost. */
 export interface LossListener {
   leaseLost(error: LockLostError, lease: GuardedLease): void;
 }
 
-/** What renews leases and ends their trust in time. */
+/** Renews leases and declares them lost in time: the watchdog. */
 export interface LeaseGuard {
+  /** The appointment of the lease is due: it is time to renew it, or its trust has ended. */
   due(lease: GuardedLease, now: number): void;
+  /** Guards the lease from now on, or plans its next renewal anew. */
   watch(lease: GuardedLease, now: number): void;
+  /** Guards the lease no longer. */
   forget(lease: GuardedLease): void;
 }
 
 export class GuardedLease extends Appointment implements HolderRef {
-  /** It may be stronger than what was asked for, when requests of one owner share a hold. */
+  /** The mode that the store granted. It may be stronger than what was asked for, when requests of one owner share a hold. */
   protected heldMode: LockMode;
   /** No renewal reaches beyond this instant. */
   protected renewUntil = Infinity;
-  /** One of several locks that a caller still gathers: it is renewed meanwhile, whatever the caller's terms are. */
+  /** Whether its caller wants several locks and does not have all of them yet: until then it is renewed, whatever the options say. */
   protected isGathered = false;
   private state: 'held' | 'released' | 'lost' = 'held';
   private trustEnds: number;
   private othersWait: boolean;
-  /** When the store last told us whether others wait. */
+  /** When the store last said whether others wait for the lock. */
   private lastNews: number;
   private renewing = false;
   private loss: LockLostError | undefined;
@@ -54,7 +56,7 @@ export class GuardedLease extends Appointment implements HolderRef {
   constructor(
     readonly key: string,
     readonly id: string,
-    /** Of the caller that it was asked for. */
+    /** The options of the caller for which the store was asked. */
     readonly options: ResolvedOptions,
     protected readonly grant: Grant,
     /** When this process learned of the grant. */
@@ -81,7 +83,7 @@ export class GuardedLease extends Appointment implements HolderRef {
     return this.othersWait;
   }
 
-  /** When this process last heard whether others wait. */
+  /** When the store last said whether others wait for the lock, in clock.now() time. */
   get heardAt(): number {
     return this.lastNews;
   }
@@ -98,12 +100,12 @@ export class GuardedLease extends Appointment implements HolderRef {
     return this.state === 'lost';
   }
 
-  /** The store itself said that it is gone: nothing is left to take back. */
+  /** Whether the store said that it does not know the lease, so that it need not be released any more. */
   get goneFromStore(): boolean {
     return this.isGone;
   }
 
-  /** A renewal is under way. */
+  /** Whether a renewal has been started and not been answered yet. */
   get isRenewing(): boolean {
     return this.renewing;
   }
@@ -118,7 +120,7 @@ export class GuardedLease extends Appointment implements HolderRef {
     return this.isGathered ? Math.min(this.options.leaseMs, this.options.maxHoldMs) : this.options.leaseMs;
   }
 
-  /** Who is told of its loss. */
+  /** The listeners that are called when it is lost. */
   get followers(): readonly LossListener[] {
     return this.listeners;
   }
@@ -131,17 +133,17 @@ export class GuardedLease extends Appointment implements HolderRef {
     this.guard.due(this, now);
   }
 
-  /** Somebody began to wait for the lock elsewhere. */
+  /** Notes that another process began to wait for the lock. */
   heardOfWaiter(): void {
     this.othersWait = true;
   }
 
-  /** When the watchdog has to look at it if its next renewal is due at `at`: no later than at the end of trust. */
+  /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
     return this.renews ? Math.min(at, this.trustEnds) : this.trustEnds;
   }
 
-  /** Whether a renewal begins: not when one is under way. */
+  /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
   startRenewal(): boolean {
     if (this.renewing || !this.renews) return false;
     this.renewing = true;
@@ -149,9 +151,9 @@ export class GuardedLease extends Appointment implements HolderRef {
   }
 
   /**
-   * When to look again at a lease whose trust ends because its hold will, so that a renewal could add nothing; undefined for
-   * every other. Until then a caller may be put on it who may hold it for longer. The first renewal is sent in any case: it
-   * says that the holder lives.
+   * When the watchdog should look again at a lease that it need not renew, because its trust reaches to `renewUntil` already;
+   * undefined for every other lease. It looks again, because a caller that may hold the lock for longer can be put on the lease
+   * meanwhile. The first renewal is always sent: it tells the store that the holder is alive.
    */
   looksAgain(now: number): number | undefined {
     if (this.renewing || !this.renews || this.lastNews <= this.grantedAt) return undefined;
@@ -159,19 +161,20 @@ export class GuardedLease extends Appointment implements HolderRef {
     return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustEnds - now) / 3));
   }
 
+  /** Notes that the store has answered the renewal. */
   endRenewal(): void {
     this.renewing = false;
   }
 
-  /** What the store is asked for to renew it, to `leaseMs` or its own length. */
+  /** The request that renews it to end `leaseMs` from now, but not after `renewUntil`. */
   renewal(now: number, leaseMs = this.lengthMs): RenewRequest {
     const { key, id, options } = this;
     return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), minReplicas: options.minReplicas };
   }
 
   /**
-   * Its end moved. Believes no more than was asked for or had before: a server whose clock was set back keeps the lease for
-   * as long as the step, and would take it away at once when its clock is set right.
+   * Notes that the store has renewed it. The new end is believed only as far as what was asked for, or what was trusted before: a
+   * server whose clock was set back would report a later end, and take the lease away at once when its clock is corrected.
    */
   renewed(trustedUntil: number, contended: boolean, now: number, leaseMs: number): void {
     this.trustEnds = Math.min(trustedUntil, Math.max(this.trustEnds, now + leaseMs));
@@ -179,18 +182,19 @@ export class GuardedLease extends Appointment implements HolderRef {
     this.lastNews = now;
   }
 
-  /** The machine slept, and leases did not. */
+  /** Shortens the trust by the time that the machine slept: the lease in the store went on meanwhile. */
   slept(forMs: number): void {
     this.trustEnds -= forMs;
   }
 
-  /** From here on it is not ours any more, whatever the store answers to the release. */
+  /** Ends it because the process gives the lock back: it is over from here on, whatever the store answers to the release. */
   letGo(): void {
     this.guard.forget(this);
     this.state = 'released';
     this.listeners = NOBODY;
   }
 
+  /** Ends it as lost and calls its listeners. `reason` completes the sentence "Lock … was lost: …". */
   lose(reason: string): void {
     if (this.state !== 'held') return;
     this.guard.forget(this);
@@ -200,20 +204,20 @@ export class GuardedLease extends Appointment implements HolderRef {
     this.listeners = NOBODY;
   }
 
-  /** Lost because the store says so. */
+  /** Ends it as lost because the store said that it does not know it. */
   loseFromStore(reason: string): void {
     this.isGone = true;
     this.lose(reason);
   }
 
-  /** Lost because its time is over. The reason says which time, so that nobody looks for a sick store in vain. */
+  /** Ends it as lost because its trust has ended. The reason says whether maxHoldMs, a fixed length or a missing renewal ended it. */
   endTrust(): void {
     const { renewUntil, trustEnds, options } = this;
     if (renewUntil - trustEnds <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('it was held longer than maxHoldMs');
     this.lose(this.renews ? 'it could not be renewed in time' : 'its fixed lease ended');
   }
 
-  /** Tells `listener` when the lease is lost, at once if it is already. */
+  /** Calls `listener` when the lease is lost; at once when it is lost already. */
   onLoss(listener: LossListener): void {
     if (this.loss) listener.leaseLost(this.loss, this);
     else this.listeners = [...this.listeners, listener];

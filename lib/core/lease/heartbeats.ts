@@ -1,22 +1,22 @@
 /**
- * Keeps the places of those who wait in the store's queues: each is heard of every {@link HEARTBEAT_MS}, in batches. The
- * answer also tells a grant whose message was lost.
+ * Keeps the places of this process's waiters in the store's queues: a heartbeat is sent for each waiter every
+ * {@link HEARTBEAT_MS}, in batches. Its answer also brings a grant whose wake was lost.
  */
 import type { Clock } from '../port/clock.js';
 import type { HeartbeatOutcome, HolderRef, LockStore } from '../port/lock-store.js';
 import { Appointment, type Schedule } from './schedule.js';
 
-/** The store takes a place away after 2,500 ms of silence. */
+/** The time between two heartbeats of a waiter. The store removes a waiter after 2,500 ms without one, so two of them may get lost. */
 const HEARTBEAT_MS = 700;
-/** A place costs the server about 5 µs. */
+/** How many waiters one batch has at most. Each costs the server about 5 µs, so a batch keeps it busy for little more than 1 ms. */
 const LARGEST_BATCH = 250;
 
-/** Somebody who waits in the store's queue. */
+/** A request of this process that waits in the store's queue. */
 export abstract class Waiter extends Appointment implements HolderRef {
   abstract readonly key: string;
   abstract readonly id: string;
   protected abstract readonly heartbeats: Heartbeats;
-  /** Told at the latest one heartbeat after anything changed. */
+  /** Called with the store's answer to each heartbeat of this waiter. */
   abstract heartbeatAnswered(outcome: HeartbeatOutcome): void;
 
   due(now: number): void {
@@ -34,10 +34,12 @@ export class Heartbeats {
     private readonly schedule: Schedule,
   ) {}
 
+  /** Sends heartbeats for the waiter from now on. */
   watch(waiter: Waiter): void {
     this.schedule.set(waiter, this.clock.now() + HEARTBEAT_MS);
   }
 
+  /** Sends no more heartbeats for the waiter, and ignores answers that are still to come. */
   forget(waiter: Waiter): void {
     this.schedule.cancel(waiter);
   }
@@ -48,7 +50,7 @@ export class Heartbeats {
     this.sendSoon();
   }
 
-  /** One batch a turn of the event loop. */
+  /** Sends one batch in each turn of the event loop, so that a crowd of waiters does not block the loop. */
   private sendSoon(): void {
     if (this.sending) return;
     this.sending = true;

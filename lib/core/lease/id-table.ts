@@ -1,9 +1,9 @@
 /**
- * Things by name, for tables that live as long as the process and whose entries come and go with every call.
+ * A table by id that lives as long as the process, and whose entries come and go with every call.
  *
- * An object without a prototype and not a Map: each time a Map has been filled with deleted entries it moves to a new table, the
- * old one keeps a pointer to it, and once an old table has reached the old generation everything that is in the
- * newer ones at a scavenge is promoted along. Under load that cost more than all the rest of a call.
+ * It is an object without a prototype and not a Map, because of V8's garbage collector: each time a Map is full of deleted entries it
+ * moves to a new table, to which the old one keeps a pointer. Once an old table has reached the old generation, a scavenge
+ * promotes all that is in the newer ones. Under load that cost more than all the rest of a call.
  */
 export class IdTable<T> {
   private readonly entries: Record<string, T> = Object.create(null) as Record<string, T>;

@@ -1,13 +1,13 @@
 /**
- * Notices that the machine slept. The monotonic clock stands still meanwhile, and leases in the store do not: so the time
- * since boot, which counts the sleep, is compared with it. A jump of the wall clock alone says nothing about leases, but it
- * often comes with a sleep, so it is a reason to look, and to renew everything.
+ * Notices that the machine slept. The monotonic clock stands still during a sleep while leases in the store go on, so it is compared
+ * with the time since boot, which counts the sleep. A jump of the wall clock alone says nothing about leases, but it often comes
+ * with a sleep: so it is a reason to compare the two, and to renew all leases.
  */
 import type { Clock } from '../port/clock.js';
 
-/** A difference below this is no sleep and no jump. */
+/** A smaller difference between two clocks, in ms, is neither a sleep nor a jump. */
 const JUMP_MS = 1_000;
-/** The time since boot is read from a file: not more often than this, unless the wall clock shows a jump. */
+/** The time since boot may have to be read from a file. It is read this often at most, in ms, unless the wall clock has jumped. */
 const LOOK_EVERY_MS = 250;
 
 export interface SleepListener {
@@ -30,6 +30,7 @@ export class MachineSleep {
     this.wallOffsetMs = clock.wallNow() - now;
   }
 
+  /** Compares the clocks, and calls the listener when the machine has slept or the wall clock has jumped. */
   look(now: number): void {
     const wallOffsetMs = this.clock.wallNow() - now;
     const wallJumped = Math.abs(wallOffsetMs - this.wallOffsetMs) > JUMP_MS;
@@ -47,7 +48,7 @@ export class MachineSleep {
     this.listener.wallClockJumped();
   }
 
-  /** Whether the machine slept after this instant: a trust that was counted from it is too long. */
+  /** Whether a sleep was noticed after this instant, so that trust counted from it would be too long. */
   happenedSince(instant: number, now: number): boolean {
     this.look(now);
     return this.noticedAt > instant;

@@ -1,25 +1,25 @@
 /**
- * When leases are renewed next. Where only locks of one group can share a command (a Cluster), the leases of a group drift
- * together: one whose time is near joins the time at which others are due.
+ * Plans when leases are renewed next. Where only locks of one group can share a command (in a Cluster), a lease whose time is
+ * near is planned for the time at which others of its group are due, so that over time a group is renewed together.
  */
 import { likeLength } from '../port/like-lengths.js';
 import type { GuardedLease } from './guarded-lease.js';
 
-/** More than there are lengths. */
+/** A number above every result of likeLength, to make one number of a group and a length. */
 const LENGTHS = 64;
 
 export class RenewalTimes {
-  /** When leases of a group and of like length are due next; one entry for each of these at the most. */
+  /** When leases of one group and of like length are due next. There is at most one entry for each group and length. */
   private readonly known = new Map<number, number>();
 
   constructor(private readonly groupOf: ((key: string) => number) | undefined) {}
 
-  /** A lease that is not due with its group would need a command of its own. */
+  /** Whether only locks of one group can share a command, so that renewing a lease early may cost a command of its own. */
   get areGrouped(): boolean {
     return this.groupOf !== undefined;
   }
 
-  /** The instant in `inMs`, or the one before it at which its group is due, but no sooner than half of that. */
+  /** When to renew the lease: in `inMs`, or up to half of that sooner if its group is due then. */
   next({ key, lengthMs }: GuardedLease, now: number, inMs: number): number {
     if (!this.groupOf) return now + inMs;
     const group = this.groupOf(key) * LENGTHS + likeLength(lengthMs);

@@ -1,33 +1,33 @@
 /**
- * What must happen when, with a single timer for a whole process.
+ * The appointments of a process (renewals, ends of trust, heartbeats, deadlines), with a single timer for all of them.
  *
- * Most appointments are cancelled long before they are due: a lock is given back milliseconds after its renewal was put
- * down. So a new appointment is only noted. After {@link SORT_AFTER_MS} the timer fires, and what is still there then is
- * sorted into a binary heap. A call that ends before that sets no timer, clears none and moves nothing in the heap.
+ * Most appointments are cancelled long before they are due, because a lock is mostly released milliseconds after its renewal was
+ * planned. So a new appointment is only noted in a list. The timer fires {@link SORT_AFTER_MS} later, and what is still in the
+ * list then is sorted into a binary heap. A call that ends before that sets no timer, clears none and moves nothing in the heap.
  *
  *     noted ──(SORT_AFTER_MS)──▶ sorted ──(its time has come)──▶ due
  *       └──────────┴──(cancelled)──▶ off
  *
- * Without appointments the timer fires once more, at most SORT_AFTER_MS later, and is not set again.
+ * When the last noted appointment is cancelled, the timer fires once more, at most SORT_AFTER_MS later, and is not set again.
  */
 import type { Clock, Timer } from '../port/clock.js';
 
-/** For how long new appointments stay unsorted. What is due sooner is sorted in at once. */
+/** How long new appointments stay unsorted, in ms. An appointment that is due sooner is sorted into the heap at once. */
 const SORT_AFTER_MS = 20;
 
-/** Something with one appointment at a time. Only the schedule writes its fields. */
+/** An object that has one appointment at a time. Only the schedule writes its fields. */
 export abstract class Appointment {
-  /** When it is due, in clock.now() time. */
+  /** When it is due, in clock.now() time; Infinity without an appointment. */
   at = Infinity;
-  /** Its position in the heap; -1 outside. */
+  /** Its position in the heap; -1 when it is not there. */
   heapIndex = -1;
-  /** Its position among those that are only noted; -1 outside. */
+  /** Its position in the list of noted appointments; -1 when it is not there. */
   notedIndex = -1;
-  /** Called once when the time has come; the appointment is off by then and may be made again. */
+  /** Called once when the time has come. The appointment has been removed by then, and a new one may be made. */
   abstract due(now: number): void;
 }
 
-/** An appointment that only calls back. */
+/** An appointment that calls a function when it is due. */
 export class Alarm extends Appointment {
   constructor(readonly due: (now: number) => void) {
     super();
@@ -37,16 +37,16 @@ export class Alarm extends Appointment {
 export class Schedule {
   private readonly noted: Appointment[] = [];
   private readonly heap: Appointment[] = [];
-  /** The time of each place in the heap: comparing them here spares a look into objects that may lie anywhere in memory. */
+  /** When each appointment of the heap is due. Numbers in one array are compared faster than fields of objects scattered in memory. */
   private readonly times: number[] = [];
-  /** When the noted appointments are sorted. None of them is due before. */
+  /** When the noted appointments will be sorted. None of them is due before that. */
   private sortAt = Infinity;
   private timer: Timer | undefined;
   private timerAt = Infinity;
 
   constructor(
     private readonly clock: Clock,
-    /** Told whenever the timer fired, before anything is due: the place to notice that time has jumped. */
+    /** Called whenever the timer has fired, before any appointment is called: the watchdog looks for a sleep of the machine then. */
     private readonly beforeDue: (now: number) => void = () => {},
   ) {}
 
@@ -54,7 +54,7 @@ export class Schedule {
     return this.noted.length + this.heap.length;
   }
 
-  /** Makes or moves the appointment; `Infinity` cancels it. */
+  /** Makes the appointment, or moves it to another time; `Infinity` cancels it. */
   set(item: Appointment, at: number): void {
     if (at === Infinity) return this.cancel(item);
     item.at = at;
@@ -75,24 +75,24 @@ export class Schedule {
     else if (item.heapIndex >= 0) this.takeFromHeap(item);
   }
 
-  /** Whether the appointment is made. */
+  /** Whether the object has an appointment. */
   has(item: Appointment): boolean {
     return item.notedIndex >= 0 || item.heapIndex >= 0;
   }
 
-  /** Spares the last firing of the timer when nothing is left to do: the process shuts down. */
+  /** Clears the timer at shutdown when there are no appointments, so that it does not fire once more. */
   close(): void {
     if (this.size > 0) return;
     this.disarm();
     this.sortAt = Infinity;
   }
 
-  /** The next of the sorted appointments, still made. */
+  /** The sorted appointment that is due first. It is not removed. Noted appointments are not considered. */
   peek(): Appointment | undefined {
     return this.heap[0];
   }
 
-  /** All appointments that are made, in no order. */
+  /** All objects that have an appointment, in no particular order. */
   all(): readonly Appointment[] {
     return [...this.noted, ...this.heap];
   }
@@ -115,7 +115,7 @@ export class Schedule {
     this.sift(item);
   }
 
-  /** The last one takes its position. */
+  /** Removes the item from the list of noted ones. The last item of the list takes its position. */
   private takeFromNoted(item: Appointment): void {
     const last = this.noted.pop()!;
     if (last !== item) {
@@ -133,7 +133,7 @@ export class Schedule {
       this.sift(last);
     }
     item.heapIndex = -1;
-    // Who waited for so long left the timer armed for a time that may be far away.
+    // The timer is set for this appointment, which may have been far away, and nothing else needs it.
     if (this.size === 0 && this.sortAt === Infinity) this.disarm();
   }
 
@@ -157,7 +157,7 @@ export class Schedule {
   }
 
   private arm(at: number): void {
-    // A timer that fires too early is harmless: it looks and is armed again. That spares moving it at every change.
+    // A timer that fires too early is set again then. That is cheaper than moving it whenever the first appointment changes.
     if (at >= this.timerAt) return;
     this.disarm();
     this.timerAt = at;
@@ -170,7 +170,7 @@ export class Schedule {
     this.timerAt = Infinity;
   }
 
-  /** Puts an item whose time changed where the heap's order wants it. */
+  /** Moves an item whose time has changed to its right position in the heap. */
   private sift(item: Appointment): void {
     const { heap, times } = this;
     const { at } = item;

@@ -1,7 +1,7 @@
 /**
- * The lease that this process has of one lock in the store, and the callers on it. They follow each other on it, or share it
- * when they read; until when it can be trusted, and how it ends, stands in guarded-lease.ts. All of its state changes in
- * these two files and nowhere else.
+ * The lease that this process has of one lock in the store, and the callers on it: writers one after another, readers side by side.
+ * The base class in guarded-lease.ts says until when the lease can be trusted and how it ends. All of its state changes in these
+ * two files and nowhere else.
  *
  *     unused ──(admit)──▶ used by one writer or by readers ──(leave)──▶ unused: the keeper hands it on or gives it back
  */
@@ -11,18 +11,18 @@ import type { Grant } from '../port/lock-store.js';
 import type { DoubtfulRelease } from './background-release.js';
 import { GuardedLease, type LeaseGuard } from './guarded-lease.js';
 
-/** While others wait, the callers of one process follow each other on a lease for about this long. */
+/** How long callers of one process may follow each other on a lease while other processes wait, in ms after its grant. */
 const HAND_ON_WINDOW_MS = 50;
-/** Without news for this long the store is asked whether others wait, because messages get lost. */
+/** When the store last answered longer ago than this, in ms, the lease is not handed on: the wake of a new waiter may have been lost. */
 const NEWS_STALE_AFTER_MS = 1_000;
-/** A lease with less trust left than this, or than a quarter of its length, is not handed on: the next caller gets a fresh one. */
+/** A lease with less trust left, in ms, is not handed on: the next caller gets a new one. Of a short lease a quarter must be left. */
 const MIN_TRUST_TO_HAND_ON_MS = 500;
 
-/** The queue of callers that a lease was asked for. */
+/** The queue of callers to which a lease belongs. */
 export interface LeaseKeeper {
-  /** A caller left it. The keeper hands it on or gives it back, and says how that ended for the caller. */
+  /** A caller has left the lease. The keeper hands it on or gives it back, and calls `done` with how the caller's hold ended. */
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void;
-  /** Somebody may be admitted who could not be admitted before. */
+  /** The lease may admit a caller now that it could not admit before. */
   leaseChanged(): void;
 }
 
@@ -30,9 +30,9 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   /** How many callers are on the lease now, and how many have ever been. */
   private users = 0;
   private turns = 0;
-  /** How many callers on the lease have held it for longer than their maxHoldMs. */
+  /** How many of the callers on the lease have held it for longer than their maxHoldMs. */
   private overdueUsers = 0;
-  /** Nobody else is put on it, because its end or its mode in the store belongs to one hold. */
+  /** Whether no further caller may be put on it, because its end (minHoldMs) or its mode (a downgrade) belongs to one hold. */
   private isSpent = false;
   private isAbandoned = false;
   private lastAdmission: number;
@@ -45,9 +45,9 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     options: ResolvedOptions,
     grant: Grant,
     grantedAt: number,
-    /** The readers that had come by this arrival waited when its phase began. */
+    /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
     private readonly phase: number,
-    /** Local instant until which a request for it that was not answered may still act. */
+    /** The local instant until which a request for it that got no answer may still act in the store. */
     readonly lateUntil: number,
     private readonly keeper: LeaseKeeper,
     guard: LeaseGuard,
@@ -57,7 +57,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     this.nextFence = grant.fence;
   }
 
-  /** The fence of whoever is on the lease: readers share one. */
+  /** The fence of the caller that was admitted last. Readers share one. */
   get fence(): number {
     return this.sharesFence ? this.nextFence : this.nextFence - 1;
   }
@@ -72,44 +72,47 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     return this.users > 0;
   }
 
-  /** How many turns the process has had on it. */
+  /** How many callers have been admitted to it so far. */
   get turnCount(): number {
     return this.turns;
   }
 
-  /** When the last caller left it: its release is asked for then. */
+  /** When the last caller left it, which is the instant at which its release is asked for. */
   get askedAt(): number | undefined {
     return this.lastLeft;
   }
 
-  /** The work of its last caller never began: the release owes no minHoldMs. */
+  /** Whether the work of its last caller never began, so that the lock need not stay taken for minHoldMs. */
   get abandoned(): boolean {
     return this.isAbandoned;
   }
 
-  /** Its end in the store belongs to a hold that never began. Whoever followed by a yield would wait for its minHoldMs. */
+  /**
+   * Whether it was taken with minHoldMs for work that never began. Its release must say so, which a request that replaces it
+   * cannot: the next caller would wait for a minHoldMs that nobody owes.
+   */
   get owesNothing(): boolean {
     return this.isAbandoned && this.isSpent;
   }
 
-  /** How many fences it had, when all of them were used; else 0. */
+  /** How many fences it had if all of them were used, else 0. */
   get usedUpFences(): number {
     return this.hasFences ? 0 : this.grant.fences;
   }
 
   /**
-   * Whether a caller with these options may be put on the lease now. When not, the store must be asked for it. `arrival`: of
-   * a caller that waits.
+   * Whether a caller with these options may be put on the lease now; if not, the store must be asked. `handOn` is the module
+   * option, and `arrival` the number of the caller in its line if it waits.
    */
   admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
     if (!this.isTrusted(now) || !areAlike(this.options, wanted)) return false;
     if (this.turns === 0) return true;
     if (this.isSpent || !this.options.renew || wanted.minHoldMs > 0) return false;
     const leftMs = this.trustedUntil - now;
-    // A hung caller must not keep the lock for longer than it may: its lease has to end by then.
+    // The lease must end within the caller's maxHoldMs, so that a caller that hangs does not keep the lock for longer.
     if (leftMs > wanted.maxHoldMs || leftMs < Math.min(this.options.leaseMs / 4, MIN_TRUST_TO_HAND_ON_MS)) return false;
     if (now - this.heardAt >= NEWS_STALE_AFTER_MS) return false;
-    // Readers join side by side; while a writer waits anywhere, only those that its phase lets in.
+    // Readers join at any time; while a writer waits anywhere, only those that had waited when this phase of reading began.
     if (this.options.mode === 'read') return !this.contended || arrival <= this.phase;
     if (this.users > 0 || handOn === 1 || !this.hasFences) return false;
     return !this.contended || (this.turns < handOn && now - this.grantedAt < HAND_ON_WINDOW_MS);
@@ -126,7 +129,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     if (!this.sharesFence) this.nextFence += 1;
   }
 
-  /** A caller's time on it ends. `abandoned`: its work never began. `wasOverdue`: it had held it for too long. */
+  /** Takes a caller off the lease. `abandoned`: its work never began. `wasOverdue`: it was counted by {@link addOverdue}. */
   leave(now: number, abandoned: boolean, wasOverdue: boolean, done: (outcome: ReleaseOutcome) => void): void {
     this.users -= 1;
     this.lastLeft = now;
@@ -136,45 +139,46 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     this.keeper.callerLeft(this, done);
   }
 
-  /** A caller has held it for longer than its maxHoldMs. It is not kept for such callers alone. */
+  /** Counts a caller that has held the lease for longer than its maxHoldMs. When only such callers are on it, it is lost. */
   addOverdue(): void {
     this.overdueUsers += 1;
     this.loseIfOverdue();
   }
 
+  /** Loses the lease when every caller on it has held it for longer than its maxHoldMs. */
   loseIfOverdue(): void {
     if (this.overdueUsers > 0 && this.overdueUsers === this.users) this.lose('it was held longer than maxHoldMs');
   }
 
-  /** It is one of several locks that a caller wants: until {@link begin} it is kept, whatever the caller's terms are. */
+  /** Called for one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */
   gather(now: number): void {
     const { renew, maxHoldMs } = this.options;
     if ((renew && maxHoldMs === Infinity) || !this.isHeld) return;
-    // A fixed lease is nobody else's; one that readers share is renewed already.
+    // With other callers on it the lease is one that readers share, which is renewed anyhow.
     this.isGathered = this.users === 1;
     this.renewUntil = Infinity;
     this.guard.watch(this, now);
   }
 
-  /** All locks are there: maxHoldMs counts from here. A lease of fixed length has to be renewed once more, to begin now. */
+  /** The caller has all of its locks: maxHoldMs counts from now. The caller renews a lease of fixed length once, so that it begins now. */
   begin({ maxHoldMs }: ResolvedOptions, now: number): void {
     this.isGathered = false;
     this.lastAdmission = now;
     if (this.users === 1) this.renewUntil = now + maxHoldMs;
   }
 
-  /** Only reading goes on in it. */
+  /** Notes that the store has turned it into a read lease. */
   downgraded(): void {
     this.heldMode = 'read';
     this.keeper.leaseChanged();
   }
 
-  /** Nobody else is put on it, because its end or its mode in the store belongs to one hold. */
+  /** Admits no further caller, because its mode in the store is about to belong to the hold that downgrades it. */
   spend(): void {
     this.isSpent = true;
   }
 
-  /** By what was asked for: a lease that turned out stronger has no more fences than were reserved. */
+  /** Whether all callers have the same fence. The mode that was asked for decides it, because for a read lease only one was reserved. */
   private get sharesFence(): boolean {
     return this.options.mode === 'read';
   }
@@ -184,14 +188,14 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   }
 }
 
-/** Only callers whose requests to the store would be the same may take over a place in its queue from each other. */
+/** Whether the requests of two callers to the store would be the same, so that one may take over the other's place in the queue. */
 export function askAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
   if (a === b) return true;
   const sameLease = Math.min(a.leaseMs, a.maxHoldMs) === Math.min(b.leaseMs, b.maxHoldMs);
   return areAlike(a, b) && sameLease && a.minHoldMs === b.minHoldMs;
 }
 
-/** Only callers that would have asked for the same thing may follow each other on a lease. */
+/** Whether two callers may follow each other on one lease, because they want the same of it. */
 function areAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
   if (a === b) return true;
   return a.mode === b.mode && a.leaseMs === b.leaseMs && a.renew === b.renew && a.minReplicas === b.minReplicas && a.owner === b.owner;

@@ -1,9 +1,9 @@
 /**
- * The watchdog: renews what is due in batches, and declares a lease lost when its trust has ended, whether or not the store
- * answers. One for a whole process, on the schedule's single timer.
+ * The watchdog renews leases in batches, and declares a lease lost when its trust has ended, whether or not the store answers. There
+ * is one for each lock module, and it uses the single timer of its schedule.
  *
- * A lease is due at a third of its length. A renewal that stays without an answer is tried again until trust ends;
- * a batch that fails holds up no other batch.
+ * A lease is due for renewal after a third of its length. A renewal without an answer is tried again until trust ends; a batch that
+ * fails delays no other batch.
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
@@ -14,9 +14,9 @@ import { RenewalTimes } from './renewal-times.js';
 import { Schedule } from './schedule.js';
 import { GuardedLease, type LeaseGuard } from './guarded-lease.js';
 
-/** Renewing 250 leases keeps a Redis busy for less than a millisecond. */
+/** How many leases one command renews at most: 250 keep a Redis busy for less than a millisecond. */
 const LARGEST_BATCH = 250;
-/** What is due within this part of the lease is renewed along, so that batches fill up. */
+/** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const EARLY = 1 / 24;
 const LONGEST_RETRY_MS = 500;
 
@@ -40,19 +40,19 @@ export class Watchdog implements LeaseGuard {
     this.schedule = new Schedule(clock, (now) => this.sleep.look(now));
   }
 
-  /** Guards a lease from now on. Called before anything can await, so that no grant is ever unguarded. */
+  /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
   watch(lease: GuardedLease, now: number): void {
-    // Leases that were taken together come due apart, and stay so.
+    // The first renewal is spread at random, so that leases that were taken together are not all due at the same time.
     const spread = 0.7 + 0.3 * Math.random();
     this.planRenewal(lease, now, ((lease.trustedUntil - now) / 3) * spread);
   }
 
-  /** Stops guarding. Called before the release is sent: answers of renewals under way are ignored from here on. */
+  /** Stops guarding a lease. It is called before the lease is released; answers to renewals under way are ignored then. */
   forget(lease: GuardedLease): void {
     this.schedule.cancel(lease);
   }
 
-  /** Renews one lease now, to `leaseMs` or its own length. */
+  /** Renews one lease now, to end `leaseMs` from now. */
   async renewNow(lease: GuardedLease, leaseMs = lease.lengthMs): Promise<RenewOutcome> {
     const sentAt = this.clock.now();
     const [outcome] = await this.store.renew([lease.renewal(sentAt, leaseMs)]);
@@ -60,11 +60,12 @@ export class Watchdog implements LeaseGuard {
     return outcome!;
   }
 
-  /** Ends every lease's trust now: the process gives up what it still holds without releasing it. */
+  /** Declares every lease lost: at the end of a shutdown the process gives up what it still holds without releasing it. */
   loseAll(reason: string): void {
     for (const lease of this.leases()) lease.lose(reason);
   }
 
+  /** Called at the time of a lease's appointment: declares the lease lost if its trust has ended, else renews it. */
   due(lease: GuardedLease, now: number): void {
     if (now >= lease.trustedUntil) return lease.endTrust();
     const lookAt = lease.looksAgain(now);
@@ -74,7 +75,7 @@ export class Watchdog implements LeaseGuard {
     this.sendSoon();
   }
 
-  /** Every lease that is held has an appointment. */
+  /** All leases that are held: each of them has an appointment. */
   private leases(): GuardedLease[] {
     return this.schedule.all().filter((item) => item instanceof GuardedLease);
   }
@@ -90,7 +91,7 @@ export class Watchdog implements LeaseGuard {
     for (const lease of leases) this.due(lease, now);
   }
 
-  /** One batch of each length a turn of the event loop: a hundred thousand leases must not keep it from anything else. */
+  /** Sends one batch of each length in a turn of the event loop, so that even 100,000 leases do not block the loop. */
   private sendSoon(): void {
     if (this.sending) return;
     this.sending = true;
@@ -102,6 +103,7 @@ export class Watchdog implements LeaseGuard {
     });
   }
 
+  /** Adds leases that are due soon, until a batch is full. In a Cluster that could cost commands, so it is not done there. */
   private joinEarly(): void {
     if (!this.dueLeases.any || this.times.areGrouped) return;
     const now = this.clock.now();

@@ -1,17 +1,17 @@
 /**
- * The only door to time. Everything in core and in the stores takes a {@link Clock}, so that a test or a
- * simulation can drive it; nothing else may read a clock or start a timer.
+ * The only file that reads clocks and starts timers. The core and the stores are given a {@link Clock} and use nothing else, so
+ * that a test or a simulation can drive their time.
  */
 import { AsyncResource } from 'node:async_hooks';
 import { uptime } from 'node:os';
 
-/** A pending timer; opaque to everyone but the clock that made it. */
+/** A pending timer. Only the clock that made it knows what is inside. */
 export type Timer = object;
 
 export interface Clock {
   /** Monotonic milliseconds with a fraction, from an arbitrary start. Never goes back, ignores wall clock changes. */
   now(): number;
-  /** Wall clock in milliseconds: to be shown to people and to notice jumps, never to be compared with a lease. */
+  /** The wall clock in milliseconds. It is shown to people and used to notice jumps, and never compared with the end of a lease. */
   wallNow(): number;
   /** Milliseconds since the machine booted, counting the time that it slept, which {@link now} does not. */
   uptimeMs(): number;
@@ -20,14 +20,14 @@ export interface Clock {
   clearTimer(timer: Timer): void;
   /** Runs `callback` in the next turn of the event loop, after timers and input had their chance. */
   nextTurn(callback: () => void): void;
-  /** Keeps the process alive, which timers do not, until what it answers is called. */
+  /** Keeps the process alive, which the timers of this clock do not, until the returned function is called. */
   keepAlive(): () => void;
 }
 
-/** Node rejects delays that do not fit in 31 bits and fires them at once: a longer wait is asked for again. */
+/** The longest delay of a Node timer: Node fires timers of a longer delay at once. Whoever waits longer sets the timer again. */
 const LONGEST_DELAY_MS = 2 ** 31 - 1;
 
-/** The library's timers belong to no call: they must not keep alive what surrounded whoever happened to start them. */
+/** The async context of all timers: none, because a timer serves many calls and must not keep alive the context of the one that set it. */
 const outside = new AsyncResource('nestjs-holdfast');
 
 export const systemClock: Clock = {
@@ -35,7 +35,7 @@ export const systemClock: Clock = {
   wallNow: () => Date.now(),
   uptimeMs: () => uptime() * 1000,
   setTimer: (callback, delayMs) => {
-    // Rounded up: Node may fire a fraction of a millisecond early, and a waiter that looks too early looks twice.
+    // The delay is rounded up, because Node rounds it down: the timer would fire before its time and have to be set again.
     const forMs = Math.min(Math.max(0, Math.ceil(delayMs)), LONGEST_DELAY_MS);
     return outside.runInAsyncScope(setTimeout, undefined, callback, forMs).unref();
   },
@@ -52,7 +52,7 @@ export function delay(clock: Clock, delayMs: number): Promise<void> {
   return new Promise((resolve) => void clock.setTimer(resolve, delayMs));
 }
 
-/** For what a process was started to do: without it a process that has nothing but timers of ours to wait for ends in silence. */
+/** Keeps the process alive while `work` runs: a process that only waits for timers of this clock, which are unref'd, would end. */
 export async function keptAlive<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
   const letGo = clock.keepAlive();
   try {

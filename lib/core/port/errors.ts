@@ -1,6 +1,6 @@
 /**
- * Every error of the library. Each class stands for one decision of the caller; `code` is its stable name across
- * copies of the package, `key` the lock it is about, and the message says what happened and what to do next.
+ * Every error of the library. Each class stands for one decision that the caller has to make. `code` names the class also when
+ * two copies of the package are loaded, `key` is the lock, and the message says what happened and what to do next.
  */
 import type { Whereabouts } from './holder-id.js';
 
@@ -13,7 +13,7 @@ export type LockErrorCode =
   | 'LOCK_CLOSED';
 
 export interface LockErrorDetails {
-  /** The lock this is about; absent when no key could be made. */
+  /** The key of the lock that the error is about; undefined when no key could be made, or the error is about no single lock. */
   readonly key?: string | undefined;
   readonly cause?: unknown;
 }
@@ -29,18 +29,18 @@ export abstract class LockError extends Error {
   }
 }
 
-/** Who had the lock when a wait for it ended. Process, host and label are there as far as holders say who they are (`describeHolders`). */
+/** A holder of the lock at the end of a vain wait. `host`, `pid` and `label` are undefined when its module has `describeHolders: false`. */
 export interface BusyHolder extends Whereabouts {
   readonly label?: string | undefined;
   readonly owner?: string | undefined;
   readonly fence: number;
-  /** About since when, by the wall clock of the store, or of this process for a holder in it; undefined when that is not known. */
+  /** When the hold began: by the wall clock of this process for a holder in it, else by the store's; undefined when unknown. */
   readonly since?: Date | undefined;
-  /** It is in the process of the call that waited. */
+  /** Whether the holder is in the same process as the call that waited. */
   readonly isHere: boolean;
 }
 
-/** What was found out about a wait that was in vain. */
+/** What a LockTimeoutError tells about the wait: who held the lock, what the waiting call held, and the deadlock it was part of. */
 export interface WaitFacts {
   readonly holders?: readonly BusyHolder[] | undefined;
   readonly held?: readonly string[] | undefined;
@@ -54,11 +54,11 @@ export class LockTimeoutError extends LockError {
   declare readonly key: string;
   /** How long the caller was ready to wait, in ms. */
   readonly waitMs: number;
-  /** Who had the lock; empty for a call that did not wait, and when the store could not tell in time. */
+  /** Who held the lock; empty for a call with `waitMs: 0`, after a silence of the store, or when a call of the same hold was in the way. */
   readonly holders: readonly BusyHolder[];
-  /** The locks that the waiting call held, the outermost first. A lock that it took with `acquire` alone is not known to be its. */
+  /** The locks that the waiting call held, the outermost first. A lock taken by `acquire` counts only inside `lease.run(fn)`. */
   readonly held: readonly string[];
-  /** The locks of a deadlock in this process, in the order in which its calls wait: each is held by the call that waits for the next. */
+  /** The keys of a deadlock in this process: each is held by a call that waits for the next, the last for the first. Else undefined. */
   readonly cycle: readonly string[] | undefined;
 
   constructor(message: string, details: LockErrorDetails & WaitFacts & { key: string; waitMs: number }) {
@@ -70,7 +70,7 @@ export class LockTimeoutError extends LockError {
   }
 }
 
-/** The outcome of work that went on until after its lease was lost. */
+/** How work ended whose lease was lost before: with a value, or with an error. */
 export type WorkOutcome =
   | { readonly status: 'fulfilled'; readonly value: unknown }
   | { readonly status: 'rejected'; readonly reason: unknown };
@@ -80,7 +80,7 @@ export class LockLostError extends LockError {
   override readonly name = 'LockLostError';
   readonly code = 'LOCK_LOST';
   declare readonly key: string;
-  /** What the work came to, when it ended after its lease was lost. */
+  /** How the work of withLock or of a decorated method ended after its lease was lost; undefined on errors of other origin. */
   readonly outcome: WorkOutcome | undefined;
 
   constructor(message: string, details: LockErrorDetails & { key: string; outcome?: WorkOutcome | undefined }) {
@@ -89,35 +89,35 @@ export class LockLostError extends LockError {
   }
 }
 
-/** No lock can be made of this key, or of the arguments it should be rendered from. Mend the caller. */
+/** The key is not valid, or cannot be rendered from these arguments. The code that makes the key must be corrected. */
 export class LockKeyError extends LockError {
   override readonly name = 'LockKeyError';
   readonly code = 'LOCK_KEY';
 }
 
-/** The library is used in a way that cannot work (an upgrade from read to write, contradictory options). Mend the code. */
+/** The library was called in a way that cannot work, such as an upgrade from read to write. The calling code must be corrected. */
 export class LockUsageError extends LockError {
   override readonly name = 'LockUsageError';
   readonly code = 'LOCK_USAGE';
 }
 
-/** What a single node of a store said. */
+/** How one Redis of the store failed. */
 export interface NodeFailure {
   readonly node: string;
   readonly reason: string;
 }
 
 /**
- * The store could not be reached or could not serve. As the answer to a request for a lock: nothing was begun, the lock was asked for
- * again for as long as `waitMs` allowed, and what may have been granted is taken back. From `lease.renew()`: the hold goes on until its
- * present end. From `forceRelease()`: it may have been done.
+ * The store could not be reached or could not serve. When a call for a lock rejects with it, the work did not begin, the store was
+ * asked again for as long as `waitMs` allowed, and what it may have granted is released in the background. When `lease.renew()`
+ * rejects with it, the hold goes on until its present end. When `forceRelease()` does, the lock may have been released or not.
  */
 export class LockStoreError extends LockError {
   override readonly name = 'LockStoreError';
   readonly code = 'LOCK_STORE';
-  /** Which node failed, and why. */
+  /** Each Redis that failed, and why; empty when no single server can be named. */
   readonly nodes: readonly NodeFailure[];
-  /** Whether asking again can help: false for what only an operator can mend (permissions, configuration). */
+  /** Whether trying again can help. False when an operator must act first, for example on permissions or configuration. */
   readonly retryable: boolean;
 
   constructor(
@@ -130,13 +130,13 @@ export class LockStoreError extends LockError {
   }
 }
 
-/** The module is shutting down, or has shut down. Nothing is held. */
+/** The lock module is shutting down or has shut down. The lock was not taken. */
 export class LockClosedError extends LockError {
   override readonly name = 'LockClosedError';
   readonly code = 'LOCK_CLOSED';
 }
 
-/** Tells a LockError by its code, also one that another copy of this package made. */
+/** Whether `error` is a LockError, recognized by its code, so that it may come from another copy of this package. */
 export function isLockError(error: unknown): error is LockError {
   return typeof error === 'object' && error !== null && /^LOCK_[A-Z]+$/.test(String((error as { code?: unknown }).code));
 }

@@ -1,8 +1,8 @@
-/** What can go wrong on the way to a hold and in it, in the words of the one who has to do something about it. */
+/** Makes the errors with which calls for a lock and holds end. Each message says what happened to which lock, and what to do next. */
 import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError, type BusyHolder, type WaitFacts } from './errors.js';
 import { MOST_HOLDS_OF_OWNER } from './lock-store.js';
 
-/** A request for a lock that failed runs no work, and its grant, if there was one, is released in the background. */
+/** What is true of every failed call for a lock: its work did not begin, and a grant that it may have is released in the background. */
 const NOTHING_BEGAN = 'Nothing was begun, and what may have been granted is taken back';
 
 export function lostError(key: string, reason: string): LockLostError {
@@ -33,10 +33,10 @@ export function busyError(key: string, waitMs: number): LockTimeoutError {
   return new LockTimeoutError(`Lock '${key}' ${waited}. It was not taken; try again later.`, { key, waitMs });
 }
 
-/** How many holders of a shared lock are named. */
+/** How many holders of a shared lock a message names at most. */
 const MOST_NAMED = 3;
 
-/** The sentences that follow on {@link busyError}. `idle`: its holder is a lease of this process that no code runs inside of. */
+/** The sentences that follow on that of {@link busyError}. `idle`: a holder is a lease of this process in which no code has run. */
 export function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle: boolean): string {
   const sentences: string[] = [];
   if (holders.length > 0) {
@@ -84,18 +84,19 @@ export function outageError(key: string, waitMs: number, cause: LockStoreError):
   return new LockStoreError(message, { key, cause, nodes: cause.nodes, retryable: cause.retryable });
 }
 
-/** For a request that is not repeated. What says already what to do next is passed on as it is. */
+/** The error of a request that is not repeated. A `cause` whose message already says what to do next is returned as it is. */
 export function givenUpError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
   return cause.retryable && cause.nodes.length > 0 ? outageError(key, waitMs, cause) : cause;
 }
 
 /**
- * A store that has not answered for the whole wait, or for the longer of these, is silent: that the lock is busy is more
- * than we know then. Within the shorter one silence cannot be told from a slow answer.
+ * When a wait is over and the store has not answered for this long, the error says that the store is silent and not that the
+ * lock is busy, which nobody knows then. It is the length of the wait within these bounds: below the lower one the answer may
+ * only be slow, and the upper one is enough for every wait.
  */
 const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
 
-/** Timers fire a fraction of a millisecond early at times. */
+/** Whether the store was silent. 1 ms is allowed for, because timers can fire a fraction of a millisecond early. */
 export function isSilence(forMs: number, waitMs: number): boolean {
   return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
 }
@@ -121,7 +122,7 @@ export function asStoreError(error: unknown, key: string): LockStoreError {
   });
 }
 
-/** What each node said. The words of a single try, whose outcome is not known, are not those for the whole request. */
+/** The reason of each node, or the cause's own message. The message of a cause with nodes is about one try, not the whole request. */
 function failuresOf({ nodes, message }: LockStoreError): string {
   return nodes.length === 0 ? message.replace(/\.$/, '') : nodes.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
 }

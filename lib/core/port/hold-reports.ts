@@ -1,14 +1,14 @@
-/** The lines of the log about holds, in the words of the one who has to do something about them. */
+/** The log lines about holds: a lease was lost, a renewal failed, a hold outlasted the shutdown. */
 import type { LockStoreError } from './errors.js';
 
-/** What a line says of a hold. */
+/** What a log line tells about a hold. */
 export interface ReportedHold {
   readonly keys: readonly string[];
   readonly heldMs: number;
   readonly options: { readonly label?: string | undefined };
 }
 
-/** So many holds are named at the end of a shutdown. */
+/** How many holds the log line about a shutdown names at most. */
 const MOST_NAMED = 10;
 
 export function lostText(reason: string, { heldMs, options: { label } }: ReportedHold): string {

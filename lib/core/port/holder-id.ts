@@ -1,17 +1,17 @@
-/** What a holder id and a fence tell people: which process it is, and since when it holds. */
+/** Reads from a holder id in which process the holder is, and from a fence when its hold began. */
 
-/** Where a holder or a waiter runs, as far as its process says so of itself (`describeHolders`). */
+/** Where a holder or a waiter runs. Host and pid are undefined when its module has `describeHolders: false`. */
 export interface Whereabouts {
   readonly host?: string | undefined;
   readonly pid?: number | undefined;
-  /** The process's name in holder ids, which is there in any case. */
+  /** The name of the process in holder ids. */
   readonly process: string;
 }
 
-/** A fence below is that of a store whose clock was never set: 2020 in µs. */
+/** The start of 2020 in µs. A smaller fence does not come from a clock that is set, so no date can be read from it. */
 const FIRST_LIKELY_FENCE = 1_577_836_800_000_000;
 
-/** Reads back what nest/process-name.ts wrote in front of a holder id: `host:pid:random.sequence`, or `random.sequence`. */
+/** The process of a holder id, which is `host:pid:random.sequence` or `random.sequence` (nest/process-name.ts makes its first part). */
 export function whereaboutsOf(id: string): Whereabouts {
   const process = id.slice(0, id.lastIndexOf('.'));
   const [, host, pid] = /^([^:]+):(\d+):[^:]+$/.exec(process) ?? [];
@@ -19,8 +19,8 @@ export function whereaboutsOf(id: string): Whereabouts {
 }
 
 /**
- * About when the hold began, in wall clock ms of the store; undefined when the fence does not come from a clock. A fence is the
- * store's clock in µs at its grant, or one more than the fence before, whichever is greater.
+ * About when the hold with this fence began, in ms of the store's wall clock; undefined when the fence does not come from a clock.
+ * A fence is the store's clock in µs at the grant, or one more than the fence before it, whichever is greater.
  */
 export function sinceOf(fence: number): number | undefined {
   return fence < FIRST_LIKELY_FENCE ? undefined : Math.floor(fence / 1_000);

@@ -1,50 +1,56 @@
 /**
- * A grant in our hands, as the caller of the library sees it.
+ * The lease that `acquire` and `withLock` give to their caller.
  *
- *     held ──▶ released      by release(), the end of the method, or `await using`
- *       └────▶ lost          trust ended first: time, a renewal's answer, an operator, a sleeping machine
+ *     held ──▶ released      by release(), by the end of the method, or by the end of an `await using` block
+ *       └────▶ lost          it can no longer be trusted: its time is over, the store no longer knows it, an operator took the
+ *                            lock away, or the machine slept
  */
 import type { LockMode } from './lock-mode.js';
 
-/** How a release ended. `lost`: the lease had ended before. `unknown`: the store did not answer; it is told in the background. */
+/** How a release ended. `lost`: the lease had ended before. `unknown`: the store did not answer; the release is repeated later. */
 export type ReleaseOutcome = 'released' | 'lost' | 'unknown';
 
-/** One hold of one lock, or of several locks taken together. */
+/** The hold of one lock, or of several locks that were taken together. */
 export interface Lease extends AsyncDisposable {
-  /** The first key (of several, in the order in which they were taken). */
+  /** The key of the lock; of several the first of {@link keys}. */
   readonly key: string;
+  /** The keys of all locks of this lease, in the order in which they were taken: sorted, without duplicates. */
   readonly keys: readonly string[];
+  /** How the lock is held. For several locks it is `write` only when all of them are held for writing. */
   readonly mode: LockMode;
   /**
-   * A number greater than that of every earlier grant of this key. Send it along with every write, and let the guarded
-   * resource refuse smaller ones. @throws LockUsageError on a lease of several keys: see {@link fences}
+   * A number greater than the fence of every earlier grant of this key. Send it along with every write, and let the guarded
+   * resource refuse smaller ones. @throws LockUsageError on a lease of several keys: use {@link fences}
    */
   readonly fence: number;
-  /** The fence of each key. */
+  /** The fence of each lock, by its key. */
   readonly fences: ReadonlyMap<string, number>;
-  /** How many calls are inside this hold: 1, plus the nested ones. */
+  /** How many calls are inside this hold: 1, plus the nested calls that re-entered it. */
   readonly holdCount: number;
-  /** Since when it is held, in ms. */
+  /** How long this hold has lasted so far, in ms. */
   readonly heldMs: number;
-  /** For how long it may be trusted unless it is renewed, in ms; 0 when it is over. */
+  /** How long the lease can be trusted from now on unless it is renewed, in ms; 0 when it was released or lost. */
   readonly remainingMs: number;
-  /** Aborts with LockLostError when the lease can no longer be trusted. Not aborted by a release. */
+  /** Aborts with LockLostError when the lease can no longer be trusted. A release does not abort it. */
   readonly signal: AbortSignal;
-  /** Compares the clock now: exact even when the event loop was blocked and {@link signal} could not abort yet. @throws LockLostError */
+  /** Compares the clock now, so it is exact even when a blocked event loop kept {@link signal} from aborting. @throws LockLostError */
   assertHeld(): void;
-  /** Asks the store whether it still knows this lease. @throws LockStoreError when it cannot be asked */
+  /** Asks the store whether it still knows this lease. @throws LockStoreError when the store cannot be asked */
   verify(): Promise<boolean>;
-  /** Runs `fn` as a hold of this lease: calls inside it that want the same key re-enter. `acquire` alone does not change the caller's context. */
+  /**
+   * Runs `fn` inside this hold: calls in it that want the same lock re-enter the hold. After `acquire` it is the only way to do so,
+   * because `acquire` does not change the context of its caller. @throws LockLostError
+   */
   run<T>(fn: () => T): T;
-  /** Renews now, to `leaseMs` (default: the lease's own length). @throws LockLostError, LockStoreError */
+  /** Renews the lease now, to end `leaseMs` from now (default: the option `leaseMs`). @throws LockLostError, LockStoreError */
   renew(leaseMs?: number): Promise<void>;
-  /** Gives the lock back. Idempotent, bounded by `commandTimeoutMs`, and never throws for a lease that is gone. */
+  /** Gives the lock back. It may be called twice, takes at most `commandTimeoutMs`, and never rejects. */
   release(): Promise<ReleaseOutcome>;
-  /** What `JSON.stringify` and a logger write of it: which locks, with which fences, for how long. */
+  /** What `JSON.stringify` and loggers write of a lease: its keys, fences and times. */
   toJSON(): LeaseFacts;
 }
 
-/** A lease in figures, as it was at one moment. Times are in ms. */
+/** The state of a lease at one moment. Times are in ms. */
 export interface LeaseFacts {
   readonly key: string;
   readonly keys: readonly string[];

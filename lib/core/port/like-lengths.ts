@@ -1,9 +1,9 @@
 /**
- * Which leases may wait for one answer. A batch of renewals is waited for no longer than the shortest of its leases allows:
- * a short lease that rode along with long ones would have them give up an answer that comes in good time for them.
+ * Says which leases may be renewed by one command. The answer to a command is waited for no longer than the shortest lease in it
+ * allows, so a short lease in a batch of long ones would make the long ones give up an answer that comes in time for them.
  */
 
-/** Leases with the same number are alike: none of them is twice as long as another. */
+/** A number that is the same for leases of like length: of two with the same number neither is twice as long as the other. */
 export function likeLength(leaseMs: number): number {
   return Math.floor(Math.log2(Math.max(1, leaseMs)));
 }

@@ -1,27 +1,27 @@
-/** What happens to locks in this process, for those who watch: logs, metrics, tests. */
+/** The events of `LockService.events`: what happens to locks in this process, for logs, metrics and tests. */
 import type { LockError } from './errors.js';
 import type { ReleaseOutcome } from './lease.js';
 import type { LockMode } from './lock-mode.js';
 
 interface LockEventBase {
-  /** The number of the call that it is about, the same in all events of one call; undefined where it is about a lease. */
+  /** The number of the call, the same in all events of one call; undefined in `renewFailed`, which is about a lease of many calls. */
   readonly call: number | undefined;
   readonly key: string;
   readonly mode: LockMode;
-  /** `Class.method` of the request, when a decorator made it. */
+  /** `Class.method` of the call when a decorator made it, else the option `label`. */
   readonly label: string | undefined;
-  /** The key template before rendering, when there is one. */
+  /** The key template before rendering, when the key was made by one. */
   readonly template: string | undefined;
 }
 
 export type LockEvent =
-  /** A hold began. `waitedMs`: since the request; `nested`: inside another hold of this process, without a command to the store. */
+  /** A hold began. `waitedMs` counts from the call. `nested`: the call re-entered a hold around it, without asking the store. */
   | (LockEventBase & { readonly type: 'granted'; readonly fence: number; readonly nested: boolean; readonly waitedMs: number })
-  /** A request could not be served at once. */
+  /** A call could not be granted its lock at once and waits. */
   | (LockEventBase & { readonly type: 'waiting' })
-  /** A request gave up: the lock stayed busy. */
+  /** A call ended with LockTimeoutError, because the lock stayed busy. */
   | (LockEventBase & { readonly type: 'busy'; readonly waitedMs: number })
-  /** A hold ended. */
+  /** A hold ended. `outcome` is that of the release. */
   | (LockEventBase & {
       readonly type: 'released';
       readonly fence: number;
@@ -29,11 +29,11 @@ export type LockEvent =
       readonly heldMs: number;
       readonly outcome: ReleaseOutcome;
     })
-  /** A hold's lease ended before the hold did. */
+  /** The lease of a hold was lost before the hold ended. */
   | (LockEventBase & { readonly type: 'lost'; readonly fence: number; readonly nested: boolean; readonly heldMs: number; readonly cause: LockError })
-  /** A renewal got no answer; it is tried again until trust ends. */
+  /** The store did not answer a renewal. The watchdog tries again until the lease can no longer be trusted. */
   | (LockEventBase & { readonly type: 'renewFailed'; readonly cause: LockError })
-  /** A request was given up by its own `signal`. */
+  /** A call stopped waiting, because its `signal` aborted. */
   | (LockEventBase & { readonly type: 'cancelled'; readonly waitedMs: number })
-  /** A request failed otherwise: the store could not be asked, the module was closed, the lock was asked for in a way that cannot work. */
+  /** A call failed for another reason: the store could not be asked, the module was closed, or the call cannot work (LockUsageError). */
   | (LockEventBase & { readonly type: 'failed'; readonly waitedMs: number; readonly cause: LockError });

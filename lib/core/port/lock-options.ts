@@ -1,116 +1,120 @@
 /**
- * What a caller may ask for: the options, their defaults, and the only place where they are validated.
+ * The options of calls for a lock and of the module, and their defaults. Nothing else in the library validates them.
  */
 import type { LockMode } from './lock-mode.js';
 import { optionsProblem, type OptionList } from './option-names.js';
 import { boolean, integer, invalid, oneOf, show } from './option-values.js';
 import { WITH_LOCK_OPTIONS } from './request-options.js';
 
-/** Options of one request for a lock. Module options of the same name set the default. */
+/** Options of one call for a lock. Module options of the same name set the default. */
 export interface LockOptions {
   /**
-   * `write` excludes everybody, `read` shares with other readers.
+   * `write` excludes every other holder, `read` is shared with other readers.
    * @default 'write'
    */
   mode?: LockMode | undefined;
   /**
-   * Length of the lease in ms that the watchdog keeps renewing while the work goes on. It bounds how long the lock
-   * stays taken after a crash, not how long the work may take. Giving it does not switch the watchdog off. From 100 to
-   * `maxLeaseMs`.
+   * Length of the lease in ms, from 100 to `maxLeaseMs`. The watchdog renews the lease while the work goes on, also when
+   * this option is given: so it bounds how long the lock stays taken after a crash, and not how long the work may take.
    * @default 30000
    */
   leaseMs?: number | undefined;
   /**
-   * Longest wait in ms, an outage of Redis included; then LockTimeoutError, or LockStoreError when the store could not
-   * be asked. 0 does not wait, Infinity waits for ever. A LockTimeoutError may take 100 ms more: it says who holds the lock.
+   * Longest wait in ms, an outage of Redis included. Then the call rejects with LockTimeoutError, or with LockStoreError when
+   * the store could not be asked. 0 does not wait, Infinity waits for ever. A LockTimeoutError may come up to 100 ms later,
+   * because the store is asked who holds the lock.
    * @default 10000
    */
   waitMs?: number | undefined;
   /**
-   * false: a fixed lease that ends after `leaseMs`, finished or not.
+   * With false the lease is not renewed: it ends after `leaseMs`, whether or not the work has ended.
    * @default true
    */
   renew?: boolean | undefined;
   /**
-   * No renewal sets an end later than the start of the hold plus this many ms; then the signal aborts. So a hung
-   * handler cannot hold for ever. At least 100.
+   * Longest hold in ms, at least 100. No renewal sets an end later than the start of the hold plus this; then the lease is
+   * lost and its signal aborts. So work that hangs cannot hold the lock for ever.
    * @default none
    */
   maxHoldMs?: number | undefined;
   /**
-   * The lock stays taken at least this many ms although the work ended: release sets the end in the store, so no timer
-   * runs here and it survives a shutdown. At most `maxLeaseMs`. For jobs that must run once per firing on clocks that differ.
+   * Shortest hold in ms, at most `maxLeaseMs`: the lock stays taken for so long although the work ended before. The release
+   * sets that end in the store, so it outlives the process. It is meant for cron jobs that must run once per firing although
+   * the clocks of the instances differ.
    * @default 0
    */
   minHoldMs?: number | undefined;
   /**
-   * Requests that name the owner of the present hold join it, from any process, each with its own lease: they share its
-   * mode and its fence and pass the queue. They never upgrade from read to write. 1 to 128 characters.
-   * An owner has at most 1,000 holds of one lock at a time; the next rejects with LockUsageError.
+   * A name of 1 to 128 characters. A call that names the owner of the present hold joins it, from any process, with a lease of
+   * its own: it shares the mode and the fence and passes the queue, but never upgrades from read to write. An owner has at most
+   * 1,000 holds of one lock at a time; the next call rejects with LockUsageError.
    * @default none
    */
   owner?: string | undefined;
-  /** Stops the wait when it aborts; the call rejects with `signal.reason`. */
+  /** Stops the wait for the lock when it aborts; the call rejects with `signal.reason`. */
   signal?: AbortSignal | undefined;
   /**
-   * A grant or renewal only counts when this many replicas acknowledged it (one Redis, Sentinel, Cluster); each costs a
-   * command with WAIT more. Too few of them are LockStoreError, as is any number but 0 on the embedded store or a Redlock.
+   * How many replicas must have acknowledged a grant or a renewal before it counts; each costs one command WAIT more. When
+   * fewer do, the call rejects with LockStoreError, as it does for any number but 0 on the embedded store or a Redlock.
    * @default 0
    */
   minReplicas?: number | undefined;
 }
 
-/** What becomes of work that ended after its lease was lost: `throw` rejects with LockLostError, `ignore` returns the result. */
+/** What withLock does when work ended after its lease was lost: `throw` rejects with LockLostError, `ignore` returns the result. */
 export type OnLost = 'throw' | 'ignore';
 
-/** Where in the code a request comes from; the decorators fill it in. */
+/** Tells where in the code a call comes from. The decorators fill it in. */
 export interface CallSite {
-  /** `Class.method`, at most 48 bytes of it are kept with the lock. */
+  /** What the call is named in errors, events and telemetry: `Class.method`. At most 48 bytes of it are stored with the lock. */
   label?: string | undefined;
-  /** The key template before rendering: what telemetry groups by. */
+  /** The key template before rendering, by which telemetry groups locks. */
   template?: string | undefined;
-  /** A busy lock is no failure for this caller: nobody looks for its holder in order to tell why. */
+  /** A busy lock is an expected answer for this caller: the store is not asked for its holders to explain it in the error. */
   expectsBusy?: boolean | undefined;
 }
 
 /** Options of {@link LockService.withLock}. */
 export interface WithLockOptions extends LockOptions {
-  /** @default 'throw' */
+  /**
+   * What happens when the work ends after its lease was lost: `throw` rejects with LockLostError, `ignore` returns the result.
+   * @default 'throw'
+   */
   onLost?: OnLost | undefined;
 }
 
-/** Defaults that a module sets for all its requests. */
+/** The defaults that a module sets for all calls, and its limits. */
 export interface LockDefaults
   extends Pick<
     WithLockOptions,
     'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'minReplicas' | 'onLost'
   > {
   /**
-   * Longer leases are refused. Part of what all processes must agree on (checked at boot), because a node of a Redlock
-   * that lost its memory stays out for this long. In ms.
+   * Longest lease in ms; a longer one is refused. All processes must have the same, which is checked at boot, because a node of
+   * a Redlock that lost its memory grants nothing for this long.
    * @default 60000
    */
   maxLeaseMs?: number | undefined;
   /**
-   * How many callers of one process may follow each other on one grant while other processes wait; 1 is strict FIFO over
-   * all processes, at one more command a hand-over.
+   * How many callers of one process may follow each other on one grant while other processes wait. With 1 all processes are
+   * served in the order of their calls, and each hand-over costs one more command.
    * @default 16
    */
   handOn?: number | undefined;
   /**
-   * How long a command to the store may take before its outcome counts as unknown, in ms. A renewal gets a third of its
-   * lease when that is shorter, so that another try fits in.
+   * How long a command to the store may take, in ms, before its outcome counts as unknown. A renewal may take a third of its
+   * lease when that is shorter, so that there is time for another try.
    * @default 2000
    */
   commandTimeoutMs?: number | undefined;
   /**
-   * How long running holds may go on after shutdown began, in ms; then their signals abort.
+   * How long holds may go on after the shutdown began, in ms. Then their signals abort.
    * @default 10000
    */
   shutdownGraceMs?: number | undefined;
 }
 
-/** A request as the engine sees it: complete and valid. */
+/** The options of one call, complete and valid. */
 export interface ResolvedOptions {
   readonly mode: LockMode;
   readonly leaseMs: number;
@@ -127,7 +131,7 @@ export interface ResolvedOptions {
   readonly expectsBusy: boolean | undefined;
 }
 
-/** Module defaults, complete and valid. */
+/** The defaults and limits of a module, complete and valid. */
 export interface ResolvedDefaults extends ResolvedOptions {
   readonly maxLeaseMs: number;
   readonly handOn: number;
@@ -155,14 +159,14 @@ const DEFAULTS: ResolvedDefaults = {
   shutdownGraceMs: 10_000,
 };
 
-/** A lease shorter than this cannot be renewed in time over a network. */
+/** The shortest lease: a shorter one could not be renewed in time over a network. */
 const SHORTEST_LEASE_MS = 100;
 const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
 const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
-/** Longer owner names do not belong into every record of a lock. */
+/** The longest owner name, in characters, because the name is stored in the record of each of its locks. */
 const LONGEST_OWNER = 128;
 
-/** Completes and checks the module's defaults. @throws LockUsageError */
+/** Completes and validates the defaults of a module. @throws LockUsageError */
 export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
   const maxLeaseMs = given.maxLeaseMs ?? DEFAULTS.maxLeaseMs;
   const complete: ResolvedDefaults = {
@@ -180,7 +184,10 @@ export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
   return complete;
 }
 
-/** Completes and checks the options of one request, of those in `list`. @throws LockUsageError that names the option and the key */
+/**
+ * Completes and validates the options of one call; `list` has the names that it may use.
+ * @throws LockUsageError, which names the option and the key
+ */
 export function resolveOptions(
   given: (WithLockOptions & CallSite) | undefined,
   defaults: ResolvedDefaults,
@@ -195,7 +202,7 @@ export function resolveOptions(
   return complete;
 }
 
-/** Field by field: this runs for every call, and `undefined` means "not given". */
+/** Takes each option that was given, else its default. Spreading the objects would not do, because `undefined` means "not given". */
 function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): ResolvedOptions {
   return {
     mode: given.mode ?? defaults.mode,
@@ -214,7 +221,7 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
   };
 }
 
-/** @throws LockUsageError */
+/** Refuses a lease that is too short or too long. @throws LockUsageError */
 export function checkLeaseMs(leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key?: string): void {
   const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
   integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);

@@ -1,61 +1,62 @@
 /**
- * The port: where lock state lives. Every store keeps the numbered promises below; `test/contract` repeats the
- * numbers and runs the same suite against each of them.
+ * The port: what the core needs of a store, in which the state of all locks lives. Every store keeps the numbered promises
+ * below; `test/contract` repeats the numbers and runs the same suite against each store.
  *
  *   P1  A write holder excludes every other holder; read holders exclude write holders only.
  *   P2  A grant's fence is greater than every fence the key was granted before, and it reserves `fences` numbers.
  *   P3  acquire is idempotent by holder id: the same request again gives the same grant or the same place.
- *   P4  release takes an id away wherever it is, holding or waiting, then grants whom it can; twice is harmless.
+ *   P4  release takes an id away wherever it is, holding or waiting, then grants the next waiters; a second release is harmless.
  *       The lock stays taken for what is left of the hold's minHoldMs, unless the hold is abandoned: its work never began.
  *   P5  renew never creates and never revives: an id that is gone or has ended is `lost`.
  *   P6  An act of an old id never touches another id.
  *   P7  Writers are served in the order they came; after a writer all waiting readers enter together; a reader
  *       that comes while a writer waits queues behind it (only with `capabilities.queue`).
- *   P8  A waiter that is not heard of for `waiterLeaseMs` loses its place, and a grant made to a waiter is short
+ *   P8  A waiter that sends no heartbeat for 2,500 ms loses its place, and a grant made to a waiter is short
  *       until its first renewal, so dead waiters delay the next live one by a bounded time.
  *   P9  `trustedUntil` is counted on our monotonic clock from a moment before the grant and ends before the
  *       store gives the lock to anybody else.
  *   P10 A wake is a hint. A store may lose wakes; a heartbeat or a repeated acquire always tells the truth.
- *   P11 A refusal is a value. An error is thrown (or told as `unknown`) only when the outcome is not known or the
- *       store cannot serve; it is always a LockStoreError.
+ *   P11 A refusal is a value. A method rejects (or answers `unknown`) only when the outcome is not known or the
+ *       store cannot serve; the error is always a LockStoreError.
  *   P12 An idle lock leaves nothing behind but memory for fences that does not grow with the number of keys.
  *   P13 Requests that name the owner of the present hold share its mode and its fence and pass the queue; those that had
- *       queued before their owner was granted do so when they ask again, or at their next heartbeat. Up to MOST_HOLDS_OF_OWNER.
+ *       queued before their owner was granted do so when they ask again, or at their next heartbeat. An owner has at most
+ *       MOST_HOLDS_OF_OWNER holds of one lock.
  *   P14 An acquire does not act after `notAfter`.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
 
-/** How many holds of one lock an owner can have at a time: whoever looks at the lock reads them all. Part of the wire format. */
+/** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MOST_HOLDS_OF_OWNER = 1_000;
 
-/** The most that a grant made to a waiter lasts until its first renewal, in ms (P8). Part of the wire format. */
+/** The longest that a grant made to a waiter lasts before its first renewal, in ms (P8). Part of the wire format. */
 export const FIRST_LEASE_MS = 1_500;
 
-/** What a store can and cannot do; options that need what is not there are refused at boot. */
+/** What a store can do. The module refuses options at boot that need more. */
 export interface StoreCapabilities {
-  /** Keeps an order among waiters and wakes them; without it a refused request is asked again with jitter. */
+  /** Whether the store keeps waiters in order and wakes them. If not, a refused request asks again after a random pause. */
   readonly queue: boolean;
-  /** Can count replica acknowledgements (`minReplicas`). */
+  /** Whether the store can count the replicas that acknowledged a grant (`minReplicas`). */
   readonly replicas: boolean;
-  /** Longest lease this store grants, in ms. */
+  /** The longest lease that the store grants, in ms. */
   readonly maxLeaseMs: number;
-  /** Where not all locks can share a command: those with the same number can, so that their renewals should come together. */
+  /** A number for each key: one command can only renew locks of the same number. Undefined when it can renew all locks together. */
   readonly groupOf?: ((key: string) => number) | undefined;
 }
 
-/** Names one grant or one place in the queue, exactly. */
+/** Names exactly one grant, or one place in the queue. */
 export interface HolderRef {
-  /** The lock's key, as its caller wrote it: with any character in it but half a surrogate pair. */
+  /** The lock's key as its caller wrote it. It may contain any character, but no half of a surrogate pair. */
   readonly key: string;
-  /** New for every request: `process.sequence`. */
+  /** The holder's id, new for every request: `process.sequence`. */
   readonly id: string;
 }
 
 export interface ReleaseRequest extends HolderRef {
-  /** Local instant (clock.now()) not later than its sending; by default now. */
+  /** A local instant (clock.now()) not later than the sending of this request; by default now. */
   readonly askedAt?: number | undefined;
-  /** Nobody worked under this grant, if it was one: it owes no minHoldMs. */
+  /** Whether no work was done under this grant, if it was granted: the lock then does not stay taken for minHoldMs. */
   readonly abandoned?: boolean | undefined;
 }
 
@@ -63,56 +64,56 @@ export interface AcquireRequest extends HolderRef {
   readonly mode: LockMode;
   /** Length of the lease, in ms. */
   readonly leaseMs: number;
-  /** Take a place in the queue when the lock is busy. */
+  /** Whether the request takes a place in the queue when the lock is busy. */
   readonly queue: boolean;
   /** How many consecutive fences to reserve, at least 1. */
   readonly fences: number;
-  /** The lock stays taken at least this long after the grant, even when released earlier, in ms. */
+  /** How long the lock stays taken after the grant, in ms, even when it is released earlier. */
   readonly minHoldMs: number;
-  /** See P13. */
+  /** The name of the owner that shares the lock with itself (P13). */
   readonly owner?: string | undefined;
-  /** What the holder says of itself (class.method), for people; at most 48 bytes. */
+  /** What the holder is called in errors and on the board (Class.method); at most 48 bytes. */
   readonly label?: string | undefined;
-  /** Only count a grant that this many replicas acknowledged. */
+  /** How many replicas must acknowledge a grant; with fewer the outcome is an error. */
   readonly minReplicas: number;
-  /** An id of ours on the same key to release in the same step, before this request is looked at. */
+  /** The id of a lease of this process on the same key, which the store releases in the same step before it looks at this request. */
   readonly replaces?: string | undefined;
-  /** Local instant (clock.now()) not later than the sending of this request, from which trust in its grant is counted; by default now. */
+  /** A local instant (clock.now()) not later than the sending of this request. Trust in its grant counts from it; by default now. */
   readonly askedAt?: number | undefined;
-  /** Local instant (clock.now()) after which the store must not act on this request any more. */
+  /** The local instant (clock.now()) after which the store must not act on this request any more (P14). */
   readonly notAfter: number;
 }
 
-/** The store's yes. */
+/** The lock as the store granted it. */
 export interface Grant {
-  /** First of the reserved fences. */
+  /** The first of the reserved fences. */
   readonly fence: number;
   /** How many fences were reserved, from `fence` upward. */
   readonly fences: number;
   /** The mode that was granted: that of the request, or the hold's mode for an owner (P13). */
   readonly mode: LockMode;
-  /** Local instant (clock.now()) after which the grant must not be trusted. */
+  /** The local instant (clock.now()) after which the grant must not be trusted (P9). */
   readonly trustedUntil: number;
-  /** Somebody else waits for this lock. */
+  /** Whether others wait for this lock. */
   readonly contended: boolean;
 }
 
-/** `replacedLost`: the id to replace was not there any more. */
+/** The answer to an acquire. `replacedLost`: the lease that the request replaces had ended in the store before. */
 export type AcquireOutcome = AcquireAnswer & { readonly replacedLost?: boolean | undefined };
 
 export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly grant: Grant }
-  /** A place in the queue; `askAgainInMs` is when the present holder's lease ends, told to the first in line. */
+  /** The request has a place in the queue. The first in the queue also gets `askAgainInMs`: when the present holder's lease ends. */
   | { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined }
-  /** Refused, and no place taken. `retryInMs` is a jittered hint for those who want to ask again. */
+  /** The request was refused and has no place in a queue. It may ask again after `retryInMs`, which is spread at random. */
   | { readonly kind: 'busy'; readonly retryInMs: number }
-  /** The owner holds the lock for reading and asks for writing: it would wait for itself. */
+  /** The request's owner holds the lock for reading and asks for writing: it would wait for itself. */
   | { readonly kind: 'upgrade' }
-  /** The owner has {@link MOST_HOLDS_OF_OWNER} holds of the lock already. */
+  /** The request's owner has {@link MOST_HOLDS_OF_OWNER} holds of the lock already. */
   | { readonly kind: 'full' };
 
 export interface RenewRequest extends HolderRef {
-  /** Length of the lease from now, in ms. A renewal never shortens: what was promised before may still be trusted. */
+  /** Length of the lease from now, in ms. A renewal never shortens a lease, because the holder may trust its earlier end. */
   readonly leaseMs: number;
   readonly minReplicas: number;
 }
@@ -125,19 +126,19 @@ export type RenewOutcome =
 export type HeartbeatOutcome =
   | { readonly kind: 'granted'; readonly grant: Grant }
   | { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined }
-  /** The place is gone (the waiter was silent for too long): ask anew. */
+  /** The waiter has no place any more, because the store heard no heartbeat for too long. It has to ask again with a new id. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'unknown'; readonly cause: LockStoreError };
 
-/** The hints a store gives upward, each about one id of ours that wants or has the lock `key`. */
+/** A hint that the store gives to this process, about one of its ids that wants or has the lock `key` (P10). */
 export type Wake = HolderRef &
   (
     | { readonly kind: 'granted'; readonly grant: Grant }
-    /** Something may have changed for this waiter. */
+    /** Something may have changed for this waiter, so it should ask again. */
     | { readonly kind: 'ask' }
-    /** A grant to an id that does not wait, as far as the store knows: a queue came back that had been served before. */
+    /** The lock was granted to an id that this process no longer waits with, as after a failover to a replica that lags behind. */
     | { readonly kind: 'stray' }
-    /** Somebody began to wait for the lock that this id holds. */
+    /** Another process began to wait for the lock that this id holds. */
     | { readonly kind: 'contended' }
     /** An operator took the lock away from this id. */
     | { readonly kind: 'lost' }
@@ -149,7 +150,7 @@ export interface HolderState {
   readonly owner?: string | undefined;
   /** Time until the lease ends unless it is renewed, in ms. */
   readonly remainingMs: number;
-  /** What the holder said of itself. */
+  /** What the holder is called, as its request said (Class.method). */
   readonly label?: string | undefined;
 }
 
@@ -164,39 +165,45 @@ export interface LockState {
   readonly key: string;
   readonly mode: LockMode | null;
   readonly holders: readonly HolderState[];
-  /** In the order in which they will be served. */
+  /** The waiters in the order in which they will be served. */
   readonly waiters: readonly WaiterState[];
 }
 
 export interface ListOptions {
-  /** Only keys that start with this. */
+  /** Lists only the locks whose key starts with this. */
   readonly startsWith?: string | undefined;
 }
 
 export interface LockStore {
   readonly capabilities: StoreCapabilities;
-  /** Connects and checks that the store can do what will be asked of it; rejects with a LockStoreError. */
+  /** Connects, and checks that the server can do what the store needs. Rejects with LockStoreError. */
   open(): Promise<void>;
-  /** Where wakes go. Called once, before the first acquire. */
+  /** Sets the function that receives wakes. Called once, before the first acquire. */
   onWake(listener: (wake: Wake) => void): void;
-  /** P1–P3, P7, P13, P14. Rejects with LockStoreError when the outcome is unknown: then release the id, and the one it replaces. */
+  /**
+   * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
+   * with the same id, or release it, together with the id that it replaces.
+   */
   acquire(request: AcquireRequest): Promise<AcquireOutcome>;
-  /** P5, P9. Answers in the order of the requests; never rejects. */
+  /** P5, P9. Renews leases. The outcomes are in the order of the requests; never rejects. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]>;
-  /** P8, P10. Keeps places in the queue and fetches grants whose wake was lost; never rejects. */
+  /** P8, P10. Keeps places in the queue, and returns grants whose wake may have been lost. Never rejects. */
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]>;
-  /** P4, P6. `lost`: the id was not there any more. Rejects with LockStoreError when the outcome is unknown. */
+  /** P4, P6. Releases a lock, or leaves its queue. `lost`: the store no longer knew the id. Rejects with LockStoreError when unknown. */
   release(request: ReleaseRequest): Promise<'released' | 'lost'>;
-  /** Turns a write hold into a read hold in one step and admits the queued readers. Rejects as a release does. */
+  /** Turns a write hold into a read hold in one step, and admits the readers in the queue. Rejects as {@link release} does. */
   downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'>;
-  /** Rejects with LockStoreError when the store cannot be asked. */
+  /** The present state of one lock. Rejects with LockStoreError when the store cannot be asked. */
   inspect(key: string): Promise<LockState>;
-  /** Every lock that is held or waited for; never blocks the store. Rejects like {@link inspect}, also in the midst of the walk. */
+  /** Every lock that is held or waited for. It reads in small steps that do not block the store; each may reject like {@link inspect}. */
   list(options?: ListOptions): AsyncIterable<LockState>;
-  /** Takes the lock from the holder with this fence, or from all holders; they are told. False when there was none. Rejects as a release does. */
+  /**
+   * Takes the lock from the holder with this fence, or without a fence from all holders, and sends them a wake. False when there
+   * was no such holder. Rejects as {@link release} does.
+   */
   forceRelease(key: string, fence?: number): Promise<boolean>;
-  /** Takes a lock that nobody else can name and gives it back. Rejects with LockStoreError when no lock can be had at present. */
+  /** Takes and releases a lock whose key nobody else uses. Rejects with LockStoreError when no lock can be had at present. */
   tryOut(): Promise<void>;
-  /** Closes what {@link open} opened; the clients that were given stay open. */
+  /** Closes what {@link open} opened. Clients that the application gave to the store stay open. */
   close(): Promise<void>;
 }

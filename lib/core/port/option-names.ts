@@ -1,20 +1,23 @@
 /**
- * Finds options that nobody reads: a typing error, or the habit of another library, must not silently mean a default.
+ * Finds options that nothing reads, because a misspelt name, or one of another library, would silently mean a default.
  */
 
 /** The options of one call. */
 export interface OptionList {
   readonly names: Readonly<Record<string, true>>;
-  /** How options of this call are written, for who gave something else. */
+  /** How options of this call are written, for the message to a caller who gave something else. */
   readonly example: string;
   /** Whether null is a value among these options; elsewhere it would silently mean the default. */
   readonly nullable?: true;
 }
 
-/** All names of the options `T`, so that the compiler tells when one is missing. */
+/** All names of the options `T`. With this type the compiler refuses a list in which one is missing. */
 export type NamesOf<T> = Readonly<Record<keyof T, true>>;
 
-/** What other libraries call it, in small letters without 'ms' at the end; of several names the one that the call has. */
+/**
+ * The words of other libraries for options of this one, in lower case and without 'ms' at the end. Where several options are
+ * named for a word, the first one that the call takes is meant.
+ */
 const OTHER_WORDS: readonly (readonly [means: readonly string[], words: string])[] = [
   [['leaseMs'], 'ttl expire expires expiry expiration expiresin px duration lock locktime locktimeout leasetime'],
   [['waitMs'], 'timeout acquiretimeout waittime waittimeout maxwait blocking retry retries retrycount retrydelay retryinterval attempts'],
@@ -36,7 +39,7 @@ const OTHER_WORDS: readonly (readonly [means: readonly string[], words: string])
   [['options'], 'redisoptions clusteroptions'],
 ];
 
-/** Where an option is known that this call does not have. */
+/** Which calls take an option that this call does not take. */
 const BELONGS_TO: Readonly<Record<string, string>> = {
   onBusy: 'decorators',
   returns: 'decorators',
@@ -45,13 +48,13 @@ const BELONGS_TO: Readonly<Record<string, string>> = {
   mode: '@Locked and the calls of LockService',
 };
 
-/** The furthest that a typing error may be from what was meant, in letters. */
+/** How many wrong letters a name may have at most to be taken for a misspelt one. */
 const MOST_WRONG_LETTERS = 2;
 
-/** What is wrong with `given` as the options of a call, as the end of a sentence; undefined when nothing is. */
+/** What is wrong with `given` as the options of a call, as the end of a sentence; undefined when they are valid. */
 export function optionsProblem(given: unknown, list: OptionList): string | undefined {
   if (!isObject(given)) return shapeProblem(given, list);
-  // With what it inherits: the options may be an object of a class, and an AbortSignal in their place inherits all it has.
+  // `in` also walks over inherited names: options may be an instance of a class, and an AbortSignal given as options has only those.
   for (const name in given) {
     if (!Object.hasOwn(list.names, name) && !(name in Object.prototype)) return unknownOption(name, list.names);
     if (given[name] === null && !list.nullable) return `expected ${name} to have a value or to be left out, got null`;
@@ -59,7 +62,7 @@ export function optionsProblem(given: unknown, list: OptionList): string | undef
   return undefined;
 }
 
-/** What is wrong with `given` when it is no object at all. */
+/** What is wrong with `given` when it is not an object, as the end of a sentence; undefined when it is one. */
 export function shapeProblem(given: unknown, { example }: OptionList): string | undefined {
   return isObject(given) ? undefined : `expected options to be an object such as ${example}, got ${shown(given)}`;
 }
@@ -68,7 +71,7 @@ function isObject(given: unknown): given is Readonly<Record<string, unknown>> {
   return typeof given === 'object' && given !== null && !Array.isArray(given);
 }
 
-/** Tells of an option that is not known, and what was probably meant by it. */
+/** Says, as the end of a sentence, that the option `name` is unknown, and which one was probably meant. */
 export function unknownOption(name: string, names: Readonly<Record<string, true>>): string {
   const start = `unknown option '${name}'`;
   const meant = guess(name, Object.keys(names));

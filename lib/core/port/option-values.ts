@@ -1,4 +1,4 @@
-/** Checks the value of one option, and says in words what is wrong with it. Each function throws LockUsageError. */
+/** Checks of the value of one option. Each throws a LockUsageError that says what was expected and what was given. */
 import { LockUsageError } from './errors.js';
 
 export function integer(name: string, value: unknown, least: number, most: number, key?: string, hint?: string): void {

@@ -1,9 +1,9 @@
-/** What an operator should read: the library tells it to whoever made it, who writes it into a log. */
+/** Findings that an operator should read. The core and the stores call a `Report`; the lock module writes each finding into the log. */
 
 export type ReportLevel = 'error' | 'warning' | 'info';
 
 export interface Finding {
-  /** Findings of one kind are alike: of many in a short time one is enough. */
+  /** What the finding is about. Of several findings of one kind in a short time only one needs to be logged. */
   readonly kind: string;
   readonly level: ReportLevel;
   readonly message: string;

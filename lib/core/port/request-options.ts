@@ -1,4 +1,4 @@
-/** Which options each call of a LockService takes. */
+/** The names of the options that each method of LockService takes, and the checks of the methods that take no lock. */
 import { LockUsageError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
 import type { CallSite, LockOptions, WithLockOptions } from './lock-options.js';
@@ -8,7 +8,7 @@ import { optionsProblem, type NamesOf, type OptionList } from './option-names.js
 /** Options of {@link LockService.forceRelease}. */
 export interface ForceReleaseOptions {
   /**
-   * Only the hold with this fence is ended.
+   * The fence of the only hold to end.
    * @default none: every hold of the lock is ended
    */
   fence?: number | undefined;
@@ -38,7 +38,7 @@ export const WITH_LOCK_OPTIONS: OptionList = { names: withLockNames, example };
 const FORCE_RELEASE_OPTIONS: OptionList = { names: forceReleaseNames, example: '{ fence: 7 }' };
 const LIST_OPTIONS: OptionList = { names: listNames, example: `{ startsWith: 'order:' }` };
 
-/** @throws LockUsageError; a fence that is none must not mean all holders */
+/** Checks the options of forceRelease: an invalid fence must not mean all holders. @throws LockUsageError */
 export function checkForceRelease(options: ForceReleaseOptions | undefined, key: string): void {
   if (options === undefined) return;
   const problem = optionsProblem(options, FORCE_RELEASE_OPTIONS) ?? fenceProblem(options.fence);
@@ -51,7 +51,7 @@ function fenceProblem(fence: unknown): string | undefined {
   return `expected fence to be the number of a hold, got ${String(fence)}`;
 }
 
-/** @throws LockUsageError; a filter that is none must not mean all locks */
+/** Checks the options of list: an invalid filter must not mean all locks. @throws LockUsageError */
 export function checkList(options: ListOptions | undefined): void {
   if (options === undefined) return;
   const problem = optionsProblem(options, LIST_OPTIONS) ?? startProblem(options.startsWith);
@@ -63,7 +63,7 @@ function startProblem(startsWith: unknown): string | undefined {
   return `expected startsWith to be a string, got ${String(startsWith)}`;
 }
 
-/** @throws LockUsageError; nobody ever holds a lock in a mode that does not exist */
+/** Checks the mode of isLocked and assertLocked, because nobody ever holds a lock in a misspelt one. @throws LockUsageError */
 export function checkMode(mode: LockMode | undefined, key: string): void {
   if (mode === undefined || mode === 'read' || mode === 'write') return;
   throw new LockUsageError(`Lock '${key}': expected mode to be 'read' or 'write', got ${String(mode)}.`, { key });

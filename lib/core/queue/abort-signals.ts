@@ -1,6 +1,6 @@
 /**
- * Listening to signals that belong to callers. One signal may end a thousand calls: it gets one listener from here, because
- * Node takes more than ten for a leak and says so.
+ * Listens to the AbortSignals of callers. Many calls may share one signal, so each signal gets a single event listener from here:
+ * Node warns of a leak when it gets more than ten.
  */
 export interface AbortListener {
   aborted(): void;
@@ -13,7 +13,7 @@ class Watch {
     signal.addEventListener('abort', this);
   }
 
-  /** The signal aborted. */
+  /** Called by the signal when it aborts. */
   handleEvent(): void {
     for (const listener of this.listeners) listener.aborted();
   }
@@ -25,7 +25,7 @@ class Watch {
 
 const watches = new WeakMap<AbortSignal, Watch>();
 
-/** Calls `listener` when the signal aborts; never for one that has aborted already. */
+/** Calls `listener` when the signal aborts. It is never called for a signal that has aborted before. */
 export function onAbort(signal: AbortSignal, listener: AbortListener): void {
   let watch = watches.get(signal);
   if (!watch) watches.set(signal, (watch = new Watch(signal)));
@@ -40,8 +40,8 @@ export function offAbort(signal: AbortSignal, listener: AbortListener): void {
 }
 
 /**
- * Aborts `target` with the reason of `source`, now or later, until the function that it gives back is called. Unlike
- * AbortSignal.any it leaves nothing behind at a source that outlives a million targets.
+ * Aborts `target` with the reason of `source`, now if that has aborted, else when it does, until the returned function is called.
+ * Unlike AbortSignal.any it leaves nothing behind at a source that outlives a million targets.
  */
 export function abortWith(source: AbortSignal, target: AbortController): () => void {
   const listener: AbortListener = { aborted: () => target.abort(source.reason) };

@@ -1,8 +1,8 @@
-/** The callers of one key in the order they came. Each may leave from anywhere at the same cost. */
+/** The callers that wait for one lock, in the order in which they came: a linked list, so that a caller can leave from anywhere. */
 import type { Caller } from './caller.js';
 
 export class CallerLine<T> {
-  /** How many stand in it, how many have ever come, and who is first. Only the line itself writes these. */
+  /** How many callers are in the line, how many have ever come, and which is first. Only the line itself writes these fields. */
   size = 0;
   arrivals = 0;
   first: Caller<T> | undefined;
@@ -25,7 +25,7 @@ export class CallerLine<T> {
     return caller.before !== undefined || this.first === caller;
   }
 
-  /** Whether it stood in the line. */
+  /** Removes the caller. False when it was not in the line. */
   remove(caller: Caller<T>): boolean {
     const { before, after } = caller;
     if (!before && this.first !== caller) return false;
@@ -38,14 +38,14 @@ export class CallerLine<T> {
     return true;
   }
 
-  /** A copy, so that callers may come and go while it is walked over. */
+  /** A copy of the line: callers may come and go while it is walked over. */
   all(): Caller<T>[] {
     const callers: Caller<T>[] = [];
     for (let caller = this.first; caller; caller = caller.after) callers.push(caller);
     return callers;
   }
 
-  /** Those first whom the test names; the order among each other stays, and that of the others. */
+  /** Moves the callers for which `goesFirst` is true to the front. Among these, and among the others, the order stays. */
   bringForward(goesFirst: (caller: Caller<T>) => boolean): void {
     const callers = this.all();
     const others = callers.filter((caller) => !goesFirst(caller));

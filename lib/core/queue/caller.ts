@@ -1,37 +1,38 @@
 /**
- * Somebody in this process who waits: settled once, by what it waits for, by the end of its own patience, or by an error.
+ * A call of this process that waits for a lock. It is settled once: by what it waits for, by the end of its waitMs, by its
+ * signal, or by an error.
  */
 import { Appointment, type Schedule } from '../lease/schedule.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import { offAbort, onAbort, type AbortListener } from './abort-signals.js';
 
-/** Who does not want to wait still waits so long for the store's first answer. */
+/** How long a caller with waitMs 0 waits for the store's first answer, in ms. */
 const ANSWER_WITHIN_MS = 800;
 
-/** What a caller wants, and until when. */
+/** Which lock a caller wants, with which options, and until when. */
 export interface CallerWish {
   readonly key: string;
   readonly options: ResolvedOptions;
-  /** Local instant at which its time to wait is over; several locks of one request share it. */
+  /** The local instant at which its waitMs is over. A call that wants several locks has the same instant for all of them. */
   readonly until: number;
-  /** Made from inside a running hold: still served while the module shuts down. */
+  /** Whether the call was made inside a hold. Then it is still served while the module shuts down, because the hold may need it. */
   readonly insideHold: boolean;
-  /** Told once, when the caller could not be served at once. */
+  /** Called once when the caller is not served at once. Returns the function to call when its wait ends, if anybody wants to know. */
   waitBegan(): WaitEnded | undefined;
 }
 
-/** Called when a wait that was told has ended; with the reason when it was in vain. */
+/** Called when a wait has ended, with the error if the caller did not get the lock. */
 export type WaitEnded = (reason?: unknown) => void;
 
-/** Where a caller waits. */
+/** The queue in which a caller waits. */
 export interface CallerKeeper<T> {
-  /** Its time to wait is over, or its signal aborted with this reason, which may be null. */
+  /** The caller's waitMs is over (`reason` is undefined), or its signal aborted with this reason, which may be null. */
   giveUp(caller: Caller<T>, reason: unknown): void;
 }
 
 export class Caller<T> extends Appointment implements AbortListener {
   readonly options: ResolvedOptions;
-  /** Which of those that ever came to its line it is, and its neighbours there. Only the line writes them. */
+  /** Its number among all callers that ever came to its line, and its neighbours there. Only the line writes these fields. */
   arrival = 0;
   before: Caller<T> | undefined;
   after: Caller<T> | undefined;
@@ -50,7 +51,7 @@ export class Caller<T> extends Appointment implements AbortListener {
     this.options = wish.options;
   }
 
-  /** From now on the keeper is told when it gives up. */
+  /** From now on the keeper is called when this caller's time is over or its signal aborts. */
   startWaiting(keeper: CallerKeeper<T>): void {
     this.keeper = keeper;
     const { until } = this.wish;
@@ -60,16 +61,17 @@ export class Caller<T> extends Appointment implements AbortListener {
     else if (signal) onAbort(signal, this);
   }
 
+  /** Called when the time to wait is over. */
   due(): void {
     this.keeper?.giveUp(this, undefined);
   }
 
-  /** The signal aborted. */
+  /** Called when the signal has aborted. */
   aborted(): void {
     this.keeper?.giveUp(this, this.options.signal?.reason);
   }
 
-  /** Reports once that this caller could not be served at once. */
+  /** Reports, once, that this caller was not served at once. */
   tellWaiting(): void {
     if (this.told || this.settled) return;
     this.told = true;

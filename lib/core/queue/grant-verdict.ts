@@ -1,21 +1,21 @@
-/** Whether a grant is good enough to begin with, and how one becomes so that is not. */
+/** Judges whether enough trust is left of a grant for work to begin under it, and renews a grant of which too little is left. */
 import type { Grant, RenewRequest } from '../port/lock-store.js';
 import type { RequestParts } from './request-parts.js';
 
-/** A grant that this process heard of so late would be lost if its first renewal took its time. */
+/** With less trust left than this, in ms, a grant would be lost if its first renewal were slow. */
 const NEARLY_OVER_MS = 500;
 
-/** `over`: its trust has ended. `short`: it has to be renewed before anybody works under it. */
+/** `over`: the trust in the grant has ended. `short`: it has to be renewed before work may begin under it. */
 export type GrantVerdict = 'good' | 'short' | 'over';
 
-/** `isFixed`: nobody would lengthen a grant that is short at first, as those made to a waiter are. */
+/** `isFixed`: the grant was made to a waiter, so it is short at first, and its lease of fixed length is not renewed by the watchdog. */
 export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number, isFixed: boolean): GrantVerdict {
   const leftMs = trustedUntil - now;
   if (leftMs <= 0) return 'over';
   return isFixed || leftMs < Math.min(NEARLY_OVER_MS, leaseMs / 2) ? 'short' : 'good';
 }
 
-/** The grant with its whole lease, and when this process learned of it; undefined when the store has to be asked what is left. */
+/** Renews the grant to its whole length. `at` is when the answer came; undefined when the request has to ask the store again. */
 export async function lengthened(grant: Grant, request: RenewRequest, parts: RequestParts): Promise<{ grant: Grant; at: number } | undefined> {
   const { store, clock, watchdog } = parts;
   const { key, id, leaseMs, minReplicas } = request;

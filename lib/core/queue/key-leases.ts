@@ -1,13 +1,13 @@
-/** The leases that this process has of one lock: mostly one, and read leases beside which a newer one was taken. */
+/** The leases that this process has of one lock: mostly one. There are more when readers took a new lease beside an earlier read lease. */
 import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { StoreLease } from '../lease/store-lease.js';
 
 const NONE: readonly StoreLease[] = [];
 
 export class KeyLeases {
-  /** The lease that callers are put on. */
+  /** The lease to which callers are admitted. */
   current: StoreLease | undefined;
-  /** Their readers go on, and nobody else is put on them. */
+  /** Earlier read leases: the readers on them go on, and no further caller is admitted. */
   private earlier: readonly StoreLease[] = NONE;
 
   get areNone(): boolean {

@@ -1,10 +1,10 @@
 /**
- * The callers of this process that want one lock: one of them asks the store, and the lease is handed on among them.
+ * The callers of this process that want one lock. The first of them asks the store, and its lease is handed on to the others.
  *
  *     IDLE ──▶ ASKING ──▶ HELD ──▶ hand on, hand on, … ──▶ yield (release and ask in one step) or release
- *                           └──(lost)──▶ ASKING, if anybody still waits
+ *                           └──(lost)──▶ ASKING, if a caller still waits
  *
- * Only callers with like terms follow each other on a lease. Readers share one lease side by side.
+ * Only callers with like options follow each other on a lease. Readers are on one lease at the same time.
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import type { GuardedLease, LossListener } from '../lease/guarded-lease.js';
@@ -20,14 +20,14 @@ import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
 import type { Answer, RequestListener, RequestParts } from './request-parts.js';
 import { StoreRequest } from './store-request.js';
 
-/** So many hand-overs follow each other without a turn of the event loop in between: timers and sockets must get their chance. */
+/** How many callers are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
 const LONGEST_BURST = 64;
 
-/** What the queues of a process share. */
+/** What all queues of a module share. */
 export interface QueueParts extends RequestParts {
   readonly handOn: number;
   nextId(): string;
-  /** Nobody wants or has the lock any more. */
+  /** Called when no caller of the queue wants the lock or has it any more. */
   queueIsIdle(queue: KeyQueue): void;
 }
 
@@ -38,23 +38,23 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   private readonly leases = new KeyLeases();
   private request: StoreRequest | undefined;
   private isResting = false;
-  /** Made when callers follow each other. */
+  /** Made when callers first follow each other, because most queues have a single caller. */
   private demand: FenceDemand | undefined;
 
   constructor(
     readonly key: string,
     private readonly parts: QueueParts,
-    /** Undefined for the queue of a key; for one beside it what its callers have in common (see LocalQueue). */
+    /** The options that its callers share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
     readonly aside?: ResolvedOptions,
   ) {}
 
-  /** Whether readers wait here that could not share a lease with this one: behind them it would miss the phase that lets them in. */
+  /** Whether readers wait here with which one with these options cannot share a lease: waiting behind them, it would miss their phase. */
   partsReaders(options: ResolvedOptions): boolean {
     const other = options.mode === 'read' && this.line.find((caller) => caller.options.mode === 'read');
     return other ? options.minHoldMs > 0 || !askAlike(other.options, options) : false;
   }
 
-  /** Queues the caller, or rejects it at once when it does not want to wait. */
+  /** Queues the caller, or rejects it at once when its waitMs is 0 and it cannot be served now. */
   enter(caller: LeaseCaller, now: number): void {
     if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options, now)) return caller.reject(refusedAtOnce(this.request, caller));
     this.line.add(caller);
@@ -64,8 +64,8 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   }
 
   /**
-   * Somebody began to wait elsewhere, or a lease changed: look again. If that gives the lease at hand back together with a
-   * new request, `replaced` is told what became of it. `at`: the time, where it is known.
+   * Admits the first callers if the lease at hand admits them, else asks the store for the first. Called whenever the line or a lease
+   * has changed. If the request also gives back the lease at hand, `replaced` gets the outcome. `at`: the time now, if known.
    */
   pump(at?: number, replaced?: (outcome: ReleaseOutcome) => void): void {
     let now = at;
@@ -84,12 +84,12 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     return this.leases.find(id);
   }
 
-  /** Whether the store is asked for the lock under this id, or gave a lease under it that is still held. */
+  /** Whether a request with this id is open, or a lease with this id is held. */
   knows(id: string): boolean {
     return this.request?.id === id || this.leaseOf(id) !== undefined;
   }
 
-  /** Wakes are hints: a grant counts by its own end, everything else makes us ask. */
+  /** Follows a wake of the store, which is only a hint: a grant is judged by its own end, and after every other wake the store is asked. */
   wake(wake: Wake): void {
     switch (wake.kind) {
       case 'granted':
@@ -103,7 +103,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
         if (lease) void this.parts.watchdog.renewNow(lease);
         return;
       }
-      // Whoever tells of all queues of the lock takes care of it.
+      // LocalQueue releases a stray grant, because only it knows that no queue of the lock has this id.
       case 'stray':
     }
   }
@@ -119,7 +119,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   giveUp(caller: LeaseCaller, reason: unknown): void {
     if (!this.line.remove(caller)) return;
     caller.reject(reason === undefined ? waitedInVain(this.request, caller) : reason);
-    // The place in the queue stays with the others of this process, unless it is of no use to the next of them.
+    // The request keeps its place in the store's queue for the next caller, unless that one would ask for something else.
     const { first } = this.line;
     if (this.request?.asker === caller && !(first && askAlike(first.options, caller.options))) this.dropRequest();
     this.pump();
@@ -136,20 +136,20 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
 
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     if (lease.isLost) {
-      // By the clock it is lost; what the store may still keep of it is taken back, so that others need not wait for its end.
+      // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
       if (!lease.isUsed && !lease.goneFromStore) this.parts.background.release(lease, lease.options.leaseMs);
       return done('lost');
     }
     if (lease.isUsed) {
       done('released');
-      // Afterwards: whoever leaves lost nothing.
+      // The order matters: the caller that leaves has released in time, and only those that stay may lose the lease.
       return lease.loseIfOverdue();
     }
-    // A read lease beside which a newer one was taken is nobody's next turn.
+    // Only the current lease can be handed on, and not while a request for a new one is open.
     const hasNext = lease === this.leases.current && this.line.size > 0 && !this.request && !lease.owesNothing;
     if (!hasNext) return this.giveBack(lease, done);
     this.pump(undefined, done);
-    // It was handed on, or is about to be; a yield tells `done` itself.
+    // If pump() has replaced the lease by a request, that request calls `done`. Else the lease was handed on, or is about to be.
     if (!lease.isReleased) done('released');
   }
 
@@ -162,7 +162,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     this.pump(answer.kind === 'granted' ? answer.at : undefined);
   }
 
-  /** The store did not grant at once. */
+  /** The request was not granted at once: callers with waitMs 0 are rejected, the others begin to wait. */
   requestDelayed(): void {
     for (const caller of this.line.all()) {
       if (caller.options.waitMs === 0) this.giveUp(caller, refusedAtOnce(this.request, caller));
@@ -174,7 +174,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     const { request, parts } = this;
     const lease = this.leases.current;
     if (this.line.size === 0 && !request && (!lease || lease.admits(options, now, parts.handOn))) return true;
-    // Readers share: the answer to one that asks serves the others too, and a further lease may be had beside one at hand.
+    // Readers share: the answer to an open request serves this caller too, and the store may grant a lease beside a read lease at hand.
     if (options.mode === 'write' || lease?.mode === 'write' || request?.wasRefused) return false;
     return this.line.every((caller) => caller.options.mode === 'read');
   }
@@ -186,6 +186,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     if (lease.turnCount % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
   }
 
+  /** Admits no caller before the next turn of the event loop. */
   private rest(): void {
     this.isResting = true;
     this.parts.clock.nextTurn(() => {
@@ -207,11 +208,11 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     this.leases.remove(lease);
   }
 
-  /** @see pump */
+  /** Asks the store for the first caller, unless an open request does. `replaced`: see {@link pump}. */
   private ask(first: LeaseCaller, now: number, replaced?: (outcome: ReleaseOutcome) => void): void {
     const lease = this.leases.current;
-    // Beside this process's own readers a place in the queue is taken at once, so that nobody who comes later is served
-    // first; behind its own writer there is nothing to ask before that one has ended.
+    // While a writer of this process has the lease, asking is of no use. Beside its readers the store is asked at once, because
+    // the caller takes its place in the queue by asking, before others that come later.
     if (lease?.isUsed && lease.mode === 'write') return;
     if (this.request) {
       if (askAlike(this.request.asker.options, first.options)) return;
@@ -234,10 +235,10 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     const { leases, parts } = this;
     const { options } = asker;
     const { current } = leases;
-    // The store would not have granted this beside our own lease: that one has ended there, and nobody told us yet.
+    // The store grants no writer beside another lease. So the current lease has ended in the store, although no answer has said so.
     if (current && (grant.mode === 'write' || current.mode === 'write')) current.lose('the store granted the lock anew');
-    // A phase of reading is decided once, for all who waited when it began: they enter together, past writers that wait among
-    // them. Whoever is let in at once begins one with those that were there when it asked.
+    // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
+    // to wait the phase begins with the grant; for one granted at once, when it was made.
     const phase = wasRefused ? this.line.arrivals : arrivals;
     const lease = new StoreLease(this.key, id, options, grant, at, phase, lateUntil, this, parts.watchdog);
     leases.add(lease);
@@ -251,6 +252,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     this.request = undefined;
   }
 
+  /** Called when no caller waits: drops the request, and gives back a lease without callers. */
   private tidy(): void {
     if (this.request) this.dropRequest();
     const { current } = this.leases;

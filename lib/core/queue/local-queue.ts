@@ -1,6 +1,6 @@
 /**
- * All callers of this process, by key: one request in the store per key, the lease handed on among the callers.
- * An entry lives while somebody wants or has the lock.
+ * Finds the KeyQueue of a lock, in which the callers of this process share one request to the store and one lease. A queue exists
+ * as long as a caller wants or has its lock.
  */
 import { BackgroundRelease } from '../lease/background-release.js';
 import { Heartbeats } from '../lease/heartbeats.js';
@@ -18,8 +18,9 @@ export class LocalQueue {
   readonly background: BackgroundRelease;
   private readonly queues = new IdTable<KeyQueue>();
   /**
-   * Further queues of a key, for those who must not wait here for each other, because the store lets them in together: each
-   * request of an owner, which passes the store's queue, and readers beside waiting readers with whom they can share no lease.
+   * Queues aside from the main queue of a key, for callers that the store may let in together and that must not wait for each other
+   * here: each call that names an owner, because it passes the store's queue, and readers that cannot share a lease with those that
+   * wait in the main queue.
    */
   private readonly aside = new Map<string, Set<KeyQueue>>();
   private readonly parts: QueueParts;
@@ -53,7 +54,7 @@ export class LocalQueue {
     return this.queues.size + this.aside.size;
   }
 
-  /** Waits for a turn on the lock. Rejects with LockTimeoutError, LockStoreError, LockUsageError or the signal's reason. */
+  /** Resolves when the call is admitted to a lease. Rejects with LockTimeoutError, LockStoreError, LockUsageError or signal.reason. */
   acquire(wish: CallerWish, now = this.parts.clock.now()): Promise<StoreLease> {
     return new Promise((resolve, reject) => {
       const caller = new Caller<StoreLease>(wish, this.parts.watchdog.schedule, resolve, reject);
@@ -116,7 +117,7 @@ export class LocalQueue {
     const queues = this.queuesOf(wake.key);
     for (const each of queues) each.wake(wake);
     if (wake.kind !== 'stray' || queues.some((each) => each.knows(wake.id))) return;
-    // A master that knows only the past, or an old snapshot, grants to those who have gone: the next would wait for their leases.
+    // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.
     this.background.release({ key: wake.key, id: wake.id, abandoned: true }, this.parts.commandTimeoutMs);
   }
 }

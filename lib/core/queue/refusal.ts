@@ -1,4 +1,4 @@
-/** Why a caller did not get a lock, in words for it. */
+/** Makes the error of a caller that did not get its lock, from what the store answered or did not answer. */
 import { busyError, givenUpError, isSilence, outageError, ownerUpgradeError, silenceError, tooManyHoldsError } from '../port/hold-errors.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { Caller } from './caller.js';
@@ -7,7 +7,7 @@ import type { StoreRequest } from './store-request.js';
 
 export type Refusal = Exclude<Answer, { kind: 'granted' | 'gone' }>;
 
-/** The store answered the caller's request, and did not grant the lock. */
+/** The error for an answer of the store that does not grant the lock. */
 export function refusal(answer: Refusal, { wish: { key }, options: { owner, waitMs } }: Caller<StoreLease>): Error {
   switch (answer.kind) {
     case 'failed':
@@ -21,13 +21,13 @@ export function refusal(answer: Refusal, { wish: { key }, options: { owner, wait
   }
 }
 
-/** The caller does not wait. While the store cannot be asked, nobody knows whether the lock is busy. */
+/** The error of a caller with waitMs 0: while the store cannot be asked a LockStoreError, because the lock may not be busy at all. */
 export function refusedAtOnce(request: StoreRequest | undefined, { wish: { key }, options: { waitMs } }: Caller<StoreLease>): Error {
   const failure = request?.lastError;
   return failure ? outageError(key, waitMs, failure) : busyError(key, waitMs);
 }
 
-/** The caller's time to wait is over. When the store failed or was silent all the while, nobody knows whether the lock is busy. */
+/** The error of a caller whose waitMs is over: a LockStoreError if the store failed or was silent, because the lock may not be busy. */
 export function waitedInVain(request: StoreRequest | undefined, caller: Caller<StoreLease>): Error {
   const { wish: { key }, options: { waitMs } } = caller;
   if (request && !request.lastError && isSilence(request.silentForMs, waitMs)) return silenceError(key, waitMs);

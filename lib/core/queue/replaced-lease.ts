@@ -1,11 +1,11 @@
-/** A lease that a request gives back in the same step as it asks for the lock: one command for both. */
+/** A lease that this process gives back with its next request for the same lock: the store does both in one command. */
 import type { BackgroundRelease, DoubtfulRelease } from '../lease/background-release.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 
 export class ReplacedLease {
   constructor(
     private readonly lease: DoubtfulRelease,
-    /** Told once what became of the lease. */
+    /** Called once with how the release of the lease ended. */
     private done: ((outcome: ReleaseOutcome) => void) | undefined,
   ) {}
 
@@ -13,19 +13,19 @@ export class ReplacedLease {
     return this.lease.id;
   }
 
-  /** The first answer to the request, or its failure, tells the holder; later tries release the lease again and tell nobody. */
+  /** Tells the holder how the release ended, by the request's first answer or failure. Later tries release again and tell nobody. */
   tell(outcome: ReleaseOutcome): void {
     const { done } = this;
     this.done = undefined;
     done?.(outcome);
   }
 
-  /** The store has released the lease: only a request for it that is still on its way is left to take back. */
+  /** Called when the store has released the lease: a late request for it, which may still be on its way, is released as well. */
   released(background: BackgroundRelease): void {
     background.releaseLate(this.lease);
   }
 
-  /** Nobody repeats the request: the lease is released without it. */
+  /** Releases the lease by itself, because the request that should do it is not sent again. */
   giveBack(background: BackgroundRelease, endsInMs: number): void {
     background.release(this.lease, endsInMs);
   }

@@ -1,4 +1,4 @@
-/** What a request to the store is made with, and what it tells. */
+/** What a StoreRequest needs of its surroundings, and the answers that it gives to its queue. */
 import type { BackgroundRelease } from '../lease/background-release.js';
 import type { Heartbeats } from '../lease/heartbeats.js';
 import type { Watchdog } from '../lease/watchdog.js';
@@ -7,7 +7,7 @@ import type { LockStoreError } from '../port/errors.js';
 import type { Grant, LockStore } from '../port/lock-store.js';
 import type { Traffic } from './traffic.js';
 
-/** What all requests of a process share. */
+/** What all requests of a module share. */
 export interface RequestParts {
   readonly store: LockStore;
   readonly clock: Clock;
@@ -19,16 +19,16 @@ export interface RequestParts {
 }
 
 export type Answer =
-  /** `at`: when this process learned of it. */
+  /** `at`: when this process learned of the grant. */
   | { readonly kind: 'granted'; readonly grant: Grant; readonly at: number }
   | { readonly kind: 'busy' | 'upgrade' | 'full' }
-  /** The store lost the place of the request. */
+  /** The store no longer has the request's place in the queue. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly error: LockStoreError };
 
 export interface RequestListener {
-  /** Told exactly once, unless the request is cancelled first. */
+  /** Called exactly once, unless the request is cancelled first. */
   requestAnswered(answer: Answer): void;
-  /** Told each time the store could not grant. */
+  /** Called each time the store did not grant the lock, or could not be asked. */
   requestDelayed(): void;
 }

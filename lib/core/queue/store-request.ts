@@ -1,12 +1,12 @@
 /**
- * One request of this process to the store and what follows from it: ask, wait for a wake or a bound, ask again; until the
- * lock is granted, refused or nobody wants it any more.
+ * One request of this process for a lock. It asks the store, waits for a wake or for the time to ask again, and asks again, until
+ * the lock is granted or refused, or no caller wants it any more.
  *
  *     asking ──▶ granted | refused | failed
  *       │ ▲
- *       ▼ │ wake, end of the holder's lease, store came back
+ *       ▼ │ wake, end of the holder's lease, pause after a failure
  *     waiting ──(cancel)──▶ the id is released in the background
- *       └─────(the store lost the place)──▶ gone: the queue of the key makes a new request
+ *       └─────(the store no longer has its place)──▶ gone: the queue of the key makes a new request
  */
 import { Backoff } from '../lease/backoff.js';
 import { Waiter, type Heartbeats } from '../lease/heartbeats.js';
@@ -23,9 +23,9 @@ import type { Answer, RequestListener, RequestParts } from './request-parts.js';
 import type { Sender } from './traffic.js';
 
 const FIRST_RETRY_MS = 20;
-/** What is waited for is often a connection, which is tried anew as often: a caller is served soon after it is there. */
+/** The longest pause after a failure, in ms. It is as short as that between tries to connect, so that callers are served soon after one. */
 const LONGEST_RETRY_MS = 200;
-/** A grant that was pushed is counted from an answer that may be so old. */
+/** Trust in a grant that came with a wake is counted from an earlier answer of the server, which is at most this old, in ms. */
 const PUSH_COUNTS_FROM_MS = 10_000;
 
 export class StoreRequest extends Waiter implements AcquireRequest, Sender {
@@ -37,26 +37,26 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   readonly owner: string | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
-  /** Both are set anew whenever it is sent. */
+  /** When the request was sent, and after when the store must not act on it. Both are set anew whenever it is sent. */
   askedAt = 0;
   notAfter = 0;
-  /** The store has put us into its queue, or told us to come again. */
+  /** Whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
   wasRefused = false;
   private state: 'open' | 'answered' | 'cancelled' = 'open';
-  /** Why the store could not be asked, if the last try failed. */
+  /** Why the store could not be asked; undefined when the last try was answered. */
   lastError: LockStoreError | undefined;
-  /** Also while it stands in line to be sent. */
+  /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;
   private askingSince = 0;
-  /** The last `notAfter` of the tries that were not answered. */
+  /** The latest `notAfter` of the tries that got no answer. */
   private unansweredUntil = -Infinity;
-  /** The store may know of it. */
+  /** Whether the request was ever sent, so that the store may know it. */
   private sent = false;
-  /** The store has told that it knows of us as a waiter, in its queue or without one: wakes count from then on. */
+  /** Whether the store has answered that this request waits, in its queue or without one. Wakes are followed from then on. */
   private isKnownToWait = false;
-  /** A wake came while the store was being asked: ask once more. */
+  /** Whether a wake came while the store was being asked, so that it must be asked once more. */
   private askAgain = false;
-  /** Since the last answer, if a try has failed since. */
+  /** The pauses between tries, if one has failed since the last answer. */
   private backoff: Backoff | undefined;
   private bound: Alarm | undefined;
 
@@ -65,7 +65,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     readonly id: string,
     /** The caller whose options the request carries. */
     readonly asker: Caller<StoreLease>,
-    /** How many callers had come when the request was made. */
+    /** How many callers had come to the key's line when the request was made. */
     readonly arrivals: number,
     readonly fences: number,
     private readonly listener: RequestListener,
@@ -88,8 +88,8 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   }
 
   /**
-   * Local instant until which a try that was not answered may still act: it may lie somewhere on its way, and the store does
-   * nothing for it after its `notAfter`. -Infinity when all were answered.
+   * The local instant until which a try that got no answer may still act: it may be on its way to the store, which ignores it after
+   * its `notAfter`. -Infinity when all tries were answered.
    */
   get lateUntil(): number {
     return this.asking ? Math.max(this.unansweredUntil, this.notAfter) : this.unansweredUntil;
@@ -99,7 +99,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     return this.replaced !== undefined;
   }
 
-  /** Asks, or asks once more when the answer that is awaited now is here. */
+  /** Asks the store; while an answer is awaited, asks once more after that. */
   ask(now = this.parts.clock.now()): void {
     if (this.state !== 'open') return;
     this.askAgain = this.asking;
@@ -109,19 +109,19 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.parts.traffic.enter(this, now);
   }
 
-  /** Nobody wants the lock any more: leave the queue, or give back what may just be granted. */
+  /** Ends the request, because no caller wants the lock any more: it leaves the queue, and a grant on its way is given back. */
   cancel(): void {
     if (this.state !== 'open') return;
     this.end('cancelled');
     this.giveBack();
   }
 
-  /** How long the store has not answered a request that it never answered before; 0 when it has. */
+  /** How long the store has been silent, in ms, if it has not answered this request at all; else 0. */
   get silentForMs(): number {
     return this.asking && !this.wasRefused ? this.parts.clock.now() - this.askingSince : 0;
   }
 
-  /** The store says that it was granted, or that it should ask. A hint: it means nothing to a request that the store does not know to wait. */
+  /** Follows a wake: the lock was granted, or the request should ask again. A request that the store has not made wait ignores it. */
   wake(grant: Grant | undefined): void {
     if (this.state !== 'open' || !this.isKnownToWait) return;
     if (grant) this.judge(grant, this.parts.clock.now() - PUSH_COUNTS_FROM_MS);
@@ -130,7 +130,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
 
   heartbeatAnswered(outcome: HeartbeatOutcome): void {
     if (this.state !== 'open') return;
-    // A request that is on its way, or has failed, may give the grant back just now: then the store has to be asked what is left.
+    // While a try is open or has failed, its release may be giving this grant back. So the store is asked what is left of it.
     if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError ? undefined : outcome.grant);
     if (outcome.kind === 'unknown') {
       this.lastError = outcome.cause;
@@ -138,12 +138,13 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     }
     this.lastError = undefined;
     if (outcome.kind === 'waiting') return this.askIn(outcome.askAgainInMs);
-    // The place is gone. Whatever still happens to this id must not be taken for the next request.
+    // The store no longer has the place. The next request gets a new id, so that late answers to this one cannot be taken for its.
     this.end('cancelled');
     this.releaseLate();
     this.listener.requestAnswered({ kind: 'gone' });
   }
 
+  /** Sends the request to the store. False when no caller wants the lock any more. */
   send(now = this.parts.clock.now()): boolean {
     const { store, commandTimeoutMs } = this.parts;
     if (this.state !== 'open') return false;
@@ -169,7 +170,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.replaced?.tell(isUnknown ? 'unknown' : outcome.replacedLost ? 'lost' : 'released');
     if (this.state === 'answered') return;
     if (this.state === 'open') this.heard(outcome);
-    // Nobody wants it any more. The release may have overtaken this request: it is sent once more.
+    // The request was cancelled meanwhile, and its release may have reached the store before it did: so it is released once more.
     else if (isUnknown || outcome.kind === 'granted' || outcome.kind === 'waiting') this.giveBack();
     if (this.askAgain) this.ask();
   }
@@ -212,7 +213,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.delay();
   }
 
-  /** Whether a grant is good enough to begin with. Its trust was counted from an instant not before `countedFrom`. */
+  /** Takes the grant if enough trust is left of it, else renews it or asks again. Its trust counts from `countedFrom` or later. */
   private judge(grant: Grant, countedFrom: number): void {
     const now = this.parts.clock.now();
     if (this.parts.watchdog.sleep.happenedSince(countedFrom, now)) return this.ask();

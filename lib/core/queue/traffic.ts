@@ -1,30 +1,31 @@
 /**
- * How many requests are on their way to the store. A crowd that asks in one moment would wait for itself: each answer late,
- * each request sent again, and none ever in time. Who comes when there are many stands in line, first come, first sent.
+ * Bounds how many requests to the store are in flight. If a crowd of requests were sent in one moment, each answer would be late,
+ * each request would be sent again, and none would be answered in time. So further requests wait in a line, first come, first sent.
  */
 
-/** Enough to keep a Redis busy over a slow network, and few enough to be answered long before a command's time is over. */
+/** Enough requests to keep a Redis busy over a slow network, and few enough to be answered long before commandTimeoutMs is over. */
 const MAX_IN_FLIGHT = 2_000;
 
 export interface Sender {
-  /** Gives a lock back with the same request: others wait for it, so it does not stand in line. */
+  /** Whether the request also gives a lock back: it is sent at once, because others wait for that lock. */
   readonly urgent: boolean;
-  /** Sends the request; {@link Traffic.left} is called with the answer. False when nobody wants it any more. */
+  /** Sends the request, and calls {@link Traffic.left} with its answer. False when no caller wants it any more, and nothing was sent. */
   send(now?: number): boolean;
 }
 
 export class Traffic {
   private inFlight = 0;
   private line: (Sender | undefined)[] = [];
-  /** Where the line begins: taking the first off a long array moves all others. */
+  /** The index of the first sender in the line. Removing the first element of a long array would move all others. */
   private first = 0;
 
+  /** Sends the request now, or once others have been answered. */
   enter(sender: Sender, now: number): void {
     if (this.inFlight >= MAX_IN_FLIGHT && !sender.urgent) this.line.push(sender);
     else if (sender.send(now)) this.inFlight += 1;
   }
 
-  /** A request was answered, or its time was over. */
+  /** Called when a request was answered or has failed: the next in the line are sent. */
   left(): void {
     this.inFlight -= 1;
     while (this.inFlight < MAX_IN_FLIGHT && this.first < this.line.length) {

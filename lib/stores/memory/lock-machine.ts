@@ -1,10 +1,10 @@
 /**
- * The lock algorithm as a small state machine: state, a command and the time in; a reply and wakes out. It reads no
- * clock and waits for nothing. The embedded store runs on it, and the Lua scripts are compared with it command by
- * command (test/model), so read it as their specification.
+ * The lock algorithm as a small state machine: each command gets the time, changes the state, and gives a reply and wakes. It
+ * reads no clock and waits for nothing. The embedded store runs on it, and the Lua scripts are compared with it command by
+ * command (test/model), so it can be read as their specification.
  *
- * Every command but renew and inspect settles the lock: it drops what has ended and lets in whose turn it is. A queue behind
- * a holder that crashed is therefore served by whatever command comes by.
+ * Every command but renew and inspect settles the lock: it drops holders and waiters whose time is over, and grants the lock to the
+ * waiters whose turn it is. So the queue behind a holder that crashed is served by the next command on the lock.
  *
  *     acquire ──▶ granted ───────────────┐            release   takes an id away, holding or waiting
  *        │                               ▼            renew     never creates, never revives, never shortens
@@ -42,9 +42,9 @@ import {
 } from './machine-reply.js';
 
 export class LockMachine {
-  /** One entry for each lock that is taken; it goes with its last holder. */
+  /** One record for each lock that is taken, removed with its last holder. */
   private readonly locks = new Map<string, LockRecord>();
-  /** One for all keys: Redis keeps one for each slot group, which only a Cluster needs. */
+  /** The last fence, one for all keys. The scripts keep one for each slot group, which only a Cluster needs. */
   private lastFence = 0;
 
   constructor(private readonly wake: (wake: MachineWake) => void) {}
@@ -72,18 +72,18 @@ export class LockMachine {
     return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy' };
   }
 
-  /** Looks at nothing but the holder itself, as a renewal in Redis touches one key only. */
+  /** Renews one holder and does not settle the lock, because a renewal in Redis uses one Redis key only. */
   renew(request: RenewRequest, at: Instant): RenewReply {
     const lock = this.locks.get(request.key);
     const holder = lock && holderOf(lock, request.id);
     if (lock === undefined || holder === undefined || holder.end < at.ms) return { kind: 'lost' };
-    // Never earlier than before: the answer that told the old end may be trusted until then.
-    // And not before minEnd: one that was let in from the queue says by its first renewal that it lives.
+    // The end is never moved back, because the holder trusts the end that an earlier answer gave it. It is not before minEnd
+    // either: a grant to a waiter is short at first, and gets its minHoldMs with the first renewal.
     holder.end = Math.max(holder.end, at.ms + request.leaseMs, holder.minEnd);
     return { kind: 'renewed', end: holder.end, contended: isContended(lock) };
   }
 
-  /** Keeps a place in the queue, or tells the grant that its wake may have failed to tell. */
+  /** Keeps a waiter's place in the queue, or returns its grant, whose wake may have been lost. */
   heartbeat(ref: HolderRef, at: Instant): HeartbeatReply {
     const lock = this.settle(ref.key, at);
     const held = lock && holderOf(lock, ref.id);
@@ -93,7 +93,7 @@ export class LockMachine {
     return this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at);
   }
 
-  /** Release and cancel are one act: a cancel that races its grant finds the id on either side. */
+  /** Releases a hold or leaves the queue. It is one command for both, because a waiter that gives up may have been granted just before. */
   release({ key, id, abandoned }: ReleaseRequest, at: Instant): 'released' | 'lost' {
     const lock = this.locks.get(key);
     if (lock === undefined) return 'lost';
@@ -106,7 +106,7 @@ export class LockMachine {
   downgrade(ref: HolderRef, at: Instant): 'downgraded' | 'lost' {
     const lock = this.settle(ref.key, at);
     if (lock === undefined || holderOf(lock, ref.id) === undefined) return 'lost';
-    // Beside others of the same owner, who still write, the hold stays stronger than it needs to be.
+    // With other holds of the same owner, which may still write, the lock stays a write lock, which is stricter than needed.
     if (lock.mode === 'write' && lock.holders.size === 1) {
       lock.mode = 'read';
       this.push(lock, [...lock.waiting.read.values()], at);
@@ -114,7 +114,7 @@ export class LockMachine {
     return 'downgraded';
   }
 
-  /** Takes the lock from the holders that were granted this fence, or from all, and tells them. */
+  /** Takes the lock from the holders with this fence, or from all, and wakes them. */
   forceRelease(key: string, fence: number | undefined, at: Instant): boolean {
     const lock = this.settle(key, at);
     if (lock === undefined) return false;
@@ -129,23 +129,23 @@ export class LockMachine {
     return found;
   }
 
-  /** Changes nothing: who looks at a lock is no reason for a grant. */
+  /** The state of the lock. It changes nothing, so it grants nothing either. */
   inspect(key: string, at: Instant): LockState {
     const lock = this.locks.get(key);
     return lock === undefined ? { key, mode: null, holders: [], waiters: [] } : describe(key, lock, at.ms);
   }
 
-  /** The keys of all locks that are taken, or were when they were last looked at. */
+  /** The keys of all locks that have a record: they are taken, or have ended and were not settled since. */
   keys(): IterableIterator<string> {
     return this.locks.keys();
   }
 
-  /** How many records there are. */
+  /** How many locks have a record. */
   get size(): number {
     return this.locks.size;
   }
 
-  /** Settles the locks whose last lease has ended, and tells when the next one of the others should. */
+  /** Settles the locks whose last lease has ended, and returns when the first of the others will end; Infinity when there are none. */
   collect(at: Instant): number {
     let next = Infinity;
     for (const [key, lock] of this.locks) {
@@ -155,6 +155,7 @@ export class LockMachine {
     return next;
   }
 
+  /** Drops what has ended and grants the lock to the waiters whose turn it is. Undefined when the lock is free then. */
   private settle(key: string, at: Instant): LockRecord | undefined {
     const lock = this.locks.get(key);
     if (lock === undefined) return undefined;
@@ -176,18 +177,18 @@ export class LockMachine {
     return { kind: 'granted', grant: grantOf(lock, holder) };
   }
 
-  /** Lets waiters in; their processes hear of it by a wake, so the lease is short until they answer with a renewal. */
+  /** Grants the lock to waiters and wakes them. Their leases are short until the first renewal, because a waiter may have died. */
   private push(lock: LockRecord, waiters: readonly Waiter[], at: Instant): void {
     const entered = waiters.map((waiter) => {
       lock.waiting[waiter.mode].delete(waiter.id);
       lock.mode = waiter.mode;
       return this.enter(lock, waiter, Math.min(waiter.leaseMs, FIRST_LEASE_MS), at);
     });
-    // Told after all have entered: `contended` is about those who were left outside.
+    // The wakes are made after all have entered, because `contended` says whether others still wait then.
     for (const holder of entered) this.wake({ kind: 'granted', key: lock.key, id: holder.id, grant: grantOf(lock, holder) });
   }
 
-  /** Lets a waiter in whose owner was granted the lock after it had queued; not to write beside readers, nor beyond what an owner may hold. */
+  /** Grants to a waiter whose owner was granted the lock after it had queued, but no write beside readers, and no hold above the limit. */
   private besideOwner(lock: LockRecord, place: Waiter, at: Instant): Granted | undefined {
     const kin = holderOwnedBy(lock, place.owner);
     if (kin === undefined || (lock.mode === 'read' && place.mode === 'write') || isFullFor(lock, place.owner)) return undefined;
@@ -228,7 +229,7 @@ function grantOf(lock: LockRecord, holder: Holder): MachineGrant {
   return { fence: holder.fence, fences: holder.fences, mode: lock.mode, end: holder.end, contended: isContended(lock) };
 }
 
-/** Only the first in line is told when to ask: one question for each lease that ends, however many wait. */
+/** Keeps the waiter's place. Only the first in line learns when to ask again, so one question is asked for each lease that ends. */
 function keepPlace(lock: LockRecord, place: Waiter, at: Instant): Waiting {
   place.end = at.ms + WAITER_LEASE_MS;
   return firstInLine(lock) === place ? { kind: 'waiting', askAgainInMs: lastEnd(lock) - at.ms + 1 } : { kind: 'waiting' };

@@ -1,25 +1,25 @@
 /**
- * What the lock machine says: its replies, its wakes, and the instants they speak of. They mirror the port's outcomes,
- * but end times are those of the machine; the store turns them into trust.
+ * The replies and the wakes of the lock machine. They are like the outcomes of the port, but with the end of a lease in the
+ * machine's time, from which the store makes the end of trust.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderRef } from '../../core/port/lock-store.js';
 
-/** A waiter that is silent for longer than this loses its place. */
+/** A waiter that sends no heartbeat for longer than this, in ms, loses its place. */
 export const WAITER_LEASE_MS = 2_500;
 
-/** The machine's time: `ms` for leases, and the wall clock's `us` from which fences grow, so that they outlive a restart. */
+/** The machine's time: `ms` for leases, and `us` of the wall clock for fences, so that they go on rising after a restart. */
 export interface Instant {
   readonly ms: number;
   readonly us: number;
 }
 
-/** A grant on the machine's time. */
+/** A grant whose end is in the machine's time. */
 export interface MachineGrant {
   readonly fence: number;
   readonly fences: number;
   readonly mode: LockMode;
-  /** Last instant of the lease. */
+  /** The last instant of the lease. */
   readonly end: number;
   readonly contended: boolean;
 }
@@ -34,7 +34,7 @@ type AcquireAnswer =
   | Waiting
   | { readonly kind: 'busy' }
   | { readonly kind: 'upgrade' | 'full' }
-  /** After `notAfter`: nothing was done. */
+  /** The request came after its `notAfter`, so nothing was done. */
   | { readonly kind: 'late' };
 
 export type HeartbeatReply = Granted | Waiting | { readonly kind: 'gone' };

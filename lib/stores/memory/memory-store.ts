@@ -1,7 +1,7 @@
 /**
- * The port inside one process: the lock machine on the process's own clock. Store and holders share that clock, so a
- * lease is trusted to its last instant, and an outcome is never unknown. For tests, for development, and for an
- * application that runs once.
+ * The embedded store: locks inside one process, for tests, for development, and for an application that runs once. It runs the lock
+ * machine on the clock of the process, which the holders use too: so a lease is trusted to its last instant, and no outcome is
+ * unknown.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -23,9 +23,9 @@ import type {
 import { LockMachine } from './lock-machine.js';
 import type { Instant, MachineGrant, MachineWake } from './machine-reply.js';
 
-/** No jitter: all who would ask at once are in this process, and its local queue lets one of them ask. */
+/** The pause before a refused request asks again, in ms. It is not spread at random: only the first caller of a key's queue asks. */
 const RETRY_MS = 25;
-/** Locks that ended without a release are looked for no more often than this. */
+/** Locks whose leases ended without a release are looked for at most this often, in ms. */
 const COLLECT_EVERY_MS = 1_000;
 
 export interface MemoryStoreOptions {
@@ -38,7 +38,7 @@ export class MemoryStore implements LockStore {
   private readonly clock: Clock;
   private readonly machine = new LockMachine((wake) => this.deliver(wake));
   private listener: ((wake: Wake) => void) | undefined;
-  /** Set while any lock is taken, so that one whose holder never releases does not stay in memory. */
+  /** Set while any lock has a record, so that a lock whose holder never releases it does not stay in memory. */
   private collector: Timer | undefined;
   private closed = false;
 
@@ -47,7 +47,7 @@ export class MemoryStore implements LockStore {
     this.capabilities = { queue: true, replicas: false, maxLeaseMs };
   }
 
-  /** How many locks are taken, or were and have not been looked at since. */
+  /** How many locks have a record: they are taken, or have ended and were not settled since. */
   get size(): number {
     return this.machine.size;
   }
@@ -107,7 +107,7 @@ export class MemoryStore implements LockStore {
   }
 
   async *list({ startsWith = '' }: ListOptions = {}): AsyncIterable<LockState> {
-    // A copy of the keys: whoever reads slowly would otherwise meet every lock that is taken meanwhile.
+    // The keys are copied, because a reader that is slow would otherwise meet every lock that is taken meanwhile, without end.
     for (const key of [...this.machine.keys()]) {
       if (!key.startsWith(startsWith)) continue;
       const state = this.machine.inspect(key, this.instant());
@@ -122,7 +122,7 @@ export class MemoryStore implements LockStore {
   }
 
   async tryOut(): Promise<void> {
-    // What has no server refuses nothing.
+    // There is no server that could refuse a lock.
   }
 
   async close(): Promise<void> {
@@ -141,7 +141,7 @@ export class MemoryStore implements LockStore {
     return { ms: this.clock.now(), us: Math.floor(this.clock.wallNow() * 1_000) };
   }
 
-  /** In a later microtask: a listener that asks the store again must not find it in the middle of a command. */
+  /** Delivers a wake in a later microtask, because a listener that asks the store again must not find it in the middle of a command. */
   private deliver(wake: MachineWake): void {
     const told: Wake = wake.kind === 'granted' ? { ...wake, grant: trusted(wake.grant) } : wake;
     void Promise.resolve().then(() => this.listener?.(told));

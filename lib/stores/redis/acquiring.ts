@@ -1,9 +1,9 @@
 /**
- * Asking for a lock.
+ * Asks one Redis for a lock, and asks again where one answer is not enough:
  *
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
- *      │         └──(fence not above what we know: the server lost its memory)──▶ given back, asked for once more
- *      ├────▶ waiting ──(the grant's message was faster)──▶ granted
+ *      │         └──(fence not above one seen before: the server lost its memory)──▶ given back, asked for once more
+ *      ├────▶ waiting ──(the message of its grant arrived before)──▶ granted
  *      └────▶ busy | upgrade | full
  */
 import type { Clock } from '../../core/port/clock.js';
@@ -28,7 +28,7 @@ export interface AcquiringParts {
   readonly maxLeaseMs: number;
   /** Whether waiters of this process are passed over while nobody listens on its channel. */
   needsListener(): boolean;
-  /** What may share a command, by slot group. */
+  /** A number for each slot group: requests whose groups have the same number can share a command. */
   sourceOf(group: number): number;
   release(request: ReleaseRequest): Promise<unknown>;
 }
@@ -36,7 +36,7 @@ export interface AcquiringParts {
 export class Acquiring {
   constructor(readonly parts: AcquiringParts) {}
 
-  /** Rejects with LockStoreError when the outcome is not known. */
+  /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. */
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {
     const { keys, places, trust } = this.parts;
     const spot = keys.spotOf(request.key);
@@ -50,26 +50,26 @@ export class Acquiring {
     bundles.add(acquire, sourceOf(acquisition.spot.group), acquisition);
   }
 
-  /** The try whose answer is still out, for a message that came before it. */
+  /** The try of this id that is not answered yet, for a message that came before its answer. */
   underway(id: string): Acquisition | undefined {
     for (const request of this.parts.bundles.underway()) if (request instanceof Acquisition && request.request.id === id) return request;
     return undefined;
   }
 
-  /** A grant that counts only when replicas have it: a renewal writes it once more and waits for them. */
+  /** Confirms a grant that counts only when replicas have it: a renewal writes the lock once more and waits for them. */
   async confirmed(request: AcquireRequest, grant: Grant): Promise<AcquireOutcome> {
     const [renewed] = await this.parts.renewals.renew([request]);
     if (renewed?.kind === 'renewed') {
       const { trustedUntil, contended } = renewed;
       return { kind: 'granted', grant: { ...grant, trustedUntil, contended } };
     }
-    await this.giveBack(request).catch(() => undefined); // whoever is told of the failure releases it again
+    await this.giveBack(request).catch(() => undefined); // the request releases it in the background when it gets the error below
     if (renewed?.kind === 'unknown') throw renewed.cause;
     const message = `Lock '${request.key}': the grant was gone before ${request.minReplicas} replicas had acknowledged it. It is safe to try again.`;
     throw new LockStoreError(message, { key: request.key });
   }
 
-  /** A server that lost its memory granted a fence that has been used: give it back, and ask with the floor told, for a new place. */
+  /** Called when a server that lost its memory granted a used fence: gives the grant back, and asks again with the floor of fences. */
   async askAnew(request: AcquireRequest): Promise<AcquireOutcome> {
     await this.giveBack(request);
     return this.acquire({ ...request, replaces: undefined, askedAt: this.parts.clock.now() });

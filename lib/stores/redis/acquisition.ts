@@ -1,6 +1,6 @@
 /**
- * One try to get a lock: the request as its part of a script call, and the reply as a grant that may be trusted, a place, or a
- * refusal.
+ * One try to get a lock from one Redis. It writes the request into a call of acquire.lua, which it may share with others, and makes
+ * of its part of the reply a grant with its trust, a place in the queue, or a refusal.
  */
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { LockStoreError } from '../../core/port/errors.js';
@@ -14,21 +14,21 @@ import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
 
-/** Those who were refused a place ask again after about this long, or when the present lease ends. */
+/** A request that was refused without a place asks again after about this long, in ms, or when the present lease ends. */
 const RETRY_MS = 50;
-/** What acquire.lua adds to its code when the id to replace was not there. */
+/** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
 const REPLACED_LOST = 10;
 /**
- * The limit of a request for which there is none: nobody knows the server's time after a minute of silence, or on a new
- * connection. It comes too late and does nothing but tell the time; then it is sent again. Without any limit a copy that was
- * held up somewhere could take the lock when it has long been released.
+ * The limit (`notAfter` in server time) of a request when the server's time is not known: after a minute of silence, or on a new
+ * connection. The script finds such a request too late and only answers its time; then the request is sent again. It is not sent
+ * without a limit, because a copy that is held up in the network could take the lock long after it was released.
  */
 const LONG_AGO = 1;
 
 export class Acquisition implements BundledRequest {
-  /** The message of its grant, when it came before the answer that gives the place. */
+  /** The message of its grant, if that came before the answer that gives the place. */
   early: PushedGrant | undefined;
-  /** Whoever waited for it was told that it failed: a later answer is only good to know. */
+  /** Whether its caller got an error, so that a later answer is ignored. */
   private hasFailed = false;
   readonly key: string;
   readonly lockKey: string;
@@ -39,9 +39,9 @@ export class Acquisition implements BundledRequest {
     private readonly acquiring: Acquiring,
     readonly request: AcquireRequest,
     readonly spot: LockSpot,
-    /** The place that is asked for once more. */
+    /** The place that the request has in the queue already, if it asks again. */
     private readonly known: Place | undefined,
-    /** The highest fence that was known when the place was first asked for. */
+    /** The highest fence that was known when this id was first asked for. */
     private readonly floor: number,
     private readonly resolve: (outcome: AcquireOutcome | Promise<AcquireOutcome>) => void,
     private readonly reject: (error: LockStoreError) => void,
@@ -85,7 +85,7 @@ export class Acquisition implements BundledRequest {
     this.reject(error);
   }
 
-  /** The commonest answer is as short as can be: a fence, which is the server's time as well. */
+  /** Reads the commonest answer, which is only a fence: it is the server's time in µs as well, from which the rest follows. */
   private grantedAsAsked(fence: number, sentAt: number, receivedAt: number): void {
     const { request, spot } = this;
     const { trust } = this.acquiring.parts;
@@ -97,7 +97,7 @@ export class Acquisition implements BundledRequest {
     this.settle(request.minReplicas > 0 ? this.acquiring.confirmed(request, granted) : { kind: 'granted', grant: granted });
   }
 
-  /** Undefined when the server found the request too late only because nobody knew its time. */
+  /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
   private outcomeOf(code: number, numbers: readonly number[], exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
     const { trust, clock } = acquiring.parts;
@@ -105,7 +105,7 @@ export class Acquisition implements BundledRequest {
     switch (code) {
       case 1: {
         const grant = grantAt(numbers, 2);
-        // A place that was asked for before may have been granted since, by whoever: that grant is held against its floor.
+        // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         if (this.known && grant.fence <= this.known.floor) return acquiring.askAnew(request);
         return this.granted(trust.answered(spot.group, grant, exchange));
       }
@@ -128,11 +128,11 @@ export class Acquisition implements BundledRequest {
     return request.minReplicas > 0 ? acquiring.confirmed(request, grant) : { kind: 'granted', grant };
   }
 
-  /** It has a place in the queue, unless the message of its grant came first. */
+  /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, known, acquiring } = this;
     const { places, trust, clock } = acquiring.parts;
-    // A release, or a later request, may have taken the stead of a place that was asked for once more.
+    // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
     if (known && !places.has(known)) return { kind: 'waiting', askAgainInMs };
     const place = known ?? places.add(request, spot.group, this.floor);
     place.answered = true;

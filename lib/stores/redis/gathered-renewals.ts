@@ -1,7 +1,7 @@
 /**
- * Renewals that replicas must acknowledge. A connection that waits for replicas does nothing else meanwhile, so there is one
- * command at a time, and all that comes while it is out goes together with the next: as many callers as there are wait for
- * the replicas twice at most.
+ * Gathers renewals that replicas must acknowledge. A connection that waits for replicas can do nothing else meanwhile. So one
+ * command is sent at a time, and all renewals that come before its answer are sent together with the next: each waits for the
+ * replicas at most twice.
  */
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { isTryAgain } from '../wire/store-failure.js';
@@ -13,23 +13,23 @@ interface Gathered {
 }
 
 export class GatheredRenewals {
-  /** By what may share a command; there while one is out. */
+  /** The renewals to send next, by the name under which they may share a command. An entry exists while a command is open. */
   private readonly waiting = new Map<string, Gathered[]>();
 
-  /** `send` takes up to `largest` requests; a larger one that comes in one piece is its caller's affair. */
+  /** `send` gets at most `largest` requests, or the requests of one call of {@link renew}, however many they are. */
   constructor(
     private readonly send: (requests: readonly RenewRequest[]) => Promise<readonly RenewOutcome[]>,
     private readonly largest: number,
   ) {}
 
-  /** Answers in the order of the requests; rejects as `send` does. */
+  /** Renews leases that may share a command with others of the name `together`. Outcomes are in order; rejects as `send` does. */
   renew(together: string, requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     return new Promise((resolve, reject) => {
       const one: Gathered = { requests, resolve, reject };
       const waiting = this.waiting.get(together);
       if (waiting !== undefined) return void waiting.push(one);
       this.waiting.set(together, [one]);
-      // What is asked for in this turn goes together already.
+      // All renewals of this turn of the event loop go together already.
       process.nextTick(() => void this.sendAll(together));
     });
   }
@@ -41,7 +41,7 @@ export class GatheredRenewals {
     this.waiting.delete(together);
   }
 
-  /** How many of them make one command, at least one. */
+  /** How many of the waiting calls fit into one command: at least one. */
   private fitting(waiting: readonly Gathered[]): number {
     let size = 0;
     const tooMany = waiting.findIndex(({ requests }) => (size += requests.length) > this.largest);

@@ -1,4 +1,4 @@
-/** A release as its part of a script call: it takes an id away wherever it is, holding or waiting. */
+/** One release: its part of a call of release.lua, which takes an id out of the lock, whether it holds or waits, and its outcome. */
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';

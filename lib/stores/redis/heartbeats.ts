@@ -1,6 +1,6 @@
 /**
- * Heartbeats of waiters: they keep places in queues and fetch the grants whose messages were lost, in as few commands as
- * the topology allows.
+ * Sends the heartbeats of waiters to one Redis, in as few commands as the topology allows. They keep places in queues and return
+ * grants whose message was lost.
  */
 import type { HeartbeatOutcome, HolderRef } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
@@ -13,11 +13,11 @@ import type { Exchange } from '../wire/server-clock.js';
 import { storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
 
-/** A place costs the server about 5 µs. */
+/** How many waiters one command has at most. Each costs the server about 5 µs. */
 const BATCH = 100;
-/** Numbers in a reply for each waiter. */
+/** How many values a reply has for each waiter. */
 const STRIDE = 6;
-/** What heartbeat.lua says of a waiter whose keys the server refused. */
+/** The code of heartbeat.lua for a waiter whose Redis keys the server refused. */
 const REFUSED = 3;
 
 export interface HeartbeatsParts {
@@ -27,16 +27,16 @@ export interface HeartbeatsParts {
   readonly trust: Trust;
   readonly node: string;
   readonly maxLeaseMs: number;
-  /** What may share a command. */
+  /** A number for each slot group: waiters whose groups have the same number can share a command. */
   sourceOf(group: number): number;
-  /** Told of a grant whose message has not come. */
+  /** Called when a heartbeat brought a grant whose message has not come. */
   missed(id: string): void;
 }
 
 export class Heartbeats {
   constructor(private readonly parts: HeartbeatsParts) {}
 
-  /** Answers in the order of the waiters; never rejects. */
+  /** Sends a heartbeat for each waiter. The outcomes are in the order of the waiters; never rejects. */
   async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     const { keys, sourceOf } = this.parts;
     const outcomes: HeartbeatOutcome[] = new Array(waiters.length);
@@ -89,7 +89,7 @@ export class Heartbeats {
     }
     if (place !== undefined) missed(id);
     const grant = grantAt(reply, at + 1);
-    // What a grant needs beyond this answer, an acquire of the same id does: acknowledgements, or a better fence.
+    // The grant needs more than this answer: acknowledgements of replicas, or a higher fence. An acquire of the same id gets them.
     if (place !== undefined && (place.request.minReplicas > 0 || grant.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
     places.release(id);
     return { kind: 'granted', grant: trust.answered(group, grant, exchange) };

@@ -1,7 +1,7 @@
 /**
- * Walks over all locks of a prefix without blocking a server or filling our memory: SCAN page by page on every master,
- * and one small question for each lock found. A lock that is taken or freed meanwhile may be missed or told once more,
- * as SCAN does; one that stands for the whole walk is told, unless it is damaged.
+ * Lists all locks of a prefix without blocking a server or filling the memory of this process: it runs SCAN page by page on every
+ * master, and inspects each lock found. A lock that is taken or freed meanwhile may be missed or listed twice, as with SCAN; a lock
+ * that is taken the whole time is listed, unless it is damaged.
  */
 import type { LockState } from '../../core/port/lock-store.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';

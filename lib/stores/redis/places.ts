@@ -1,10 +1,10 @@
 /**
- * The places that this process has in queues, and what becomes of a grant that is pushed to one of them.
+ * The places that this process has in the queues of one Redis.
  *
  *     expected ──▶ waiting ──▶ granted (by message, heartbeat or answer) | gone | released
  *
- * A message can overtake the answer that gave the place; it is kept until that answer is here. An entry goes with the
- * grant, the release, or an answer that gives no place.
+ * The message of a grant can arrive before the answer that gave the place; it is kept until that answer. An entry is removed by the
+ * grant, by the release, or by an answer that gives no place.
  */
 import type { AcquireRequest } from '../../core/port/lock-store.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
@@ -12,25 +12,25 @@ import type { PushedGrant } from '../wire/wake-channel.js';
 export interface Place {
   readonly request: AcquireRequest;
   readonly group: number;
-  /** The highest fence that was known when the place was first asked for: a grant must be above it. */
+  /** The highest fence that was known when the place was first asked for. The fence of its grant must be greater. */
   readonly floor: number;
-  /** False while the request is on its way. */
+  /** False while the request has been sent and not been answered. */
   answered: boolean;
-  /** The message that came before the answer. */
+  /** The message of the grant, if it came before the answer. */
   early: PushedGrant | undefined;
 }
 
 export class Places {
   private readonly places = new Map<string, Place>();
 
-  /** The store has put a request into its queue. */
+  /** Adds the place of a request that the store has put into its queue. */
   add(request: AcquireRequest, group: number, floor: number): Place {
     const place: Place = { request, group, floor, answered: true, early: undefined };
     this.places.set(request.id, place);
     return place;
   }
 
-  /** A place is asked for once more: it keeps its floor, and messages wait for the answer. Undefined where there is none. */
+  /** Notes that a request asks again: its place keeps its floor, and messages wait for the answer. Undefined when it has no place. */
   askAgain(request: AcquireRequest): Place | undefined {
     if (this.places.size === 0) return undefined;
     const known = this.places.get(request.id);
@@ -44,7 +44,7 @@ export class Places {
     return this.places.get(id);
   }
 
-  /** Whether this is still what is known of its id: a later request or a release may have taken its stead. */
+  /** Whether this is still the place of its id: a later request may have replaced it, or a release removed it. */
   has(place: Place): boolean {
     return this.places.get(place.request.id) === place;
   }

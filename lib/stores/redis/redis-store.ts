@@ -1,6 +1,6 @@
 /**
- * The port over one Redis, Sentinel or Cluster. Each verb is one script on the keys of one slot; this file turns requests
- * into calls, replies into outcomes, server time into trust, and messages into wakes.
+ * The store over one Redis, Sentinel or Cluster. Each verb of the port is one script on the keys of one slot. This file connects the
+ * parts, sends releases and questions, and turns the messages of the server into wakes.
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
@@ -41,21 +41,21 @@ import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
 export interface RedisStoreOptions {
   readonly connection: RedisTarget;
-  /** Of every key and channel. */
+  /** The prefix of every Redis key and channel. */
   readonly prefix: string;
-  /** What this process's holder ids begin with, up to their last dot. */
+  /** The name of this process: the part of its holder ids before their last dot. */
   readonly process: string;
   readonly maxLeaseMs: number;
   readonly commandTimeoutMs: number;
   readonly bootTimeoutMs: number;
   readonly clock: Clock;
-  /** Told what an operator should read, such as an outage, or a server that may evict locks. */
+  /** Receives findings for operators, such as an outage, or a server that may evict locks. */
   readonly report: Report;
-  /** Makes of such a finding an error at boot. */
+  /** Whether a server that may evict locks is an error at boot. */
   readonly strictServer?: boolean | undefined;
 }
 
-/** A sample of some master, which only tells about when a request may act. */
+/** The group of a clock sample from any master. Such a sample bounds until when requests may act, and no trust is counted from it. */
 const ANY_GROUP = -1;
 
 export class RedisStore implements LockStore {
@@ -86,7 +86,7 @@ export class RedisStore implements LockStore {
     const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs, outage));
     const { node, isCluster } = connections;
     this.capabilities = { queue: true, replicas: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
-    // In a Cluster a slot group has a master of its own; else one server answers for all.
+    // In a Cluster each slot group may have another master; else one server answers for all groups.
     const sourceOf = (group: number): number => (isCluster ? group : 0);
     const trust = (this.trust = new Trust(sourceOf));
     const { places } = this;
@@ -105,7 +105,7 @@ export class RedisStore implements LockStore {
     connections.onChange(() => trust.reset());
     connections.commands.on('close', () => outage.closed(connections.lastError));
     connections.onOpen(connections.commands, () => {
-      // The first request on a new connection has to know until when it may act.
+      // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void this.readClock();
       this.channel.follow();
     });
@@ -134,7 +134,7 @@ export class RedisStore implements LockStore {
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const outcomes = await this.renewals.renew(requests);
     outcomes.forEach(({ kind }, at) => {
-      // Its grant may have been given back for its fence and asked for anew, while a message told of it all the same.
+      // A grant with a used fence is given back and asked for anew, but its message may have made it a lease: its new place is dropped.
       if (kind === 'lost') this.places.release(requests[at]!.id);
     });
     return outcomes;
@@ -183,7 +183,7 @@ export class RedisStore implements LockStore {
     this.connections.close();
   }
 
-  /** Runs a script that names what it is about, may let others in, and answers 1 or 0. */
+  /** Runs a script that acts on a holder (`subject`: its id or fence), may grant to waiters, and replies 1 or 0. */
   private act<T>(script: LuaScript, key: string, subject: string | number, outcomeOf: (done: boolean) => T): Promise<T> {
     const group = this.keys.groupOf(key);
     const args = [subject, this.trust.floors.of(group)];
@@ -204,7 +204,7 @@ export class RedisStore implements LockStore {
     const read = this.runner.timed('time', (client) => client.time(), ([seconds, micros], sentAt, receivedAt) => {
       this.trust.observe(ANY_GROUP, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
-    await read.catch(() => undefined); // the next reply of a script tells it as well
+    await read.catch(() => undefined); // the next reply of a script brings the time as well
   }
 
   private pushed(push: PushedGrant): void {
@@ -226,7 +226,7 @@ export class RedisStore implements LockStore {
     this.listener({ kind: 'granted', key, id, grant });
   }
 
-  /** Only what was granted to this process is its to give back, whatever a message says. */
+  /** Handles a grant to an id that is not known here. Only an id of this process is released, whatever a message says. */
   private stray({ key, id }: PushedGrant): void {
     if (id.startsWith(`${this.options.process}.`)) this.listener({ kind: 'stray', key, id });
   }

@@ -1,6 +1,7 @@
 /**
- * Renewals, in as few commands as the topology allows: one for all of like length outside a Cluster, one for each slot group
- * in it, one for each lock while its slot moves. Those that replicas must acknowledge are gathered for a connection of their own.
+ * Renews leases on one Redis in as few commands as the topology allows: one command for leases of like length, in a Cluster one
+ * for each slot group of them, and one for each lock while its slot is being moved. Renewals that replicas must acknowledge are
+ * gathered for a connection of their own.
  */
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
@@ -14,7 +15,7 @@ import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
 
-/** A bounded batch: 250 locks cost the server well under a millisecond. */
+/** How many leases one command renews at most: 250 cost the server well under a millisecond. */
 const BATCH = 250;
 
 export interface RenewalsParts {
@@ -24,7 +25,7 @@ export interface RenewalsParts {
   readonly timeoutMs: number;
   readonly node: string;
   readonly maxLeaseMs: number;
-  /** What may share a command. */
+  /** A number for each slot group: leases whose groups have the same number can share a command. */
   sourceOf(group: number): number;
 }
 
@@ -33,7 +34,7 @@ export class Renewals {
 
   constructor(private readonly parts: RenewalsParts) {}
 
-  /** Answers in the order of the requests; never rejects. */
+  /** Renews leases. The outcomes are in the order of the requests; never rejects. */
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const outcomes: RenewOutcome[] = new Array(requests.length);
     await Promise.all(batchesOf(requests, (request) => this.togetherOf(request), BATCH).map((batch) => this.one(requests, batch, outcomes)));
@@ -88,7 +89,7 @@ export class Renewals {
       key: requests.length === 1 ? requests[0]?.key : undefined,
       keys: requests.map(({ key }) => keys.lock(keys.groupOf(key), key)),
       args: [maxLeaseMs, ...renewArgs(requests)],
-      // Another try has to fit into what is left of the lease; all of them are of like length.
+      // The deadline leaves time for another try before the shortest lease ends. All leases of a command are of like length.
       timeoutMs: Math.min(timeoutMs, shortestMs / 3),
     };
   }

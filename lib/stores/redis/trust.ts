@@ -1,6 +1,6 @@
 /**
- * What this process knows of its servers, and what follows from it for a grant: until when it may be trusted, and whether
- * its fence can be right.
+ * Decides until when a grant of one Redis may be trusted, and whether its fence can be right, from what this process knows of the
+ * server: its clock and the highest fences.
  */
 import { FIRST_LEASE_MS, type AcquireRequest, type Grant } from '../../core/port/lock-store.js';
 import { FenceFloors } from '../wire/fence-floors.js';
@@ -10,8 +10,9 @@ import { ServerClock, trustOf, type Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 
 /**
- * A fence is the server's clock or comes shortly after it, unless the clock was set back. A message that tells one further ahead is
- * not believed by itself: whoever may publish could use up all fences of a slot group with it.
+ * How far a fence in a message may be ahead of the server's clock, in ms. A fence is the server's clock or shortly after it, unless
+ * the clock was set back. A message with a fence further ahead is not believed: anybody who may publish could use up all fences
+ * of a slot group with it.
  */
 const FURTHEST_AHEAD_MS = 86_400_000;
 
@@ -19,24 +20,24 @@ export class Trust {
   readonly floors = new FenceFloors();
   private readonly clock = new ServerClock();
 
-  /** `sourceOf` tells whose clock answers for a slot group. */
+  /** `sourceOf` says which server's clock counts for a slot group. */
   constructor(private readonly sourceOf: (group: number) => number) {}
 
   observe(group: number, exchange: Exchange): void {
     this.clock.observe(this.sourceOf(group), exchange);
   }
 
-  /** Another connection may lead to another server, with another clock. */
+  /** Forgets all clock samples, because a new connection may lead to another server with another clock. */
   reset(): void {
     this.clock.reset();
   }
 
-  /** The server time after which a request for `group` must not act; 0 when it cannot be told. */
+  /** The server time after which a request for `group` must not act; 0 when the server's time is not known. */
   limit(group: number, notAfter: number, now: number): number {
     return this.clock.before(this.sourceOf(group), notAfter, now);
   }
 
-  /** A grant that an answer told us. */
+  /** The grant from an answer. */
   answered(group: number, grant: ServerGrant, { sentAt, serverNow }: Exchange): Grant {
     const { fence, fences, mode, end, contended } = grant;
     this.floors.saw(group, fence + fences - 1);
@@ -44,7 +45,7 @@ export class Trust {
     return { fence, fences, mode, trustedUntil: trustOf(leftMs, sentAt), contended };
   }
 
-  /** A grant that a message told us, if that is enough to trust it; else the store has to be asked. */
+  /** The grant from a message; undefined when the message is not enough to trust it, so that the store has to be asked. */
   pushed({ request, group, floor }: Place, push: PushedGrant, receivedAt: number): Grant | undefined {
     if (request.minReplicas > 0 || push.fence <= floor || !couldAnswer(request, push)) return undefined;
     const serverNow = this.clock.before(this.sourceOf(group), receivedAt, receivedAt);
@@ -57,10 +58,10 @@ export class Trust {
   }
 }
 
-/** Messages are not signed: one that says more than this request could be granted comes from somebody else. */
+/** Whether a message can be the grant of this request. Messages are not signed, so one that grants more must come from somebody else. */
 function couldAnswer({ mode, leaseMs, fences, owner }: AcquireRequest, push: PushedGrant): boolean {
   if (![push.fence, push.fences, push.end, push.lengthMs].every(Number.isSafeInteger)) return false;
-  // Whoever enters beside its owner does so in the owner's mode.
+  // A request that joins the present hold of its owner gets the mode of that hold.
   if (push.mode !== mode && owner === undefined) return false;
   return push.lengthMs <= Math.min(leaseMs, FIRST_LEASE_MS) && push.fences >= 1 && push.fences <= fences;
 }

@@ -1,6 +1,6 @@
 /**
- * One attempt to get one lock from the nodes, and the grant if it comes to one. Every attempt has an id of its own on the
- * nodes: what is still on its way for an old attempt, to take it or to take it back, can never touch a new one.
+ * One attempt to get one lock from the nodes, and the lease if the attempt succeeds. Every attempt has an id of its own on the
+ * nodes, so that late requests of an old attempt, which take the lock or take it back, can never touch a new attempt.
  *
  *     open ──(a quorum granted, one fence, time left)──▶ held ──▶ over   released or lost
  *       └──(refused, failed, cancelled)────────────────────────▶ over   and taken back wherever it may stand
@@ -23,22 +23,22 @@ type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
 
 export class Ballot {
   state: 'open' | 'held' | 'over' = 'open';
-  /** The first of the fences; 0 until a quorum has voted. */
+  /** The first fence of the grant; 0 until a quorum has voted. */
   fence = 0;
-  /** Nobody has worked under it: wherever it is taken back, it owes no minHoldMs. */
+  /** Nobody has worked under this ballot, so that no minHoldMs is owed where it is taken back. */
   abandoned = true;
   /** The process that should have the lock next, if one waits for it. */
   next: string | undefined;
-  /** Nodes on which a forced release took it away. */
+  /** Nodes on which a forced release took the lock away. */
   readonly takenOn = new Set<RedlockNode>();
-  /** Local instant until which a quorum is known to have it. */
+  /** The local instant until which a quorum is known to have the ballot. */
   trustedUntil = -Infinity;
-  /** Local instant at which it has ended by itself on every node. */
+  /** The local instant at which the ballot has ended by itself on every node. */
   private endsAt = 0;
   private castAt = 0;
-  /** How many nodes granted it, and not as a share of its owner's hold. */
+  /** How many nodes granted the lock itself, and not a share in its owner's hold. */
   private plain = 0;
-  /** Others have the lock or come first: its holder stays in the line of each node. */
+  /** Others have the lock or come first: the holder keeps its mark on each node when the ballot is taken back. */
   private wasBusy = false;
   private overAt = Infinity;
   private heardAt = 0;
@@ -58,7 +58,7 @@ export class Ballot {
     return this.wish.key;
   }
 
-  /** Its id on the nodes. */
+  /** The ballot's id on the nodes. */
   get id(): string {
     return this.wish.id;
   }
@@ -67,13 +67,13 @@ export class Ballot {
     return this.wish.leaseMs;
   }
 
-  /** Asks all nodes. Rejects with LockStoreError when they could not be asked; unless granted, it is over then. */
+  /** Asks all nodes. Rejects with LockStoreError when no quorum answered. Unless it is granted, the ballot is over then. */
   async cast(notAfter: number): Promise<AcquireOutcome> {
     const { nodes, clock, deadlines, commandTimeoutMs, floors } = this.context;
     this.castAt = this.heardAt = clock.now();
     const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
     const proposal = Math.max(floors.of(this.wish.group) + 1, Math.floor(clock.wallNow()) * 1_000);
-    // Where the others are enough nobody waits for a silent one.
+    // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const enough = nodes.filter((node) => node.connected && !node.silent).length >= quorumOf(nodes.length);
     this.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs));
     const { result, replies } = await poll({
@@ -97,7 +97,7 @@ export class Ballot {
       if (result === 'granted' || result.startsWith('shared')) return await this.settle(result);
       return this.refused(replies, result);
     } finally {
-      // A release may have ended it while we waited; else only a grant goes on.
+      // A release may have ended the ballot meanwhile. Otherwise only a granted ballot goes on.
       if (this.state === 'open') this.end();
     }
   }
@@ -120,12 +120,12 @@ export class Ballot {
     return this.endsAt;
   }
 
-  /** It was, or may have been, prolonged just now. */
+  /** Notes that the ballot was, or may have been, prolonged just now by `forMs`. */
   lasts(forMs: number): void {
     this.endsAt = Math.max(this.endsAt, this.context.clock.now() + forMs + marginOf(forMs));
   }
 
-  /** Whether it may go on although a quorum of the nodes does not have it: they did not release it, and it can still be trusted. */
+  /** Whether the lease may go on although a quorum of nodes lacks it: no operator released it, and it can still be trusted. */
   mayOutlive(now: number): boolean {
     return this.takenOn.size === 0 && now < this.trustedUntil;
   }
@@ -135,20 +135,20 @@ export class Ballot {
    * lock: the nodes that granted this one have it, or forgot it and stay in quarantine for longer.
    */
   async rejoin(node: RedlockNode, leaseMs: number): Promise<void> {
-    // Too late it would be a vote for somebody who lost the lock: no limit, no vote.
+    // Without a limit the vote might come too late and take the lock for a holder that has lost it.
     if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
     const again = { ...this.wish, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
     await this.ask(node, again, this.fence, this.trustedUntil).catch(() => {}); // the next renewal tries again
   }
 
-  /** Over, and released on its nodes by whoever says so. */
+  /** Ends the ballot. The caller releases it on the nodes. */
   finish(abandoned = false): void {
     this.state = 'over';
     this.overAt = this.context.clock.now();
     this.abandoned ||= abandoned;
   }
 
-  /** Over, and taken back from wherever it may stand. */
+  /** Ends the ballot and takes it back from all nodes on which it may stand. */
   end(): void {
     const { mode, waitedMs, patienceMs } = this.wish;
     this.state = 'over';
@@ -163,18 +163,18 @@ export class Ballot {
     context.withdrawals.add({ node, ...leaving, mark, until, lateUntil: mute.get(node) });
   }
 
-  /** It does not stand there, as far as is known; what is late there is taken back as well. */
+  /** Notes that the node released the ballot. A vote request that the node did not answer may still come: it is taken back too. */
   released(node: RedlockNode): void {
     if (this.mute.has(node)) this.withdraw(node);
   }
 
-  /** What it says to the nodes when it leaves them. */
+  /** What the nodes are told when the ballot is taken back or released. */
   get leaving(): Leaving {
     const { key, id, abandoned, next } = this;
     return { key, id, abandoned, next };
   }
 
-  /** How long the nodes took that answered: others may be silent. */
+  /** How long the nodes that answered took, in ms. */
   private get tookMs(): number {
     return this.heardAt - this.castAt;
   }
@@ -198,7 +198,7 @@ export class Ballot {
     if (vote.kind !== 'granted') return void this.asked.delete(node);
     this.context.floors.saw(this.wish.group, vote.fence + this.wish.fences - 1);
     if (!vote.shared) this.plain += 1;
-    // It may have come after our release: a script the server did not know is sent a second time, behind it.
+    // This vote may have come after our release: a script that the server did not know is sent again, behind it.
     if (this.state === 'over') void (vote.sentAt >= this.overAt && this.withdraw(node));
     else if (this.fence === 0) this.votes.set(node, vote);
     else if (vote.fence !== this.fence) correctFence(node, this.wish, this.fence);
@@ -232,7 +232,7 @@ export class Ballot {
   private refused(replies: Replies, result: string): AcquireOutcome {
     if (result === 'upgrade' || result === 'full') return { kind: result };
     const answers = answersOf(replies).map(([, vote]) => vote);
-    // Without answers from a quorum nobody knows whether it is busy.
+    // Without answers from a quorum nobody knows whether the lock is busy.
     const failures = replies.size - answers.length;
     const against = answers.filter((vote) => vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared));
     const unreachable = failures > this.context.nodes.length - quorumOf(this.context.nodes.length);

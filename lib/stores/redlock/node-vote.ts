@@ -1,6 +1,6 @@
 /**
- * What a node of a Redlock is asked for a grant, and what it answers: read from the script's reply, counted as a word, told to
- * people.
+ * The request for a grant to a node of a Redlock, and the node's answer: how it is read from the script's reply, counted in a
+ * quorum, and described in messages.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { AcquireRequest, LockState, ReleaseRequest } from '../../core/port/lock-store.js';
@@ -9,11 +9,11 @@ import type { Reply } from './poll.js';
 import type { Vote } from './quorum.js';
 import { patienceMs } from './retry-pause.js';
 
-/** What a ballot asks every node for. */
+/** The request of a ballot to every node. */
 export interface VoteRequest {
   readonly key: string;
   readonly group: number;
-  /** Of the ballot. */
+  /** The ballot's id. */
   readonly id: string;
   readonly mode: LockMode;
   readonly leaseMs: number;
@@ -23,11 +23,11 @@ export interface VoteRequest {
   readonly label: string | undefined;
   /** For how long its holder has been refused; -1 when it does not wait; -2 when it has the lock already, on other nodes. */
   readonly waitedMs: number;
-  /** How long the lock should be kept for it when its turn has come. */
+  /** How long a node should keep the lock for the process when its turn has come, in ms. */
   readonly patienceMs: number;
 }
 
-/** The wish of one attempt, `<holder>/<n>`. `waitedMs`: how long its holder has been refused; -1 when it does not wait. */
+/** The request of one ballot with this id. `waitedMs`: for how long its holder has been refused; -1 when it does not wait. */
 export function voteRequestOf(request: AcquireRequest, group: number, id: string, waitedMs: number, tookMs: number): VoteRequest {
   const { key, mode, fences, owner, label } = request;
   const leaseMs = Math.floor(request.leaseMs);
@@ -39,16 +39,16 @@ export type NodeVote =
       readonly kind: 'granted';
       readonly fence: number;
       readonly mode: LockMode;
-      /** Local instant until which the node's lease can be trusted. */
+      /** The local instant until which the node's lease can be trusted. */
       readonly end: number;
-      /** The fence is that of the owner's present hold. */
+      /** Whether the fence is that of the owner's present hold. */
       readonly shared: boolean;
-      /** Local instant at which the request that did it was sent. */
+      /** The local instant at which the granted request was sent. */
       readonly sentAt: number;
-      /** The process that has waited longest, if others wait. */
+      /** The process that has waited longest, if another one waits. */
       readonly next?: string | undefined;
     }
-  /** `leftMs`: until the present hold ends; Infinity when it is somebody else's turn. */
+  /** `leftMs`: the time until the present lease ends; Infinity when it is another process's turn. */
   | { readonly kind: 'busy'; readonly leftMs: number }
   | { readonly kind: 'quarantined'; readonly leftMs: number }
   | { readonly kind: 'upgrade' | 'full' | 'late' | 'not admitted' };
@@ -57,30 +57,30 @@ export type GrantedVote = Extract<NodeVote, { kind: 'granted' }>;
 
 export interface RenewPart {
   readonly key: string;
-  /** Of the ballot. */
+  /** The ballot's id. */
   readonly id: string;
   readonly leaseMs: number;
 }
 
-/** What a ballot leaves behind where it stood. */
+/** What a node is told when a ballot is released or taken back. */
 export interface Leaving extends ReleaseRequest {
-  /** The process that should have the lock next, as far as the holder heard. */
+  /** The process that should have the lock next, as far as the holder knows. */
   readonly next?: string | undefined;
-  /** What becomes of this process's mark; without it, nothing. */
+  /** The new mark of this process; the mark stays as it is when this is undefined. */
   readonly mark?: Mark | undefined;
 }
 
-/** A place in the line of those who wait. */
+/** The mark of a process that waits. */
 export interface Mark {
   readonly mode: LockMode;
-  /** -1 when the process does not want the lock any more. */
+  /** For how long the process has waited, in ms; -1 when it does not want the lock any more. */
   readonly waitedMs: number;
   readonly patienceMs: number;
 }
 
 /** A lease on a node after a renewal. */
 export interface RenewedThere {
-  /** Local instant until which it can be trusted. */
+  /** The local instant until which the lease can be trusted on this node. */
   readonly end: number;
   readonly contended: boolean;
 }
@@ -91,7 +91,7 @@ export interface NodeView {
   readonly ends: readonly number[];
 }
 
-/** What vote.lua answered. */
+/** Reads the reply of vote.lua to one request. */
 export function voteOf([code, , ...rest]: readonly (number | string)[], sentAt: number): NodeVote {
   const [first = 0, leftMs, write, shared, next] = rest;
   const third = Number(first);
@@ -115,7 +115,7 @@ export function voteOf([code, , ...rest]: readonly (number | string)[], sentAt: 
   }
 }
 
-/** A node that gives no answer cannot grant: for a grant that is a vote against. */
+/** How an answer counts. A node that failed cannot grant, which counts as a vote against. */
 export function wordOf(reply: Reply<NodeVote> | undefined): Vote<string> {
   if (reply === undefined) return undefined;
   if (reply.kind === 'failure') return 'against';
@@ -124,12 +124,12 @@ export function wordOf(reply: Reply<NodeVote> | undefined): Vote<string> {
   return answer.kind === 'upgrade' || answer.kind === 'full' ? answer.kind : 'against';
 }
 
-/** Whoever shares its owner's hold shares that hold's fence: nodes that tell different ones do not agree. */
+/** A share in an owner's hold has the fence of that hold: nodes that answer different fences do not agree. */
 export function sharedWord({ shared, fence }: GrantedVote): string | undefined {
   return shared ? `shared ${fence}` : undefined;
 }
 
-/** For people. */
+/** How an answer is described in messages. */
 export function reasonOf(vote: NodeVote): string {
   switch (vote.kind) {
     case 'granted':

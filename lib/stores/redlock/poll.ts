@@ -1,51 +1,51 @@
 /**
- * One question put to all nodes at once. It is answered as soon as the replies that are still out cannot change the
- * answer, and at the latest when the time of a node is over: one that is dead or frozen costs nobody more than that.
+ * One question to all nodes at once. It is decided as soon as the missing replies cannot change the result, and at the latest
+ * when the timeout of a node is over: a node that is dead or frozen costs nobody more than that.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import { Deadlines, type Deadline } from './deadlines.js';
 import { verdict } from './quorum.js';
 
-/** A garbage collection here, or a busy moment there, is not a dead node. */
+/** In ms: a garbage collection in this process, or a busy moment of a server, must not look like a dead node. */
 const SHORTEST_TIMEOUT_MS = 50;
 const LONGEST_VOTE_MS = 500;
 
-/** A node that answers, but not yet this question, gets so many times the time. */
+/** A node that has answered other questions meanwhile gets this many times the timeout. */
 const BUSY_FACTOR = 4;
 
 export type Reply<A> = { readonly kind: 'answer'; readonly answer: A } | { readonly kind: 'failure'; readonly error: LockStoreError };
 
-/** What a node is to a poll. */
+/** What a poll needs to know of a node. */
 export interface Asked {
   readonly name: string;
-  /** It has let a question's time pass; until it is heard of again. */
+  /** The node has not answered a question in time, and nothing since. */
   silent: boolean;
-  /** Local instant of its last reply to anything. */
+  /** The local instant of its last reply to any question. */
   readonly heardAt: number;
 }
 
 export interface Poll<N extends Asked, A, R> {
   readonly nodes: readonly N[];
   readonly clock: Clock;
-  /** Shared by those who ask often. */
+  /** The deadlines of all polls of a store, for questions that are frequent. */
   readonly deadlines?: Deadlines;
-  /** How long to wait for any one node. */
+  /** How long to wait for a node, in ms. */
   readonly timeoutMs: number;
-  /** Must reject with a LockStoreError only. */
+  /** Sends the question. Must reject with LockStoreError only. */
   ask(node: N): Promise<A>;
-  /** Told the replies so far after each of them; undefined while those still out matter. Must decide on the last one. */
+  /** Called after each reply with all replies so far. Returns undefined while missing replies can change the result, and never after the last reply. */
   decide(replies: ReadonlyMap<N, Reply<A>>): R | undefined;
-  /** Told the replies that come after the decision, or after the node's time. */
+  /** Called for each reply that comes after the decision or after the node's timeout. */
   late?(node: N, reply: Reply<A>): void;
 }
 
-/** A node's time for a vote: a tenth of the lease, so that most of it is left when a silent node was waited for, and no more than others who wait can spare. */
+/** The timeout for a vote, in ms: a tenth of the lease, so that most of the lease is left after waiting for a silent node. */
 export function voteTimeoutMs(leaseMs: number, commandTimeoutMs: number): number {
   return Math.min(commandTimeoutMs, LONGEST_VOTE_MS, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 10));
 }
 
-/** A node's time for everything about a lease that is held: a doubt costs more than to wait for it, and another try fits in. */
+/** The timeout for requests about a held lease, in ms: longer than for a vote, because doubt costs more here; another try fits in. */
 export function leaseTimeoutMs(leaseMs: number, commandTimeoutMs: number): number {
   return Math.min(commandTimeoutMs, Math.max(SHORTEST_TIMEOUT_MS, leaseMs / 5));
 }
@@ -74,7 +74,7 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
     };
     const giveUp = (): void => {
       const mute = nodes.filter((node) => !replies.has(node));
-      // Who answers others meanwhile is not dead: the crowd is large, or this process is slow.
+      // A node that answered other questions meanwhile is not dead: there are many requests, or this process is slow.
       if (clock.now() - askedAt < BUSY_FACTOR * timeoutMs && mute.some(({ heardAt }) => heardAt > askedAt)) return wait();
       for (const node of mute) {
         node.silent = true;
@@ -98,7 +98,7 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
   });
 }
 
-/** A poll whose answers are words: what a quorum says. Rejects with LockStoreError when no word gets one. */
+/** A poll whose answers are words. Returns the word of a quorum; rejects with LockStoreError when no word has a quorum. */
 export async function agree<N extends Asked, A extends string>(
   what: string,
   key: string | undefined,
@@ -128,7 +128,7 @@ export function answersOf<N, A>(replies: ReadonlyMap<N, Reply<A>>): [N, A][] {
   return answers;
 }
 
-/** One error for what kept a quorum from agreeing: every node with its reason. */
+/** The error for a question on which no quorum agreed: it names every node with its reason. */
 export function noQuorum<N extends Asked, A>(
   what: string,
   key: string | undefined,
@@ -148,7 +148,7 @@ export function noQuorum<N extends Asked, A>(
     const reason = reply.kind === 'failure' ? (reply.error.nodes[0]?.reason ?? reply.error.message) : reasonOf(reply.answer);
     nodes.push({ node: node.name, reason });
   }
-  // Asking again helps unless so many need an operator that the others are no quorum.
+  // Another try can help unless so many nodes need an operator that the others are no quorum.
   const beyondHelp = failures.filter(({ retryable }) => !retryable).length;
   const retryable = beyondHelp * 2 < all.length;
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;

@@ -1,4 +1,4 @@
-/** What all questions of one Redlock to its nodes have in common. */
+/** What all questions of one Redlock to its nodes share. */
 import type { Clock } from '../../core/port/clock.js';
 import type { FenceFloors } from '../wire/fence-floors.js';
 import type { Deadlines } from './deadlines.js';
@@ -12,8 +12,8 @@ export interface QuorumContext {
   readonly commandTimeoutMs: number;
   readonly floors: FenceFloors;
   readonly withdrawals: Withdrawals;
-  /** How long the nodes took for the last answer to a ballot. */
+  /** How long the nodes took to answer the last ballot, in ms. */
   tookMs: number;
-  /** A node said that it does not remember what it granted. */
+  /** Called when a node says that it does not remember what it granted. */
   readonly forgetful: (node: RedlockNode) => void;
 }

@@ -14,14 +14,14 @@ import { answersOf, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js
 import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
-/** A batch costs each node well under a millisecond. */
+/** Leases in one command: so many cost a node well under a millisecond. */
 const BATCH = 250;
 
 export interface Renewing {
   readonly nodes: readonly RedlockNode[];
   readonly clock: Clock;
   readonly commandTimeoutMs: number;
-  /** The ballot that holds for this id. */
+  /** Returns the ballot of the holder with this id. */
   readonly held: (id: string) => Ballot | undefined;
 }
 
@@ -31,7 +31,7 @@ interface Part {
   readonly leaseMs: number;
 }
 
-/** From each node, for each lease, what became of it there; undefined where it is lost. */
+/** A node's answer for each lease of the batch; undefined where the lease does not stand. */
 type Answer = readonly (RenewedThere | undefined)[];
 type Answers = ReadonlyMap<RedlockNode, Reply<Answer>>;
 
@@ -83,13 +83,13 @@ function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], r
   const there = answers.flatMap(([, answer]) => answer[n] ?? []);
   const quorum = quorumOf(nodes.length);
   if (there.length >= quorum) return renewed(there, nodes.length);
-  // While one node has it, the others can be given it again.
+  // While one node has the lease, the other nodes can be given it again.
   const isLost = answers.length - there.length >= quorum && !(there.length > 0 && ballot.mayOutlive(now));
   if (isLost) return { kind: 'lost' };
   return { kind: 'unknown', cause: noQuorum('a renewal', ballot.key, nodes, replies, (answer) => (answer[n] === undefined ? 'lost' : 'renewed')) };
 }
 
-/** That somebody waits is worth knowing from one node. */
+/** It is enough that one node says that somebody waits. */
 function renewed(there: readonly RenewedThere[], nodes: number): RenewOutcome {
   const trustedUntil = quorumEnd(there.map(({ end }) => end), nodes);
   return { kind: 'renewed', trustedUntil, contended: there.some(({ contended }) => contended) };

@@ -1,20 +1,20 @@
 /**
- * How many of n nodes must agree, and when their votes have decided. Pure.
+ * How many of n nodes must agree, and when their votes decide a question. Pure.
  *
- * Any two quorums share a node. As long as each node grants a lock to one holder at a time and forgets nothing, two
- * holders can therefore not both have one.
+ * Any two quorums share a node. While each node grants a lock to one holder at a time and forgets nothing, two holders can
+ * therefore not both have a quorum.
  */
 
 export function quorumOf(nodes: number): number {
   return Math.floor(nodes / 2) + 1;
 }
 
-/** A node's answer: a word; null when it gave none and will give none; undefined while it may still come. */
+/** A node's answer: a word; null when the node failed; undefined while the answer may still come. */
 export type Vote<V extends string> = V | null | undefined;
 
 /**
- * What a quorum of the nodes said; 'split' when no answer can get a quorum any more; undefined while the votes that are
- * still out can change the result.
+ * What a quorum of the nodes said; 'split' when no answer can get a quorum any more; undefined while missing votes
+ * can change the result.
  */
 export function verdict<V extends string>(votes: readonly Vote<V>[]): V | 'split' | undefined {
   const quorum = quorumOf(votes.length);
@@ -32,7 +32,7 @@ export function verdict<V extends string>(votes: readonly Vote<V>[]): V | 'split
   return most + out < quorum ? 'split' : undefined;
 }
 
-/** The last instant at which a quorum of the nodes still has what ends at these instants; -Infinity if it never had. */
+/** The last instant at which a quorum of nodes still has a lease that ends on them at these instants; -Infinity if no quorum has it. */
 export function quorumEnd(ends: readonly number[], nodes: number): number {
   return [...ends].sort((one, other) => other - one)[quorumOf(nodes) - 1] ?? -Infinity;
 }

@@ -1,6 +1,6 @@
 /**
  * Opens the nodes of a Redlock together. The application starts as soon as a quorum is there; nodes that are down join
- * later by themselves. What only an operator can put right, a wrong password or two nodes that are one server, stops the boot.
+ * later. A fault that only an operator can fix, such as a wrong password or two nodes that are one server, stops the boot.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
@@ -9,7 +9,7 @@ import type { NodeLink } from './node-link.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
-/** Once a quorum is there, the others get this long to be there as well before the application starts without them. */
+/** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
 const STRAGGLERS_MS = 300;
 const AGAIN_MS = 500;
 
@@ -66,11 +66,11 @@ export class RedlockBoot {
 }
 
 /**
- * Nodes that are there again, or for the first time: each is checked before anything is asked of it. One that turns out to be
- * another name of a server that has its vote already is connected anew until it leads to a server of its own.
+ * Nodes that connect after the boot, again or for the first time. Each is checked before it is asked to vote. A node whose
+ * address leads to a server that votes already, as another node, is connected anew until it leads to a server of its own.
  */
 export class LateNodes {
-  /** Of each node that was told to be one, the node whose server it was. */
+  /** The nodes that were reported as twins, each with the node whose server it shares. */
   private readonly twins = new Map<RedlockNode, NodeLink>();
   private readonly toLookAt = new Set<RedlockNode>();
   private closed = false;
@@ -89,14 +89,14 @@ export class LateNodes {
       await this.attend(node);
       this.tellOfTwin(node);
     } catch (error) {
-      // A store that closes ends what is on its way, and that is nobody's fault.
+      // Requests that fail because the store closes are no news.
       if (this.closed) return;
       if (isForTheOperator(error as LockStoreError)) return this.refuse(node, error as LockStoreError);
     }
     if (!node.connected) this.lookAgain(node);
   }
 
-  /** It may be there and not fit yet: its connection will not tell when it is. */
+  /** Checks the node again after a while: a node may be connected but not fit to vote, and no event says when it is. */
   lookAgain(node: RedlockNode): void {
     if (this.toLookAt.has(node)) return;
     this.toLookAt.add(node);
@@ -113,7 +113,7 @@ export class LateNodes {
     this.closed = true;
   }
 
-  /** Each change is told once. */
+  /** Reports each change once. */
   private tellOfTwin(node: RedlockNode): void {
     const { twin } = node.link;
     if (twin === this.twins.get(node)) return;
@@ -135,7 +135,7 @@ export class LateNodes {
   }
 }
 
-/** Whether no waiting mends it. A disk that is full or a replica that is missing may mend itself. */
+/** Whether only an operator can fix it. A full disk or a missing replica may pass. */
 function isForTheOperator({ retryable, nodes }: LockStoreError): boolean {
   return !retryable && !nodes.some(({ reason }) => /\b(MISCONF|NOREPLICAS)\b/.test(reason));
 }

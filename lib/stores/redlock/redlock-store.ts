@@ -1,9 +1,10 @@
 /**
- * The port over an odd number of independent Redis masters: whatever a quorum of them says is so. There is no queue across
- * nodes, but each keeps marks of those who were refused, and gives a free lock to who has waited longest (shared/marks.lua).
+ * The lock store over an odd number of independent Redis masters: a lease is held when a quorum of them has granted it. There
+ * is no queue across nodes, but each node keeps marks of the processes that it refused, and keeps a free lock for the process
+ * that has waited longest (shared/marks.lua).
  *
- * A holder id stands on the nodes as a ballot, `<id>/<n>`, new for each attempt (ballot.ts). Nodes that lost their memory
- * stay out until they cannot do harm (recovery.ts).
+ * A holder stands on the nodes as a ballot with the id `<holder id>/<n>`, a new one for each attempt (ballot.ts). Nodes that lost
+ * their memory stay out until they cannot do harm (recovery.ts).
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
@@ -43,19 +44,19 @@ import { Waiters } from './waiters.js';
 import { Withdrawals } from './withdrawals.js';
 
 export interface RedlockStoreOptions {
-  /** An odd number, at least three, of masters that know nothing of each other. */
+  /** An odd number of masters, at least three, without replication between them. */
   readonly nodes: readonly RedisTarget[];
-  /** Of every key and channel. */
+  /** The prefix of every key and channel. */
   readonly prefix: string;
-  /** What this process's holder ids begin with, up to their last dot. */
+  /** The name of this process: its holder ids begin with it, up to their last dot. */
   readonly process: string;
   readonly maxLeaseMs: number;
   readonly commandTimeoutMs: number;
   readonly bootTimeoutMs: number;
   readonly clock: Clock;
-  /** Told what an operator should read. */
+  /** Gets what should be in the log. */
   readonly report: Report;
-  /** Makes an error at boot of a server that may evict locks. */
+  /** The boot fails, and does not only warn, when a server may evict locks. */
   readonly strictServer?: boolean | undefined;
 }
 
@@ -71,7 +72,7 @@ export class RedlockStore implements LockStore {
   private readonly ballots = new Ballots();
   private readonly waiters: Waiters;
   private readonly deadlines: Deadlines;
-  /** Requests on their way, so that one sent twice is one attempt. */
+  /** Unanswered requests by holder id, so that a request that is made twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
   private readonly damaged: DamagedLocks;
   private attempts = 0;
@@ -136,7 +137,7 @@ export class RedlockStore implements LockStore {
     return outcomes;
   }
 
-  /** There are no places to keep. */
+  /** A Redlock has no queue, so that no waiter has a place to keep alive. */
   async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     return waiters.map(() => ({ kind: 'gone' }));
   }
@@ -202,12 +203,12 @@ export class RedlockStore implements LockStore {
     if (held !== undefined) {
       const again = await this.stillHeld(held);
       if (again !== undefined) return again;
-      // A release came meanwhile, and whoever sent it asks for no further one.
+      // The holder was released meanwhile, and nobody would release a new grant.
       if (this.ballots.get(id) !== held) return { kind: 'busy', retryInMs: retryPause({ waitedMs: Infinity, tookMs: 0, leftMs: 0 }, Math.random()) };
       this.drop(held);
     }
-    // Each node answers in order, so that it has left before we are looked at.
-    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // repeated in the background
+    // Each node runs requests in order: the replaced lease is released before the vote is looked at.
+    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // the release is repeated in the background
     const outcome = await this.cast(request, notAfter);
     return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
   }
@@ -228,7 +229,7 @@ export class RedlockStore implements LockStore {
     }
   }
 
-  /** The same grant again, if a quorum still knows it; not prolonged. */
+  /** Returns the same grant again, not prolonged, if a quorum still knows it. */
   private async stillHeld(ballot: Ballot): Promise<AcquireOutcome | undefined> {
     const trustedUntil = (await viewOf(ballot.key, this.context)).ends.get(ballot.id);
     if (trustedUntil === undefined || ballot.state !== 'held') return undefined;

@@ -1,21 +1,21 @@
 /**
- * What the server's user must be allowed, and the error that says so.
+ * The access rule (ACL) that the server's user needs, and the errors that name what is missing.
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import { causeOf, reasonOf } from './store-failure.js';
 
-/** SUBSCRIBE is proved by the subscription itself. */
+/** The commands that the user must be allowed. The boot probe runs each of them, and the wake channel SUBSCRIBE. PUBSUB NUMSUB can be missed. */
 const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe pubsub|numsub client|setname';
 
-/** A slot group has one to three digits. A star in their place would match the keys of prefixes that begin with this one and a colon. */
+/** The patterns of a slot group's number. A `*` instead would also match the keys of a prefix such as `lock:7` beside the prefix `lock`. */
 const GROUPS = ['[0-9]', '[0-9][0-9]', '[0-9][0-9][0-9]'];
 
-/** The least rule for a user of this prefix; the docs print it. */
+/** The smallest rule for a user of this prefix, as the docs print it. */
 export function leastRule(prefix: string): string {
   return `${COMMANDS.split(' ').map((command) => `+${command}`).join(' ')} ${keyPatterns(prefix)} ${channelPattern(prefix)}`;
 }
 
-/** The Redis keys of this prefix and no others, but for the one that only a Redlock has. */
+/** The patterns of the Redis keys of this prefix, except the one that only a Redlock has. */
 function keyPatterns(prefix: string): string {
   const ofGroups = GROUPS.flatMap((group) => [`~{${prefix}:${group}}:[lmq]:*`, `~{${prefix}:${group}}:f`]);
   return [...ofGroups, `~{${prefix}}:format`].join(' ');
@@ -25,7 +25,7 @@ function channelPattern(prefix: string): string {
   return `&{${prefix}}:c:*`;
 }
 
-/** The error that names what is missing; undefined when `error` is not about rights. */
+/** The error that names the missing right; undefined when `error` is not about rights. */
 export function rightsError(error: unknown, node: string, prefix: string): LockStoreError | undefined {
   const reason = reasonOf(error);
   const command = /run the '([^']+)'/.exec(reason)?.[1];
@@ -35,7 +35,7 @@ export function rightsError(error: unknown, node: string, prefix: string): LockS
   return refusal(error, node, 'locks need', missing, least.includes(missing) ? least : `${missing} ${least}`);
 }
 
-/** The same for what only a node of a Redlock is asked: who the server is, and what it remembers of its own past. */
+/** The same for what only a node of a Redlock is asked: INFO, and the Redis key that says whether it lost its memory. */
 export function nodeRightsError(error: unknown, node: string, prefix: string): LockStoreError | undefined {
   const memory = `~{${prefix}}:e`;
   const missing = /\baccess\b/i.test(reasonOf(error)) ? memory : '+info';

@@ -1,6 +1,6 @@
 /**
- * A request as acquire.lua takes it: four arguments, because each costs the client and the server something. What only the
- * uncommon ways of the script look at is packed into one text, whose first three fields have a fixed width.
+ * Writes a request as acquire.lua reads it: in four arguments, because each argument costs time in the client and the server. What
+ * only the less common paths of the script need is packed into one text, whose first three fields have a fixed width.
  *
  *     id | leaseMs | <mode><queue><plain> <notAfter> <floor> <fences> <minHoldMs> <longestMs> <replaces> | <owner> <label>
  */
@@ -11,19 +11,19 @@ export interface AcquireFields {
   readonly id: string;
   readonly mode: 'read' | 'write';
   readonly leaseMs: number;
-  /** Take a place in the queue when the lock is busy. */
+  /** Whether the request takes a place in the queue when the lock is busy. */
   readonly queue: boolean;
   /** A waiter for which nobody listens is passed over: the messages to its process come from the server that the script runs on. */
   readonly needsListener?: boolean | undefined;
-  /** Server time in ms after which the script does nothing; 0 for no such time. */
+  /** The server time in ms after which the script does nothing; 0 for no limit. */
   readonly notAfter: number;
-  /** The highest fence that the caller has seen in the slot group. */
+  /** The highest fence that this process has seen in the slot group. */
   readonly floor: number;
   readonly fences: number;
   readonly minHoldMs: number;
-  /** The longest lease that there can be. */
+  /** The longest lease that any process asks for (maxLeaseMs). */
   readonly longestMs: number;
-  /** An id to release in the same step. */
+  /** The id of a lease to release in the same step. */
   readonly replaces?: string | undefined;
   readonly owner?: string | undefined;
   readonly label?: string | undefined;

@@ -1,27 +1,28 @@
 /**
- * The answers that are still out. Each has a deadline of its own, since a connection that lost its peer answers nothing and
- * says nothing; and a connection from which nothing at all comes is given up, so that the next one is asked in its place.
+ * The commands that were sent and not answered yet. Each has a deadline, because a connection that lost its peer neither answers nor
+ * fails. A connection from which nothing comes at all is given up, so that a new one is made.
  *
- *     awaited ──▶ answered | refused | given up (its deadline passed, or its connection fell silent)
+ *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { RedisClient } from './redis-connection.js';
 
-/** One connection. */
+/** A connection, with what is known of its silence. */
 export interface Line {
   readonly client: RedisClient;
-  /** Given up after so long a silence. */
+  /** The connection is given up after a silence of this length, in ms. */
   readonly patienceMs: number;
-  /** Given up after this, when somebody could not wait any longer. */
+  /** The connection is given up after a silence of this length, in ms, once the deadline of a command has passed in it. */
   readonly hasteMs: number;
-  /** Since when it owes an answer while nothing at all has come from it; also one that nobody waits for any more. */
+  /** Since when it owes an answer and nothing has come from it, also when the deadline of that answer has passed; else undefined. */
   owesSince: number | undefined;
-  /** How many answers are waited for. */
+  /** How many of its answers are awaited. */
   out: number;
 }
 
+/** A command that was sent. */
 export interface Awaited {
-  /** Where it stands among those that are out; -1 when it is not one of them any more. Only AwaitedAnswers writes it. */
+  /** Its position in the list of those that are awaited; -1 when it is not in it. Only AwaitedAnswers writes it. */
   index: number;
   readonly line: Line;
   readonly sentAt: number;
@@ -36,7 +37,7 @@ export class AwaitedAnswers {
 
   constructor(
     private readonly clock: Clock,
-    /** Told of a connection to give up. */
+    /** Called with a connection that is to be given up. */
     private readonly silent: (client: RedisClient) => void,
   ) {}
 
@@ -54,14 +55,14 @@ export class AwaitedAnswers {
     return this.out;
   }
 
-  /** Something came, or the connection ended. It answers in order: what was sent later may still have to wait. */
+  /** Notes that a command was answered or has failed. Answers come in order, so the silence of its connection counts anew from now. */
   heard(awaited: Awaited): void {
     this.remove(awaited);
     const { line } = awaited;
     line.owesSince = line.out > 0 ? this.clock.now() : undefined;
   }
 
-  /** Nobody waits for them any more. */
+  /** Fails all commands with `reason`. */
   close(reason: Error): void {
     for (const awaited of this.out.splice(0)) {
       awaited.index = -1;
@@ -71,7 +72,7 @@ export class AwaitedAnswers {
     this.timer = undefined;
   }
 
-  /** The last one takes its place. */
+  /** Removes it from the list. The last one of the list takes its position. */
   private remove(awaited: Awaited): void {
     if (awaited.index < 0) return;
     const last = this.out.pop()!;
@@ -86,7 +87,7 @@ export class AwaitedAnswers {
   private lookAt(at: number): void {
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     this.timerAt = at;
-    // In the turn after, so that replies which came while this process was busy or stopped are read first.
+    // The look comes one turn after the timer, so that replies which came while this process was busy or stopped are read first.
     this.timer = this.clock.setTimer(() => this.clock.nextTurn(() => this.look()), at - this.clock.now());
   }
 

@@ -1,5 +1,6 @@
 /**
- * Puts positions of a list into batches: those that may share a command together, and no more than `limit` of them.
+ * Splits a list into batches of at most `limit` items, each of items for which `togetherOf` returns the same. A batch is a list of
+ * positions, so that outcomes can be put in the order of the items.
  */
 export function batchesOf<T, K>(items: readonly T[], togetherOf: (item: T) => K, limit: number): readonly (readonly number[])[] {
   const open = new Map<K, number[]>();

@@ -1,7 +1,7 @@
 /**
- * What must be true of a server before the first lock is asked for: it answers, it speaks the same wire format, and
- * its access rules allow every command and channel that will be needed. Each script runs once, on a lock that nobody
- * else can name, so that a missing right shows at boot and not in the middle of the night.
+ * Checks a server before the first lock is asked for: it answers, all processes use the same wire format, and its access rules allow
+ * every command and channel that will be needed. Each script runs once, on a lock that nobody else can name, so that a missing
+ * right shows at boot and not at the first use.
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -33,10 +33,10 @@ export interface Probed {
 }
 
 const PAUSE_MS = 100;
-/** An access rule names slot groups by the number of their digits. */
+/** One slot group of each number of digits, because an access rule has a pattern for each. */
 const GROUPS_BY_DIGITS = [0, 10, 100];
 
-/** Rejects with LockStoreError, or with what the server answered. */
+/** Resolves when the server can be used. Rejects with LockStoreError, or with the error that the server replied. */
 export async function probe(probed: Probed): Promise<void> {
   const { connections, options, keys } = probed;
   const deadline = options.clock.now() + options.bootTimeoutMs;
@@ -48,7 +48,7 @@ export async function probe(probed: Probed): Promise<void> {
   }
 }
 
-/** False when the server is loading, busy or failing over, which is not to be there yet. */
+/** Checks once. False when the server is loading, busy or failing over and there is time for another try. */
 async function isFit(probed: Probed, deadline: number): Promise<boolean> {
   try {
     await check(probed);
@@ -69,7 +69,7 @@ async function check(probed: Probed): Promise<void> {
   await checkEviction(probed);
 }
 
-/** The hash, the groups, the records and maxLeaseMs must be the same in every process. */
+/** Checks that all processes of the prefix have the same wire format, number of slot groups and maxLeaseMs. */
 async function checkFormat({ runner, keys, options, connections }: Probed): Promise<void> {
   const ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${options.maxLeaseMs}`;
   await runner.command('format', (client) => client.set(keys.format, ours, 'NX'));
@@ -82,14 +82,14 @@ async function checkFormat({ runner, keys, options, connections }: Probed): Prom
   );
 }
 
-/** Each connection has probe keys of its own: two names of one server, given as two Redlock nodes, must not disturb each other. */
+/** The name of a probe lock. It contains the node, because one server can be given as two Redlock nodes under two names. */
 function probeName(what: string, { options, connections }: Probed): string {
   return `${what}:${options.process}@${connections.node}`;
 }
 
 /**
- * One by one, because a script that may not run a command does not say which. None of them writes what a script does not
- * write as well: a copy of it that arrives late leaves nothing.
+ * Runs every command that the scripts use, one by one, because the error of a script does not always name the command that it may
+ * not run. The writes are such that a copy which arrives late leaves nothing behind.
  */
 async function runEveryCommand(probed: Probed): Promise<void> {
   const { runner, keys, options, connections } = probed;
@@ -112,7 +112,7 @@ async function runEveryCommand(probed: Probed): Promise<void> {
     const all = keys.probe(group, probeName('keys', probed));
     await runner.command('eval', (client) => client.call('eval', 'return 1', all.length, ...all));
   }
-  // A fence is text: who may run it is told so.
+  // The fence key is a string, so a user who may run HSET gets the error WRONGTYPE.
   await runner.command('hset', (client) => client.call('hset', fence, 'a', '1')).catch((error: unknown) => {
     if (!/\bWRONGTYPE\b/.test(reasonOf(error))) throw error;
   });
@@ -147,7 +147,7 @@ async function checkEviction({ connections, options, runner }: Probed): Promise<
   try {
     info = (await runner.command('info', () => Promise.all(connections.masters().map((node) => node.info('memory'))))).join('\n');
   } catch {
-    return; // a user without the right to INFO cannot be told more
+    return; // the user may not run INFO, so the policy cannot be checked
   }
   const policies = [...info.matchAll(/^maxmemory_policy:(\S+)/gm)].map(([, policy]) => policy);
   const evicting = policies.find((policy) => policy !== 'noeviction');

@@ -1,7 +1,7 @@
 /**
- * Requests for one script that are made in one turn of the event loop share a command: a process with many callers spends
- * most of its time on commands, not on locks. A bundle leaves the moment it is full and the rest at the end of the turn, so
- * that the server works on the first while this process still makes the next. Order is kept for each lock.
+ * Bundles requests for one script that are made in one turn of the event loop into one command, because a process with many callers
+ * spends most of its time on commands. A bundle is sent as soon as it is full, and the others at the end of the turn, so that
+ * the server works on the first while this process makes the next. The requests for one lock are sent in the order they were made.
  *
  * A bundle that the server refuses as a whole is sent again request by request, which the scripts allow.
  */
@@ -10,18 +10,18 @@ import type { LuaScript } from './lua.generated.js';
 import type { Errand, ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
 import { isTryAgain } from './store-failure.js';
 
-/** Enough to spare most commands; with more, this process would wait while the server works, and the server while this process does. */
+/** How many requests one command has at most. With more, server and process would wait for each other instead of working side by side. */
 const LARGEST_BUNDLE = 8;
 
-/** One request of a script that takes many as well as one. */
+/** A request for a script that takes several requests in one call. */
 export interface BundledRequest {
-  /** The lock that it is about. */
+  /** The key of the lock that it is about. */
   readonly key: string;
   readonly lockKey: string;
-  /** Local instant not later than its sending; undefined where its answer is not held against time. */
+  /** A local instant not later than its sending; undefined when nothing is counted from it. */
   readonly askedAt: number | undefined;
   addTo(keys: string[], args: ScriptArgument[]): void;
-  /** Told its own part of the reply. What it throws is told to {@link failed}. */
+  /** Called with its part of the reply. When it throws, {@link failed} is called with the error. */
   answered(reply: ScriptReply, sentAt: number): void;
   failed(error: LockStoreError): void;
 }
@@ -37,7 +37,7 @@ export class Bundles {
     const { open } = this;
     let bundle: Bundle | undefined;
     for (const each of open) {
-      // Whatever was asked for this lock before goes first.
+      // An earlier request for this lock is sent first.
       if (each.isAbout(request.lockKey)) return this.addAfterAll(script, source, request);
       if (each.script === script && each.source === source) bundle = each;
     }
@@ -52,7 +52,7 @@ export class Bundles {
     }
   }
 
-  /** All requests that are not answered yet. */
+  /** All requests that are not answered yet, sent or not. */
   *underway(): Iterable<BundledRequest> {
     for (const bundle of this.open) yield* bundle.requests;
     for (const errand of this.runner.underway()) if (errand instanceof Bundle) yield* errand.requests;
@@ -85,7 +85,7 @@ class Bundle implements Errand {
     return this.script.name;
   }
 
-  /** Of a single lock: else an error that concerns all of them names none. */
+  /** The key of its only request. With several an error of the whole command is about no single lock. */
   get key(): string | undefined {
     return this.requests.length === 1 ? this.requests[0]!.key : undefined;
   }
@@ -143,7 +143,7 @@ class Bundle implements Errand {
   }
 }
 
-/** The server answered, and did not do it. */
+/** Whether the server answered with an error, so that it did not run the script. */
 function isRefusal(error: LockStoreError): boolean {
   const { cause } = error;
   return isTryAgain(cause) || (cause as { name?: unknown } | undefined)?.name === 'ReplyError';

@@ -1,17 +1,17 @@
 /**
- * Follows a Cluster's ASK and MOVED for several commands that must run on one node. ioredis does so for single commands, but
- * not for a pipeline of which a part succeeded, as WAIT does on any node.
+ * Follows the redirections of a Cluster (ASK and MOVED) for a pipeline. ioredis follows them for single commands, but not for a
+ * pipeline of which a part succeeded, and WAIT succeeds on every node.
  */
 import type { Redis } from 'ioredis';
 import type { RedisClient } from './redis-connection.js';
 
 export interface Redirect {
   readonly node: Redis;
-  /** The slot is only on its way there: the node must be told that we know. */
+  /** Whether the slot is still being moved to the node, so that the command ASKING must come first. */
   readonly asking: boolean;
 }
 
-/** undefined where an error is no redirection, or leads to a node that is not connected. MOVED also refreshes the slots. */
+/** The node to which an error redirects; undefined when it is no redirection, or the node is not known. MOVED also refreshes the slots. */
 export function redirectOf(client: RedisClient, error: unknown): Redirect | undefined {
   const [, kind, address] = /^(ASK|MOVED) \d+ (\S+)$/.exec(String((error as { message?: unknown }).message)) ?? [];
   if (address === undefined || !('refreshSlotsCache' in client)) return undefined;

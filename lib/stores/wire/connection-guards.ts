@@ -1,10 +1,11 @@
 /**
- * What is watched on the private connections, because ioredis does not: that they get on, and whose answers they bring.
+ * Guards the private connections where ioredis does not: a handshake that gets no answer, a connection in the wrong database, and
+ * a client that stops reconnecting.
  *
  *     ready ──(the server answered for the first time)──▶ open ──▶ close ──▶ … ──▶ ready …
  *
- * Some versions of ioredis are ready before the server has said what it makes of the password and the database. Answers come
- * in order: with the first one to us both are known.
+ * Some versions of ioredis are `ready` before the server has answered to the password and the database. Answers come in order, so
+ * both are known with the answer to the first command that is sent after that.
  */
 import type { Cluster, Redis } from 'ioredis';
 import type { Clock, Timer } from '../../core/port/clock.js';
@@ -13,9 +14,9 @@ import { CONNECTS_WITHIN_MS, type Needs } from './connection-options.js';
 type Client = Redis | Cluster;
 
 const CONNECTION_NAME = 'nestjs-holdfast';
-/** An attempt to connect follows the end of a connection much sooner. */
+/** How long after the end of a connection it is checked that ioredis tries to connect, in ms. It does so much sooner, if it does at all. */
 const GIVEN_UP_AFTER_MS = 1_000;
-/** Emitted by clients. */
+/** The event that the guards emit on a client when it is open. */
 const OPEN = Symbol('open');
 
 export class ConnectionGuards {
@@ -35,25 +36,25 @@ export class ConnectionGuards {
     this.keepTrying(client);
   }
 
-  /** ioredis forgets a node whose connection closed until a command needs it; a walk over all nodes would miss it. */
+  /** ioredis forgets a node of a Cluster whose connection closed. The slots are refreshed then, so that SCAN runs on every node. */
   watchCluster(client: Cluster): void {
     client.on('ready', () => client.emit(OPEN));
     client.on('+node', (node: Redis) => nameWhenReady(node));
     client.on('-node', () => !this.needs.isClosed() && client.status === 'ready' && client.refreshSlotsCache());
   }
 
-  /** Whether the server has said that it serves this connection; a Cluster asks its nodes that itself. */
+  /** Whether the server has answered on this connection. For a Cluster ioredis checks that itself. */
   isOpen(client: Client): boolean {
     return isCluster(client) ? client.status === 'ready' : this.open.has(client);
   }
 
-  /** Answers what ends it. */
+  /** Calls `listener` whenever the client becomes open, until the returned function is called. */
   onOpen(client: Client, listener: () => void): () => void {
     client.on(OPEN, listener);
     return () => void client.off(OPEN, listener);
   }
 
-  /** Whether what this connection answers comes from another database than ours. */
+  /** Whether this connection is in another database than the configured one, so that its answers are worthless. */
   isAstray(client: Client): boolean {
     return this.astray.has(client);
   }
@@ -63,7 +64,7 @@ export class ConnectionGuards {
     this.lookingAgain.clear();
   }
 
-  /** ioredis goes on in database 0, where nobody else's locks are, when a server that is busy refuses the SELECT of a new connection. */
+  /** When a busy server refuses the SELECT of a new connection, ioredis goes on in database 0, where the locks are not. So it is closed. */
   private dropWrongDatabase(client: Redis): void {
     client.on('error', (error: Error) => {
       if (!isRefusedSelect(error)) return;
@@ -81,13 +82,13 @@ export class ConnectionGuards {
         this.open.add(client);
         client.emit(OPEN);
       };
-      // A refusal is an answer as well.
+      // An error reply is an answer too.
       name(client).then(answered, answered);
     });
     client.on('close', () => this.open.delete(client));
   }
 
-  /** A frozen server accepts connections and says nothing: try anew until one of them gets its answer. */
+  /** A frozen server accepts connections and answers nothing. Such a connection is closed, so that ioredis tries again. */
   private dropStuckHandshakes(client: Redis): void {
     client.on('connect', () => {
       const { stream } = client;
@@ -97,7 +98,7 @@ export class ConnectionGuards {
     });
   }
 
-  /** Some versions of ioredis stop trying after a connection that ended in a moment they did not foresee: they are told to go on. */
+  /** Some versions of ioredis do not reconnect after a connection that ended at an unexpected moment. They are made to connect again. */
   private keepTrying(client: Redis): void {
     const lookAgain = (): void => {
       const present = this.lookingAgain.get(client);
@@ -107,7 +108,7 @@ export class ConnectionGuards {
     const look = (): void => {
       this.lookingAgain.delete(client);
       if (!hasGivenUp(client)) return;
-      // Otherwise it would refuse, because it takes itself for connected.
+      // connect() would refuse, because the client still takes itself for connected.
       client.status = 'end';
       client.connect().catch(() => lookAgain());
     };
@@ -115,12 +116,12 @@ export class ConnectionGuards {
   }
 }
 
-/** For a connection that nobody watches: a user without the right to name it does not need to. */
+/** Names a connection that is not guarded. A failure is ignored: the user may not have the right to it, and nothing depends on it. */
 export function nameWhenReady(client: Redis): void {
   client.on('ready', () => void name(client).catch(() => undefined));
 }
 
-/** So that operators find our connections in CLIENT LIST. */
+/** Gives the connection a name, so that operators find it in CLIENT LIST. */
 function name(client: Redis): Promise<unknown> {
   return client.client('SETNAME', CONNECTION_NAME);
 }

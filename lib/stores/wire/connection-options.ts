@@ -1,39 +1,39 @@
 /**
- * The options of the private connections: what no URL, option or copied client may change.
+ * The options of the private connections that no URL, option or copied client may change.
  *
- * Nothing of ours may be sent between the connecting of a socket and `ready`, as CLIENT SETNAME is for `connectionName` and
- * CLIENT SETINFO without `disableClientInfo`. From 5.8 to 5.11 ioredis waits for the answers to both, and the end of the
- * connection counts as an answer: a connection that is accepted and closed is `ready` then, on a socket that is gone, so that
- * its next attempt refuses to begin ("already connecting/connected"), and it never connects again.
+ * ioredis must send no command of its own between the connecting of a socket and `ready`, as it does with CLIENT SETNAME for
+ * `connectionName`, and with CLIENT SETINFO without `disableClientInfo`. ioredis 5.8 to 5.11 waits for the answers to both, and takes
+ * the end of the connection for an answer. A connection that is accepted and closed is `ready` then, on a closed socket; its next
+ * attempt to connect is refused ("already connecting/connected"), and it never connects again.
  */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/port/clock.js';
 
-/** What a connection is made for. */
+/** What the options of a connection depend on. */
 export interface Needs {
   readonly clock: Clock;
-  /** Of a command, in ms. */
+  /** How long a command may take, in ms (commandTimeoutMs). */
   readonly timeoutMs: number;
-  /** Nobody wants to be connected any more. */
+  /** Whether the store was closed, so that no connection is made any more. */
   isClosed(): boolean;
 }
 
-/** For a connection to be made, and for the first answer on it. */
+/** How long connecting may take, and then the first answer, in ms. */
 export const CONNECTS_WITHIN_MS = 1_000;
 const FIRST_RECONNECT_MS = 40;
 const LONGEST_RECONNECT_MS = 150;
 const NEXT_ROUND_MS = 10;
-/** A Sentinel has nothing else to do than to answer, and there are others. */
+/** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const SENTINEL_ANSWERS_WITHIN_MS = 500;
-/** Answers to what was sent together arrive within this time. */
+/** Within this time, in ms, all answers to commands that were sent together have come. */
 const ENOUGH_MS = 50;
 
-/** @param given what the user gave, of which some may only be made stricter */
+/** The options that are forced on a connection. Of two timeouts that the user gave (`given`), the shorter one counts. */
 export function forcedOptions(given: RedisOptions, needs: Needs): RedisOptions {
   const { clock, timeoutMs } = needs;
   return {
     keyPrefix: '',
-    // Commands of the application, which may have the names of those that are used here.
+    // The application's own commands are dropped, because they may have names of commands that are used here.
     scripts: undefined,
     stringNumbers: false,
     enableAutoPipelining: false,
@@ -43,8 +43,8 @@ export function forcedOptions(given: RedisOptions, needs: Needs): RedisOptions {
     lazyConnect: true,
     connectionName: undefined,
     disableClientInfo: true,
-    // An unknown outcome is told at once (but see the Cluster's) and dealt with above; nothing is kept to be sent when nobody
-    // wants it any more.
+    // A command fails at once when its connection ends (except in a Cluster, below), and the core asks again. Nothing is kept and
+    // sent later, when its caller may have given up.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -53,18 +53,18 @@ export function forcedOptions(given: RedisOptions, needs: Needs): RedisOptions {
     commandTimeout: undefined,
     disconnectTimeout: 50,
     connectTimeout: Math.min(Number(given.connectTimeout) || Infinity, Math.max(500, Math.min(timeoutMs, CONNECTS_WITHIN_MS))),
-    // One that is frozen would be waited for without end, while others know the new master.
+    // Without it a frozen Sentinel would be waited for without end, although others know the new master.
     sentinelCommandTimeout: Math.min(given.sentinelCommandTimeout ?? Infinity, SENTINEL_ANSWERS_WITHIN_MS),
-    // Leases are waiting: after a connection that worked the next one is tried almost at once.
+    // The first try to reconnect comes almost at once, because leases have to be renewed.
     retryStrategy: (tries: number) => (tries === 1 && !needs.isClosed() ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : reconnectDelay(needs)),
-    // ioredis calls it when it has come to the end of its list, which with one Sentinel is every other time.
+    // ioredis calls this when no Sentinel of its list was left to try, which with a single Sentinel is every other time.
     sentinelRetryStrategy: (round: number) => (round === 1 && !needs.isClosed() ? NEXT_ROUND_MS : reconnectDelay(needs)),
-    // A master that became a replica: ask again who is the master. Redis 6 says it inside of an error of the script.
+    // The server became a replica, so ioredis reconnects and finds the new master. Redis 6 says READONLY inside the error of a script.
     reconnectOnError: firstOf(/^(READONLY|MASTERDOWN)\b|: -READONLY\b/, clock),
   };
 }
 
-/** @param patienceMs a node that is silent for so long is given up */
+/** The options that are forced on a Cluster. A node that is silent for `patienceMs` is given up. */
 export function forcedClusterOptions(given: ClusterOptions, needs: Needs, patienceMs: number): ClusterOptions {
   const { retryStrategy, sentinelRetryStrategy, enableOfflineQueue, readOnly, ...forNodes } = forcedOptions(given.redisOptions ?? {}, needs);
   return {
@@ -77,12 +77,12 @@ export function forcedClusterOptions(given: ClusterOptions, needs: Needs, patien
     lazyConnect: true,
     enableReadyCheck: true,
     maxRedirections: 4,
-    // Also for what was never sent, because its node is only being connected. What was on its way is sent again as well: the
-    // scripts allow that, but a release that had arrived is told 'lost' then.
+    // ioredis sends a command again after a lost node. It must, for a command whose node is only being connected. One that was sent
+    // is sent twice: the scripts allow that, but a release whose first copy arrived is answered 'lost' then.
     retryDelayOnFailover: 100,
     retryDelayOnClusterDown: 100,
     retryDelayOnTryAgain: 10,
-    // An idle process asks nothing: a redirection or a lost node (connection-guards.ts) is what tells of a change.
+    // The slots are not refreshed by a timer, but after a redirection or the loss of a node (connection-guards.ts).
     slotsRefreshInterval: 0,
     clusterRetryStrategy: () => reconnectDelay(needs),
     redisOptions: { ...given.redisOptions, ...forNodes, socketTimeout: patienceMs },
@@ -94,8 +94,8 @@ function reconnectDelay(needs: Needs): number | null {
 }
 
 /**
- * True for the first such error in a while: one is enough to leave a server, and ioredis hangs a listener on the socket for
- * each, until Node complains of a leak.
+ * Makes a function that is true for the first matching error in {@link ENOUGH_MS}. One is enough to leave a server, and ioredis adds
+ * a listener to the socket for each, until Node warns of a leak.
  */
 function firstOf(pattern: RegExp, clock: Clock): (error: Error) => boolean {
   let enoughUntil = -Infinity;

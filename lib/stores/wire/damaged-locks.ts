@@ -1,13 +1,13 @@
 /**
- * Locks of which a Redis key holds something else, which another program put there: a list leaves them out, and tells the
- * operator which they are. What is damaged in one lock is no reason to tell nothing of the others.
+ * Leaves damaged locks out of a list, so that the others can be listed, and reports one to the operator. A lock is damaged when
+ * another program has put something else at one of its Redis keys.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
 import { isDamage } from './store-failure.js';
 
-/** A board looks twice a second. */
+/** Damaged locks are reported at most this often, in ms, because a board lists the locks about twice a second. */
 const QUIET_MS = 10_000;
 
 export class DamagedLocks {
@@ -18,7 +18,7 @@ export class DamagedLocks {
     private readonly clock: Clock,
   ) {}
 
-  /** What is known of locks, without those that are damaged. Rejects with any other failure. */
+  /** The results of `looks`, without those of damaged locks. Rejects with any other failure. */
   async without<T>(looks: readonly Promise<T>[]): Promise<T[]> {
     const found: T[] = [];
     const damaged: LockStoreError[] = [];

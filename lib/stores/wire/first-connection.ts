@@ -1,5 +1,5 @@
 /**
- * The connection that a boot waits for, and why there is none: what waiting does not cure is told at once.
+ * Waits at boot for the first connection. An error that does not go away by waiting, such as a wrong password, rejects at once.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -8,13 +8,13 @@ import type { RedisClient, RedisConnections } from './redis-connection.js';
 import { speaksPlain } from './speaks-plain.js';
 import { causeOf, reasonOf } from './store-failure.js';
 
-/** The user, the password or the database. */
+/** Errors about the user, the password or the database. */
 const REFUSED = /\b(WRONGPASS|NOAUTH|ERR AUTH|invalid password|DB index is out of range|NOPERM)\b/i;
-/** What OpenSSL says of an answer that is no TLS. */
+/** Errors of OpenSSL about an answer that is not TLS. */
 const NO_TLS = /wrong version number|packet length too long|unknown protocol/i;
 const TOO_LATE = /\bETIMEDOUT\b/;
 
-/** Rejects with LockStoreError. */
+/** Resolves when the server has answered on the connection. Rejects with LockStoreError. */
 export async function connected(connections: RedisConnections, clock: Clock, withinMs: number): Promise<void> {
   const { commands, node } = connections;
   if (connections.isOpen(commands)) return;
@@ -47,7 +47,7 @@ export async function connected(connections: RedisConnections, clock: Clock, wit
   });
 }
 
-/** Whether TLS was asked for, of a server whose address is known, and it answers without. */
+/** Whether TLS is configured, and the server, if its address is known, answers without TLS. */
 async function answersPlain(client: RedisClient, clock: Clock): Promise<boolean> {
   if (isCluster(client)) return false;
   const { tls, host, port, path, sentinels } = client.options;

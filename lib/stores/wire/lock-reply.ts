@@ -1,26 +1,26 @@
 /**
- * How requests and replies of the scripts are written: the words of the port on one side, flat lists on the other.
+ * Translates between the words of the port and the flat lists that the scripts take and return.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
 import type { ScriptArgument, ScriptReply } from './script-runner.js';
 
-/** A grant on the server's clock. */
+/** A grant whose end is in the server's time. */
 export interface ServerGrant {
   readonly fence: number;
   readonly fences: number;
   readonly mode: LockMode;
-  /** Last instant of the lease, in server ms. */
+  /** The last instant of the lease, in ms of the server's clock. */
   readonly end: number;
   readonly contended: boolean;
 }
 
-/** A script answered something that it cannot: another version of it, or something between us and the server. */
+/** The error for a reply that no script of this version gives: something else between this process and the server has answered. */
 function unexpected(reply: ScriptReply): Error {
   return new Error(`an answer that no script of ours gives: ${JSON.stringify(reply)}`);
 }
 
-/** @throws Error with the server's words, for what it refused of many (refusal.lua) */
+/** The reply as a list. @throws Error with the server's words when it refused this request of several (refusal.lua) */
 export function listOf(reply: ScriptReply): readonly (number | string)[] {
   if (!Array.isArray(reply)) throw unexpected(reply);
   const list = reply as readonly (number | string)[];
@@ -28,14 +28,14 @@ export function listOf(reply: ScriptReply): readonly (number | string)[] {
   return list;
 }
 
-/** A list of numbers, some of which may have come as text. */
+/** The reply as a list of numbers, some of which may have come as text. */
 export function numbersOf(reply: ScriptReply): readonly number[] {
   const list = listOf(reply);
   if (typeof list[0] !== 'number') throw unexpected(reply);
   return list.map(Number);
 }
 
-/** What release.lua says of one id. */
+/** The outcome that release.lua returns for one id. */
 export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
   if (reply === 1) return 'released';
   if (reply === 0) return 'lost';
@@ -43,13 +43,13 @@ export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
   throw unexpected(reply);
 }
 
-/** Reads five numbers from `at`: fence, fences, mode, end, contended. */
+/** The grant in the five numbers from `at`: fence, fences, mode, end, contended. */
 export function grantAt(reply: readonly number[], at: number): ServerGrant {
   const [fence = 0, fences = 1, write, end = 0, contended] = reply.slice(at, at + 5);
   return { fence, fences, mode: write === 1 ? 'write' : 'read', end, contended: contended === 1 };
 }
 
-/** What renew.lua is told of the leases: those of one length that follow each other share it, which nearly all do. */
+/** The arguments of renew.lua for these leases. Leases of the same length that follow each other share it, as nearly all do. */
 export function renewArgs(requests: readonly { readonly id: string; readonly leaseMs: number }[]): ScriptArgument[] {
   const args: ScriptArgument[] = [];
   for (const { id, leaseMs } of requests) {
@@ -61,8 +61,8 @@ export function renewArgs(requests: readonly { readonly id: string; readonly lea
 }
 
 /**
- * Of each lease what became of it: what was asked for, but where the reply says otherwise. A lost one has -1 ms left; of one
- * whose key the server refused, its words are told.
+ * The outcome of each renewal. The reply of renew.lua lists only leases that did not just get what was asked for. A lost one has
+ * -1 ms left; for one whose Redis key the server refused, `refused` gets the server's words.
  */
 export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
   reply: ScriptReply,
@@ -82,7 +82,7 @@ export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
 
 const PLAIN = /^(?!-$)[!-$&-~]+$/;
 
-/** Text as one field of a record: no spaces, and - for none. */
+/** Writes a text as one field of a record: without spaces, and `-` for no text. */
 export function toField(text: string | undefined): string {
   if (text === undefined || text === '') return '-';
   if (PLAIN.test(text)) return text;
@@ -93,7 +93,7 @@ function fromField(field: string | number | undefined): string | undefined {
   return field === '-' || field === undefined ? undefined : decodeURIComponent(String(field));
 }
 
-/** Who waits is told in the order of service if nobody else comes: phases alternate, all readers of one enter together. */
+/** The state of a lock from the reply of inspect.lua. Waiters are in the order of service: phases alternate, readers enter together. */
 export function lockState(key: string, reply: ScriptReply): LockState {
   const [phase, holderCount, ...fields] = listOf(reply);
   const holders: HolderState[] = [];

@@ -1,39 +1,42 @@
 /**
- * Whether a server serves, as its answers and its connection show. What fails for a moment only is not worth a word.
+ * Notices when a server stops and begins to serve, by its answers and its connection, and reports both. A failure of a moment is
+ * not reported.
  *
- *     serving ──(something failed)──▶ in doubt ──(still failing after IN_DOUBT_MS)──▶ away, which is told
+ *     serving ──(a command failed)──▶ in doubt ──(still failing after IN_DOUBT_MS)──▶ away, which is reported
  *        ▲                               │                                             │
- *        └───────────────────────────────┴──(answers again, and nothing failed for QUIET_MS)
+ *        └───────────────────────────────┴──(it answers, and nothing failed for QUIET_MS)
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 
 export interface OutageListener {
+  /** The server does not serve. */
   away(reason: string): void;
+  /** The server serves again; the outage took `afterMs`. */
   back(afterMs: number): void;
-  /** Asks the server anything: its answer is told to the outage like every other. */
+  /** Sends the server any question. Its answer is reported to the outage like every other. */
   ask(): void;
 }
 
-/** A connection that is made anew at once, or a failover that nobody noticed, is over by then. */
+/** A failure that is over within this time, in ms, is not reported: a reconnection, or a fast failover. */
 const IN_DOUBT_MS = 500;
-/** On a Cluster one master answers while another is away: an answer alone does not end an outage. */
+/** An outage ends when nothing failed for this long, in ms. An answer alone does not end it: in a Cluster it may be another master's. */
 const QUIET_MS = 500;
 const LOOK_MS = 100;
 const ASKED_EVERY_MS = 1_000;
 
-/** Refusals that concern every lock. Others concern a single key, a moving slot, or the call itself. */
+/** Error replies that concern every lock. Others concern a single key, a moving slot, or the call itself. */
 const OF_THE_SERVER = /\b(LOADING|READONLY|OOM|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/;
-/** Who refuses to write still reads and deletes: then only these show that it serves again. */
+/** Error replies of a server that refuses writes. It still reads and deletes, so only a command of {@link WRITES} shows that it is back. */
 const OF_WRITES = /\b(READONLY|OOM|MISCONF|NOREPLICAS)\b/;
 const WRITES: readonly string[] = ['acquire', 'renew', 'vote'];
 
 export class Outage {
   private watching = false;
-  /** When it began; undefined while all is well. */
+  /** When the outage, or the doubt, began; undefined while the server serves. */
   private since: number | undefined;
   private failedAt = -Infinity;
   private answeredAt = -Infinity;
-  /** It answers, but does not write. */
+  /** Whether the server answers but refuses writes. */
   private refusesWrites = false;
   private reason = '';
   private told = false;
@@ -44,12 +47,12 @@ export class Outage {
     private readonly listener: OutageListener,
   ) {}
 
-  /** From now on; what fails before is the boot's to tell. */
+  /** Begins to watch. Failures before that reject the boot and are not reported here. */
   watch(): void {
     this.watching = true;
   }
 
-  /** The same for a server that is known to be away, which has been told. */
+  /** Begins to watch a server that is away, which has been reported already. */
   watchAway(): void {
     this.watch();
     this.since ??= this.clock.now();
@@ -58,7 +61,7 @@ export class Outage {
     this.lookIn(ASKED_EVERY_MS);
   }
 
-  /** Something could not be done for want of a connection or of an answer. */
+  /** Notes that a command failed, because there was no connection, no answer in time, or a refusal that concerns every lock. */
   failed(reason: string): void {
     if (!this.watching) return;
     this.failedAt = this.clock.now();
@@ -68,21 +71,21 @@ export class Outage {
     this.lookIn(IN_DOUBT_MS);
   }
 
-  /** The connection ended; `complaint` is what it said last. */
+  /** Notes that the connection ended; `complaint` is its last error. */
   closed(complaint: Error | undefined): void {
     this.failed(complaint?.message ?? 'the connection was closed');
   }
 
-  /** The server answered that it does not do it. */
+  /** Notes that the server answered with an error. */
   refused(reason: string): void {
     if (OF_THE_SERVER.test(reason)) this.failed(reason);
     else this.answered('');
   }
 
-  /** `what` was done. This is on the way of every command. */
+  /** Notes that the server has run the command `what`. It is called for every command, so it must be cheap. */
   answered(what: string): void {
     if (this.since === undefined || (this.refusesWrites && !WRITES.includes(what))) return;
-    // The first answer after the last failure is the end, if there is no further failure.
+    // The outage ended with the first answer after the last failure, unless another failure follows.
     if (this.answeredAt <= this.failedAt) this.answeredAt = this.clock.now();
     this.lookIn(LOOK_MS);
   }
@@ -107,9 +110,9 @@ export class Outage {
     if (answers && now - failedAt >= QUIET_MS) return this.end(answeredAt - since);
     if (!this.told && (answers ? failedAt : now) - since >= IN_DOUBT_MS) this.tell();
     if (answers || !this.told) return this.lookIn(LOOK_MS);
-    // The next write will tell, and no other question would.
+    // Only a write could show that the server is back, and the next request for a lock is one.
     if (this.refusesWrites) return;
-    // While nobody else asks it, nobody else would hear that it is back.
+    // When no caller uses the server, only this question shows that it is back.
     this.listener.ask();
     this.lookIn(ASKED_EVERY_MS);
   }
@@ -127,7 +130,7 @@ export class Outage {
   }
 }
 
-/** How long an outage was, for people. */
+/** The length of an outage for a log line. */
 export function lasted(ms: number): string {
   return ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }

@@ -1,10 +1,11 @@
 /**
- * The private connections to one Redis, Sentinel or Cluster, made from a URL, options, or a client that belongs to the
- * application. Such a client is only copied: never used, closed or reconfigured.
+ * The private connections to one Redis, Sentinel or Cluster, made from a URL, options, or a client of the application. Such a client
+ * is only copied: it is never used, closed or reconfigured.
  *
- *     commands    all scripts                      reconnects for ever, queues nothing while it is away
- *     replicated  renewals that WAIT, which blocks  the same; made with the first of them
- *     subscribe() a fresh connection for messages   never reconnects: whoever asked for it asks again
+ *     commands    for all scripts                    reconnects for ever; queues no commands while it is away
+ *     replicated  for renewals with WAIT, which      the same; it is made for the first of them
+ *                 blocks a connection
+ *     subscribe() a new connection for messages      never reconnects: WakeChannel makes a new one
  */
 import { Cluster, Redis, type ClusterNode, type ClusterOptions, type RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/port/clock.js';
@@ -27,11 +28,11 @@ const SHORTEST_PATIENCE_MS = 1_000;
 export class RedisConnections {
   readonly isCluster: boolean;
   readonly commands: RedisClient;
-  /** A connection that was asked and says nothing at all for so long is to be given up. */
+  /** A connection that owes an answer and from which nothing comes for this long, in ms, is given up. */
   readonly patienceMs: number;
-  /** The node, for messages to people. */
+  /** The name of the node in messages. */
   readonly node: string;
-  /** What the commands' connection last complained of. */
+  /** The last error of the connection for commands; undefined once it is open. */
   lastError: Error | undefined;
   private replicas: RedisClient | undefined;
   private readonly needs: Needs;
@@ -56,48 +57,48 @@ export class RedisConnections {
 
   get replicated(): RedisClient {
     if (this.replicas === undefined) {
-      // To wait for replicas is to be silent.
+      // This connection is given as much patience as a command has time, because it is silent while it waits for replicas.
       this.replicas = this.connect(this.timeoutMs);
       this.replicas.on('error', () => {});
     }
     return this.replicas;
   }
 
-  /** Told whenever what answers from now on may be another server. */
+  /** Calls `listener` whenever another server may answer from now on. */
   onChange(listener: () => void): void {
     for (const event of ['close', '+node', '-node']) this.commands.on(event, listener);
   }
 
-  /** Whether commands can be sent: connected, and the server has said that it serves us. */
+  /** Whether commands can be sent: the client is connected, and the server has answered on the connection. */
   isOpen(client: RedisClient): boolean {
     return this.guards.isOpen(client);
   }
 
-  /** Told whenever it begins to be so, until what it answers is called. */
+  /** Calls `listener` whenever the client becomes open, until the returned function is called. */
   onOpen(client: RedisClient, listener: () => void): () => void {
     return this.guards.onOpen(client, listener);
   }
 
-  /** A connection for a subscriber; on a Cluster to any of its nodes, since messages travel to all. */
+  /** Makes a connection for a subscriber; in a Cluster to any node, because messages reach all of them. */
   subscribe(): Redis {
     const client = this.anyNode().duplicate({ ...forcedOptions({}, this.needs), retryStrategy: null });
     nameWhenReady(client);
     return client;
   }
 
-  /** Where SCAN has to run. */
+  /** The masters, on each of which SCAN has to run. */
   masters(): readonly Redis[] {
     return isCluster(this.commands) ? this.commands.nodes('master') : [this.commands];
   }
 
-  /** Whether what this connection answers comes from another database than ours. */
+  /** Whether this connection is in another database than the configured one. */
   isAstray(client: RedisClient): boolean {
     return this.guards.isAstray(client);
   }
 
-  /** Gives up a connection that has stopped answering: the network may have forgotten it without telling either side. */
+  /** Closes a connection that has stopped answering: the network may have dropped it without a sign to either side. */
   dropStalled(client: RedisClient): void {
-    // On a Cluster socketTimeout does it for the node concerned.
+    // In a Cluster the option socketTimeout closes the connection to the silent node.
     if (!isCluster(client) && client.status === 'ready') client.stream.destroy();
   }
 
@@ -137,15 +138,15 @@ export class RedisConnections {
   }
 }
 
-/** Made to read the URL: ioredis lets its parameters win over options that are given beside it, but not over a copy's. */
+/** A client that only parses the URL and is copied then: parameters of a URL win over options given with it, but not over a copy's. */
 function clientOf(url: string): Redis {
   const client = new Redis(url, { lazyConnect: true });
-  // A parameter may want it to connect at once.
+  // A parameter of the URL may have made it connect at once.
   client.disconnect();
   return client;
 }
 
-/** A client of ioredis, perhaps of another copy of it: those of other packages do not define commands. */
+/** Whether this is a client of ioredis, perhaps of another copy of the package. Clients of other packages have no defineCommand. */
 export function isClient(target: object): target is RedisClient {
   return 'duplicate' in target && 'defineCommand' in target && typeof target.defineCommand === 'function';
 }

@@ -1,31 +1,31 @@
 /**
- * Every Redis key and channel name. All keys of one lock share a hash tag, and with it a Cluster slot: that of one of
- * {@link SLOT_GROUPS} groups, so that fence counters stay few and renewals of several locks fit into one command.
+ * Makes every Redis key and channel name. All Redis keys of one lock have the same hash tag, and so the same Cluster slot. The tag is
+ * that of one of {@link SLOT_GROUPS} groups, so that there are few fence counters and one command can renew several locks.
  *
  *     {prefix:b}:l:<key>   the lock          {prefix:b}:q:<key>   its waiters         {prefix:b}:f   the group's last fence
  *     {prefix}:c:<process> messages to a process                  {prefix}:format     the wire format
- *     {prefix}:e           what a node of a Redlock remembers of its own past   {prefix:b}:m:<key>   who waits for a lock there
+ *     {prefix}:e           on a Redlock node: its epoch      {prefix:b}:m:<key>   on a Redlock node: marks of who waits for a lock
  *
- * The key of a lock stands in them encoded (key-encoding.ts); the hash is that of the key as its caller wrote it.
- * The hash and the number of groups are part of the wire format: processes that disagree would not exclude each other.
+ * The key of a lock is encoded in them (key-encoding.ts), and b is the hash of the key as its caller wrote it. The hash and the
+ * number of groups are part of the wire format: processes that disagree about them would not exclude each other.
  */
 import { LockUsageError } from '../../core/port/errors.js';
 import { decodeKey, encodeKey } from './key-encoding.js';
 
 export const SLOT_GROUPS = 256;
-/** Goes up with every change of a key, a record or a script that older processes would not understand. */
+/** The version of the wire format. It rises with every change of a Redis key, record or script that older processes do not understand. */
 export const FORMAT_VERSION = 2;
 
 const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
-/** What holder ids begin with, up to their last dot, is read by scripts. @throws LockUsageError */
+/** Checks the name of a process, which scripts read from holder ids, where it ends at the last dot. @throws LockUsageError */
 export function checkProcess(process: string): void {
   if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
 }
 
-/** Where a lock stands: its slot group and the Redis keys that its scripts need. */
+/** The slot group of a lock and the Redis keys that its scripts need. */
 export interface LockSpot {
   readonly key: string;
   readonly group: number;
@@ -41,7 +41,7 @@ export class RedisKeys {
   readonly epoch: string;
   readonly channelPrefix: string;
 
-  /** @throws LockUsageError */
+  /** @throws LockUsageError when the prefix is not valid */
   constructor(readonly prefix: string) {
     checkPrefix(prefix);
     this.heads = Array.from({ length: SLOT_GROUPS }, (_, group) => `{${prefix}:${group}}:`);
@@ -51,7 +51,7 @@ export class RedisKeys {
     this.channelPrefix = `{${prefix}}:c:`;
   }
 
-  /** FNV-1a over the key's UTF-8, folded to a byte. */
+  /** The slot group of a key: FNV-1a of its UTF-8, folded to a byte. */
   groupOf(key: string): number {
     let hash = FNV_START;
     for (let i = 0; i < key.length; i++) {
@@ -62,7 +62,7 @@ export class RedisKeys {
     return fold(hash);
   }
 
-  /** All of it at once: every lock is looked up with each of its commands. */
+  /** The slot group and all Redis keys of a lock, made together, because every command needs them. */
   spotOf(key: string): LockSpot {
     const group = this.groupOf(key);
     const head = this.heads[group]!;
@@ -74,7 +74,7 @@ export class RedisKeys {
     return `${this.heads[group]}l:${encodeKey(key)}`;
   }
 
-  /** Exists only while somebody waits. */
+  /** The Redis key of the lock's queue, which exists only while a request waits. */
   queue(group: number, key: string): string {
     return `${this.heads[group]}q:${encodeKey(key)}`;
   }
@@ -83,17 +83,17 @@ export class RedisKeys {
     return this.fences[group]!;
   }
 
-  /** On a node of a Redlock: who was refused the lock. Exists only while somebody waits. */
+  /** On a node of a Redlock, the Redis key of the marks: processes that were refused the lock and wait. It exists while one does. */
   marks(group: number, key: string): string {
     return `${this.heads[group]}m:${encodeKey(key)}`;
   }
 
-  /** The marks of the lock that stands at this Redis key. */
+  /** The Redis key of the marks for the lock with this Redis key. */
   marksBeside(lockKey: string): string {
     return lockKey.replace('}:l:', '}:m:');
   }
 
-  /** What a script that may let a waiter in needs, in the order of its KEYS. */
+  /** The Redis keys for a script that may grant to a waiter, in the order of its KEYS. */
   all(group: number, key: string): [lock: string, queue: string, fence: string] {
     return [this.lock(group, key), this.queue(group, key), this.fence(group)];
   }
@@ -103,26 +103,26 @@ export class RedisKeys {
   }
 
   /**
-   * A lock that only a booting process can name: in the Redis key of every other lock two hexadecimal digits follow a `%`.
-   * It stands in any group, and is never listed.
+   * The Redis keys of a probe lock, whose name no caller can give: in the Redis key of every other lock two hexadecimal digits
+   * follow a `%`. It can be in any group, and is never listed.
    */
   probe(group: number, name: string): [lock: string, queue: string, fence: string] {
     const head = this.heads[group]!;
     return [`${head}l:%probe:${name}`, `${head}q:%probe:${name}`, this.fence(group)];
   }
 
-  /** For SCAN: matches the locks whose keys start with `startsWith`, and perhaps locks of other prefixes. */
+  /** The pattern with which SCAN finds the locks whose keys start with `startsWith`, and perhaps locks of other prefixes. */
   lockPattern(startsWith: string): string {
     return `{${this.prefix}:[0-9]*}:l:${encodeKey(startsWith).replace(/[\\*?[\]]/g, '\\$&')}*`;
   }
 
-  /** The keys of those of our locks among what SCAN found that start with `startsWith`, each once. */
+  /** The keys of this prefix's locks among the Redis keys that SCAN found, if they start with `startsWith`, each once. */
   keysAmong(found: readonly string[], startsWith: string): string[] {
     const keys = new Set(found.map((redisKey) => this.keyOf(redisKey)));
     return [...keys].filter((key) => key !== undefined).filter((key) => key.startsWith(startsWith));
   }
 
-  /** The lock's key, read back from its Redis key; undefined for a Redis key under which this prefix keeps no lock. */
+  /** The key of the lock with this Redis key; undefined for a Redis key that is none of a lock of this prefix. */
   keyOf(redisKey: string): string | undefined {
     const key = decodeKey(redisKey.slice(redisKey.indexOf('}:l:') + 4));
     return this.lock(this.groupOf(key), key) === redisKey ? key : undefined;
@@ -130,8 +130,8 @@ export class RedisKeys {
 }
 
 /**
- * A brace would move keys to other slots; a space or a glob character would mean something else in access rules and in SCAN.
- * @throws LockUsageError
+ * Checks a prefix. A brace in it would move keys to other slots; a space or a glob character would mean something else in access
+ * rules and in SCAN. @throws LockUsageError
  */
 export function checkPrefix(prefix: unknown): void {
   const isText = typeof prefix === 'string' && Buffer.byteLength(prefix) <= LONGEST_PREFIX_BYTES;

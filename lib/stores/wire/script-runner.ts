@@ -1,5 +1,6 @@
 /**
- * Runs scripts: EVALSHA, then EVAL when the server does not know the script; each call until its deadline.
+ * Runs scripts by EVALSHA, and by EVAL when the server does not know the script yet. Each call has a deadline, and every failure is
+ * a LockStoreError.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
@@ -12,37 +13,37 @@ import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Att
 
 export type ScriptArgument = string | number;
 
-/** What a script answers: integers and strings in a flat list, or one of them. */
+/** The reply of a script: an integer, a string, or a list of replies. */
 export type ScriptReply = number | string | readonly ScriptReply[];
 
 export interface ScriptCall {
   readonly script: LuaScript;
   readonly keys: readonly string[];
   readonly args: readonly ScriptArgument[];
-  /** The lock this is about, for messages. */
+  /** The key of the lock for messages, if the call is about a single one. */
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
 }
 
-/** Makes the outcome from the reply; told between which local instants it was asked for and received. */
+/** Makes the outcome from a reply. The server ran the call between the local instants `sentAt` and `receivedAt`. */
 export type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T | Promise<T>;
 
-/** What is late for some short deadline may only be slow; a connection that said nothing for so long is not. */
+/** A connection is only given up after a silence of this length, in ms: an answer that misses a short deadline may only be slow. */
 const LEAST_SILENCE_MS = 1_000;
 
-/** Something to send, and what is told its fate. */
+/** A command to send, and the functions to call with its reply or its failure. */
 export interface Errand {
   readonly what: string;
   readonly key?: string | undefined;
-  /** The Redis keys of that lock. */
+  /** The Redis keys of the lock `key`. */
   readonly redisKeys?: readonly string[] | undefined;
   readonly timeoutMs?: number | undefined;
-  /** Local instant not later than its sending, if that is known. */
+  /** A local instant not later than its sending; by default now. */
   readonly askedAt?: number | undefined;
   send(): Promise<unknown>;
-  /** Sends the script itself, to a server that does not know it. */
+  /** Sends the source of the script, to a server that does not know it. */
   sendSource?(): Promise<unknown>;
-  /** What it throws is told to {@link failed}. */
+  /** Called with the reply. When it throws, {@link failed} is called with the error. */
   answered(reply: unknown, sentAt: number): void;
   failed(error: LockStoreError): void;
 }
@@ -50,7 +51,7 @@ export interface Errand {
 export class ScriptRunner {
   private readonly awaited: AwaitedAnswers;
   private readonly line: Line;
-  /** Has more patience: to wait for replicas is to be silent. */
+  /** The connection for renewals with WAIT. It has more patience, because it is silent while it waits for replicas. */
   private replicated: Line | undefined;
   private connecting: Promise<void> | undefined;
   private closed = false;
@@ -62,11 +63,11 @@ export class ScriptRunner {
     private readonly outage: Outage,
   ) {
     this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client));
-    // A Cluster has a connection for each node, and they watch for silence themselves.
+    // A Cluster has a connection for each node, which ioredis closes after a silence (socketTimeout).
     this.line = this.lineOf(connections.commands, connections.isCluster ? Infinity : connections.patienceMs);
   }
 
-  /** Rejects with LockStoreError. */
+  /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
   run<T>({ script, keys, args, key, timeoutMs }: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
@@ -84,13 +85,13 @@ export class ScriptRunner {
     return this.line.client.eval(script.source, keys.length, ...keys, ...args);
   }
 
-  /** Runs a script that writes, and then waits for replicas: the reply of both. */
+  /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets the reply and how many replicas acknowledged. */
   runAcknowledged<T>(call: ScriptCall, replicas: number, decode: (reply: ScriptReply, acknowledged: number, sentAt: number) => T): Promise<T> {
     const { script, keys, args, key, timeoutMs = this.timeoutMs } = call;
     const line = (this.replicated ??= this.lineOf(this.connections.replicated, this.timeoutMs));
     const { client } = line;
     const until = this.clock.now() + timeoutMs;
-    // One pipeline, so that on a Cluster both go to the node of the slot.
+    // They are sent in one pipeline, so that in a Cluster both go to the node of the slot.
     const together = async (on: RedisClient, asking: boolean) => {
       const pipeline = asking ? on.pipeline().asking() : on.pipeline();
       pipeline.eval(script.source, keys.length, ...keys, ...args).call('WAIT', replicas, Math.max(1, Math.floor(0.8 * timeoutMs)));
@@ -100,7 +101,7 @@ export class ScriptRunner {
     };
     const send = async () => {
       await this.whenReady(client);
-      if (this.clock.now() >= until) throw new Error('not connected in time'); // nobody waits for it any more
+      if (this.clock.now() >= until) throw new Error('not connected in time'); // its caller has got an error already
       try {
         return await together(client, false);
       } catch (error) {
@@ -118,12 +119,12 @@ export class ScriptRunner {
     });
   }
 
-  /** Sends anything else under the same deadline and the same kind of error. */
+  /** Sends any other command, with a deadline. Rejects with LockStoreError. */
   command<T>(what: string, send: (client: RedisClient) => Promise<T>): Promise<T> {
     return this.timed(what, send, (reply) => reply);
   }
 
-  /** The same, told between which local instants it was asked for and received. */
+  /** The same, with a `decode` that gets the local instants between which the server ran the command. */
   timed<R, T>(what: string, send: (client: RedisClient) => Promise<R>, decode: Decode<R, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
@@ -131,7 +132,7 @@ export class ScriptRunner {
     });
   }
 
-  /** The error of a call that is one of many in a command, for what was said of it alone. */
+  /** The LockStoreError for an error of one request, which may be one of several in a command. */
   failureOf(error: unknown, what: string, key: string | undefined, redisKeys: readonly string[] | undefined): LockStoreError {
     return storeFailure(error, { what, key, node: this.connections.node, redisKeys }, this.connections.lastError);
   }
@@ -143,12 +144,12 @@ export class ScriptRunner {
   }
 
   private lineOf(client: RedisClient, patienceMs: number): Line {
-    // On a Cluster one node that is late says nothing of the others.
+    // In a Cluster a late node is no sign that the others are silent.
     const hasteMs = patienceMs === Infinity ? Infinity : Math.min(this.timeoutMs, LEAST_SILENCE_MS);
     return { client, patienceMs, hasteMs, owesSince: undefined, out: 0 };
   }
 
-  /** Sends it, and tells it its fate: an answer, or the error that it ended with. */
+  /** Sends the errand, and calls its `answered` or `failed`. */
   perform(errand: Errand, line = this.line): void {
     if (this.closed) return errand.failed(closedError({ what: errand.what, key: errand.key, node: this.connections.node }));
     const sentAt = errand.askedAt ?? this.clock.now();
@@ -157,9 +158,9 @@ export class ScriptRunner {
     this.sent(errand, line).then(
       (reply) => this.answered(underway, reply),
       (error: unknown) => {
-        // Not for one that was given up meanwhile: what follows it may have been sent already.
+        // The script is not sent again for a call that was given up meanwhile, because its caller may have sent what comes next.
         if (!errand.sendSource || !isNoScript(error) || underway.index < 0) return this.refused(underway, error);
-        // What is done is done by this second request: the first one did nothing.
+        // Trust counts from this second request, because the first one did nothing.
         underway.sentAt = this.clock.now();
         errand.sendSource().then(
           (reply) => this.answered(underway, reply),
@@ -169,14 +170,14 @@ export class ScriptRunner {
     );
   }
 
-  /** What was sent and is not answered yet. */
+  /** The errands that were sent and are not answered yet. */
   *underway(): Iterable<Errand> {
     for (const awaited of this.awaited.all()) if (awaited instanceof Underway) yield awaited.errand;
   }
 
-  /** Nobody waits for the answer any more. */
+  /** Called when the deadline of a call has passed, or its connection was given up. */
   unanswered({ errand }: Underway, error: unknown): void {
-    // What a short lease cannot wait for says nothing of the server.
+    // A call with a shorter deadline than usual, for a short lease, is no sign of an outage.
     if (errand.timeoutMs === undefined || errand.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
     this.fail(errand, error);
   }
@@ -186,7 +187,7 @@ export class ScriptRunner {
     this.awaited.heard(underway);
     if (this.connections.isAstray(line.client)) return this.fail(errand, new Error('it came from another database'));
     this.outage.answered(errand.what);
-    // Also when it is late, and whoever waited for it was told that it failed: it may still tell something.
+    // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
       errand.answered(reply, sentAt);
     } catch (error) {
@@ -212,7 +213,7 @@ export class ScriptRunner {
     return Promise.reject(new Error(NOT_CONNECTED));
   }
 
-  /** A connection made on demand queues nothing, so its first users wait together until it is there. */
+  /** Resolves when the client is open. ioredis queues no commands for it, so the first callers of a connection wait together here. */
   private whenReady(client: RedisClient): Promise<void> {
     if (this.connections.isOpen(client)) return Promise.resolve();
     this.connecting ??= new Promise((resolve) => {
@@ -227,7 +228,7 @@ export class ScriptRunner {
   }
 }
 
-/** A command that was sent and whose answer is out. */
+/** A command that was sent and whose answer is awaited. */
 class Underway implements Awaited {
   index = -1;
   isGivenUp = false;

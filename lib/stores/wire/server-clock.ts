@@ -1,41 +1,41 @@
 /**
- * Maps server time to ours, always to the side of less trust. A reply that tells server time S, asked for at t0 and
- * received at t1, proves that the server's clock was at S somewhere between t0 and t1. From one such sample follow
- * how long a grant that was pushed to us may be trusted, and until when on the server's clock a request of ours may act.
+ * Maps server time to the local clock, always to the side of less trust. A reply with the server time S to a request that was sent at
+ * t0 and answered at t1 proves that the server's clock showed S at some instant between t0 and t1. From one such sample follow
+ * until when a grant that came as a message may be trusted, and until when on the server's clock a request may act.
  *
- * Samples are kept for each source: 0 for a single server, the slot group in a Cluster. A new connection may lead to
- * another server, so it makes them all void.
+ * Samples are kept for each source: 0 for a single server, the slot group in a Cluster. All are dropped with a new connection, which
+ * may lead to another server.
  */
 
-/** By how much two clocks may drift apart in `lengthMs`: the assumption under every lease. */
+/** By how much two clocks may drift apart in `lengthMs`, in ms. Every lease rests on this assumption. */
 export function marginOf(lengthMs: number): number {
   return lengthMs * 0.01 + 5;
 }
 
-/** Local instant until which a lease can be trusted that had `leftMs` left when the server answered; it was asked at `sentAt`. */
+/** The local instant until which a lease can be trusted of which `leftMs` were left when the server answered a request of `sentAt`. */
 export function trustOf(leftMs: number, sentAt: number): number {
   return sentAt + leftMs - marginOf(leftMs);
 }
 
-/** When a request was sent and its reply received, on our clock, and what the server's clock showed in between. */
+/** When a request was sent and its reply received, by the local clock, and what the server's clock showed in between. */
 export interface Exchange {
   readonly sentAt: number;
   readonly receivedAt: number;
   readonly serverNow: number;
 }
 
-/** A pushed grant is only judged by a sample that is at most this old. */
+/** A grant from a message is only judged by a sample that is at most this old, in ms. */
 const FRESH_MS = 10_000;
-/** The limit of a request counts the drift since the sample in, so the sample may be older. */
+/** The limit of a request is computed from a sample that is at most this old, in ms. It may be older, because the drift is counted in. */
 const USABLE_MS = 60_000;
-/** A younger sample is replaced only by one that allows more trust. */
+/** A sample that is younger than this, in ms, is replaced only by one that allows more trust. */
 const KEEP_MS = 2_000;
 
 export class ServerClock {
   private readonly samples = new Map<number, Exchange>();
-  /** The last sample of any source: masters of one Cluster have nearly the same time. */
+  /** The last sample of any source. It serves sources without one, because the masters of a Cluster have nearly the same time. */
   private latest: Exchange | undefined;
-  /** Until when no pushed grant is trusted, because a server's clock was seen to jump. */
+  /** For each source whose clock was seen to jump: until when no grant from a message is trusted. */
   private readonly jumpedUntil = new Map<number, number>();
 
   observe(source: number, exchange: Exchange): void {
@@ -52,14 +52,17 @@ export class ServerClock {
     this.samples.set(source, exchange);
   }
 
-  /** Forgets everything: whoever answers next may be another server. */
+  /** Forgets everything, because another server may answer next. */
   reset(): void {
     this.samples.clear();
     this.latest = undefined;
     this.jumpedUntil.clear();
   }
 
-  /** Until when we may trust a grant that ends at server time `end`, was `lengthMs` long and reached us at `receivedAt`. */
+  /**
+   * The local instant until which a grant may be trusted whose message came at `receivedAt`: it ends at the server time `end`, and
+   * was `lengthMs` long. Undefined when the server's time is not known well enough.
+   */
   trustedUntil(source: number, end: number, lengthMs: number, receivedAt: number): number | undefined {
     const sample = this.samples.get(source);
     if (sample === undefined || receivedAt - sample.receivedAt > FRESH_MS) return undefined;
@@ -69,8 +72,8 @@ export class ServerClock {
   }
 
   /**
-   * A server time that is not later than our instant `local`, as far as the source's own clock is known; else about that
-   * of its neighbours. 0 when there is nothing to tell it from.
+   * A server time that is not later than the local instant `local`. It is computed from a sample of the source, or else of another
+   * source; 0 when there is no sample.
    */
   before(source: number, local: number, now: number): number {
     const sample = this.samples.get(source) ?? this.latest;

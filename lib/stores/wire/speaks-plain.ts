@@ -1,6 +1,6 @@
 /**
- * Whether a server answers without TLS. To who begins with TLS a Redis without it says nothing at all, as a firewall does:
- * only a question in plain text tells the two apart. It carries no secret.
+ * Finds out whether a server answers without TLS. A Redis without TLS says nothing to a client that begins with TLS, as a firewall
+ * does. Only a question in plain text, a PING without any secret, tells the two apart.
  */
 import { connect } from 'node:net';
 import type { Clock } from '../../core/port/clock.js';
@@ -16,7 +16,7 @@ export function speaksPlain(host: string, port: number, clock: Clock): Promise<b
       resolve(plain);
     };
     const timer = clock.setTimer(() => settle(false), ANSWERS_WITHIN_MS);
-    // A refusal is an answer as well.
+    // An error reply is an answer too.
     socket.on('data', (reply) => settle(/^[+-]/.test(reply.toString('latin1'))));
     socket.on('error', () => settle(false)).on('close', () => settle(false));
   });

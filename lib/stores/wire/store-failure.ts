@@ -1,30 +1,30 @@
 /**
- * Turns what ioredis rejects with into the one error of a store: which node, what it said, about which lock, and whether
- * asking again can help.
+ * Turns the errors of ioredis into LockStoreErrors, which say which node failed, with which reason, for which lock, and whether
+ * trying again can help.
  */
 import { LockStoreError } from '../../core/port/errors.js';
 
-/** Replies that only an operator can mend. */
+/** Error replies after which trying again does not help before an operator has acted. */
 const FOR_THE_OPERATOR = /\b(MISCONF|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
 
-/** Where in a script an error was raised, as Redis 6.2 puts it before its words. */
+/** The line of a script that Redis 6.2 puts before the words of an error. */
 const IN_A_SCRIPT = /^@?user_script: ?\d+: -?(?=[A-Z]+ )/;
 
 const DAMAGE = /\b(WRONGTYPE|DAMAGED)\b/;
 
-/** The reason for whatever was not sent, because there was no connection. */
+/** The reason of a command that was not sent, because there was no connection. */
 export const NOT_CONNECTED = 'not connected';
 
-/** Says what was being done, to which lock, on which node. */
+/** The command that failed, its lock, and the node. */
 export interface Attempt {
   readonly what: string;
   readonly key: string | undefined;
   readonly node: string;
-  /** The Redis keys it was about, if they are those of one lock. */
+  /** The Redis keys of the command, if they are those of one lock. */
   readonly redisKeys?: readonly string[] | undefined;
 }
 
-/** `complaint` is what the connection said last, which tells more than that there is none. */
+/** The LockStoreError for `error`. `complaint` is the last error of the connection. */
 export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error): LockStoreError {
   const { what, key, node } = attempt;
   if (error instanceof LockStoreError) return error;
@@ -36,18 +36,18 @@ export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error
   return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable });
 }
 
-/** That there is no connection says less than what the connection said last. */
+/** The reason of an error. When there was no connection, the last error of the connection says why. */
 export function reasonWith(error: unknown, complaint: Error | undefined): string {
   const known = reasonOf(error);
   return known === NOT_CONNECTED && complaint !== undefined ? `${known} (${reasonOf(complaint)})` : known;
 }
 
-/** Whether a Redis key of one lock holds something else, which is no concern of other locks. */
+/** Whether the failure is about one lock only: one of its Redis keys holds something else. */
 export function isDamage({ nodes }: LockStoreError): boolean {
   return nodes.some(({ reason }) => DAMAGE.test(reason));
 }
 
-/** What stands in the way is one Redis key, and whoever reads this has to find it. */
+/** Names the Redis key that holds something else, so that the reader finds it; undefined for any other failure. */
 function damageOf(reason: string, { key, redisKeys }: Attempt): string | undefined {
   if (key === undefined || redisKeys === undefined || !DAMAGE.test(reason)) return undefined;
   const kinds = redisKeys.map((redisKey) => `'${redisKey}' (a ${/^\{[^}]*\}:q:/.test(redisKey) ? 'hash' : 'string'})`);
@@ -58,14 +58,14 @@ function damageOf(reason: string, { key, redisKeys }: Attempt): string | undefin
 export function reasonOf(error: unknown): string {
   const { message, lastNodeError } = (error ?? {}) as Complaint;
   const said = withoutArguments(String(message ?? error)).replace(/\.$/, '').replace(IN_A_SCRIPT, '');
-  // What ioredis says when it has no connection names its own options, which nobody here has set.
+  // The words of ioredis for a missing connection are about its own options, which the user has not set.
   if (/writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request/.test(said)) return NOT_CONNECTED;
   return lastNodeError == null ? said : `${said}: ${reasonOf(lastNodeError)}`;
 }
 
 /**
- * The error as it may be printed. ioredis hangs the command on it with all its arguments, of which one may be a password; the
- * copy has only the name of the command.
+ * A copy of the error that may be printed. ioredis adds the command with all its arguments to its errors, and one may be a password;
+ * the copy has only the name of the command.
  */
 export function causeOf(error: unknown): Error | undefined {
   if (error == null) return undefined;
@@ -83,18 +83,18 @@ interface Complaint {
   readonly stack?: string;
   readonly code?: string;
   readonly command?: { readonly name?: string };
-  /** Of a Cluster that could not ask any of its nodes. */
+  /** The last error of a node, on the error of a Cluster that could not ask any of its nodes. */
   readonly lastNodeError?: unknown;
 }
 
-/** A server that does not know a command repeats how its arguments begin. */
+/** The text without the arguments of a command, which a server repeats when it does not know the command. */
 function withoutArguments(text: string): string {
   return text.replace(/,? with args beginning with:[^\n]*/g, '');
 }
 
 /**
- * The slot is being moved: several keys at once cannot be served, one can. ioredis tries such a command on other nodes
- * too, and what it reports in the end may be one of their answers.
+ * Whether the slot is being moved to another node, so that a command with several keys cannot be served while one with a single key
+ * can. ioredis tries the command on other nodes too, so the error that it reports in the end may be about redirections.
  */
 export function isTryAgain(error: unknown): boolean {
   const reason = reasonOf(error);

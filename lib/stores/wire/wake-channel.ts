@@ -1,6 +1,6 @@
 /**
- * One subscriber connection for one process: what scripts publish for it arrives here. Messages are hints, never facts:
- * whoever waits also sends heartbeats, and after every (re)subscription all are told to ask.
+ * The subscriber connection of a process, on which the messages arrive that scripts publish for it. Messages are only hints: every
+ * waiter also sends heartbeats, and after every subscription all waiters ask again.
  *
  *     connecting ──▶ listening ──(connection ended, found deaf)──▶ pause ──▶ connecting …
  *                        └──(the commands have a new connection)──▶ connecting …
@@ -10,7 +10,7 @@ import type { Clock, Timer } from '../../core/port/clock.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
 import { decodeKey } from './key-encoding.js';
 
-/** A grant as it was published; its end is server time. */
+/** A grant as a script published it. Its end is in the server's time. */
 export interface PushedGrant {
   readonly key: string;
   readonly id: string;
@@ -25,18 +25,18 @@ export interface PushedGrant {
 
 export interface WakeListener {
   granted(grant: PushedGrant): void;
-  /** Somebody began to wait for what this id holds. On a Redlock the node tells which process that was. */
+  /** Another process began to wait for the lock that this id holds. The node of a Redlock says which process that was (`by`). */
   contended(key: string, id: string, by: string | undefined): void;
-  /** A node of a Redlock keeps a free lock for this process. Elsewhere a free lock is granted, not kept. */
+  /** A node of a Redlock keeps a free lock for this process. Other stores grant a free lock to the first waiter instead. */
   turn?(key: string): void;
   lost(key: string, id: string): void;
-  /** Messages may have been missed until now. */
+  /** The subscription has begun. Messages before it may have been missed. */
   listening(): void;
 }
 
 const SHORTEST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 500;
-/** A deaf connection is not replaced more often than this, and a message counts as lost when it is late by so much. */
+/** A message that is late by more than this, in ms, counts as lost, and a connection is kept at least this long. */
 const DEAF_AFTER_MS = 500;
 
 export class WakeChannel {
@@ -45,7 +45,7 @@ export class WakeChannel {
   private pauseMs = SHORTEST_PAUSE_MS;
   private openedAt = -Infinity;
   private closed = false;
-  /** Grants that a reply told before their message came, and since when. Ends with the message or a new subscription. */
+  /** The ids whose grant came in a reply before its message, and when. An entry is removed by the message or a new subscription. */
   private readonly overdue = new Map<string, number>();
 
   constructor(
@@ -56,9 +56,9 @@ export class WakeChannel {
     private readonly listener: WakeListener,
   ) {}
 
-  /** Subscribes for the first time; rejects with what the server answered. Later failures are retried here. */
+  /** Subscribes for the first time. Rejects with the error of the server; after later failures this class subscribes again. */
   async open(): Promise<void> {
-    this.stop(); // a boot that is tried again may have come as far as this before
+    this.stop(); // an earlier try of this boot may have subscribed already
     const client = this.start();
     try {
       await this.subscribe(client);
@@ -68,12 +68,12 @@ export class WakeChannel {
     }
   }
 
-  /** A reply told a grant whose message has not come. Some time later that means this connection is deaf. */
+  /** Notes that a reply brought a grant whose message has not come. If it does not come soon, this connection receives nothing. */
   missed(id: string): void {
     if (this.client !== undefined) this.overdue.set(id, this.clock.now());
   }
 
-  /** Replaces the connection when a message is overdue for longer than the network needs. */
+  /** Closes the connection, so that a new one is made, when a message has been late for too long. */
   check(): void {
     if (this.overdue.size === 0) return;
     const now = this.clock.now();
@@ -82,8 +82,8 @@ export class WakeChannel {
   }
 
   /**
-   * The commands have a new connection, perhaps to another server: messages have to come from the same. One that used to be
-   * the master would grant what the new master has given to others.
+   * Called when the commands have a new connection, perhaps to another server: subscribes again, so that messages come from the same
+   * server. A former master could publish grants of locks that the new master has given to others.
    */
   follow(): void {
     if (this.closed || (this.client === undefined && this.pause === undefined)) return;
@@ -100,7 +100,7 @@ export class WakeChannel {
     const client = this.connect();
     this.client = client;
     this.openedAt = this.clock.now();
-    client.on('error', () => {}); // what matters of it is the end that follows
+    client.on('error', () => {}); // an error is followed by 'end', which is handled below
     client.on('message', (_channel: string, message: string) => this.hear(message));
     client.once('end', () => this.client === client && this.restart());
     return client;

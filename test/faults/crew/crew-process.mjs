@@ -4,12 +4,12 @@
  */
 import 'reflect-metadata';
 import { setMaxListeners } from 'node:events';
-import { pathToFileURL } from 'node:url';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
+import { answerCalls, load } from '../../support/answer-calls.mjs';
 
-const { LockModule, LockService } = await import(pathToFileURL(process.env.HOLDFAST_DIST).href);
+const { LockModule, LockService } = await load();
 
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -163,16 +163,4 @@ const verbs = {
   },
 };
 
-process.on('message', async ({ call, verb, args }) => {
-  try {
-    const result = await verbs[verb](args);
-    if (process.connected) process.send({ call, result });
-  } catch (error) {
-    if (process.connected) process.send({ call, error: { name: error.name, code: error.code, message: error.stack } });
-  }
-});
-process.on('unhandledRejection', (error) => {
-  console.error('unhandled rejection', error);
-  process.exit(70);
-});
-process.send({ ready: true });
+answerCalls(verbs);

@@ -90,7 +90,7 @@ export async function runFault(scenario: Scenario, seed: number, crew: Crew, res
     await Promise.all(members.map((member) => member.close()));
     const lags = lateTurns.stop();
     const left = await emptied(topology);
-    const complaints = members.map((member) => member.takeComplaints()).filter((text) => text !== '');
+    const complaints = members.map((member) => member.takeErrors()).filter((text) => text !== '');
     const record = { reports, lags, resource: await resource.state(run), warmAt, outage, stoppedAt, keysLeft: left, complaints };
     crew.giveBack(members);
     return { scenario, seed, verdict: judge(record, scenario), tookMs: monotonicNow() - since };

@@ -1,0 +1,198 @@
+/** Calls made inside a hold of the same key, and what becomes of those that outlive it. */
+import { describe, expect, it } from '@jest/globals';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { LockUsageError } from '../../../lib/core/port/errors.js';
+import type { Lease } from '../../../lib/core/port/lease.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+describe('A call inside a hold of the same key', () => {
+  it('runs without a command to the store, with the same fence', async () => {
+    const { locks, wire } = new Fleet().process();
+    await locks.withLock('k', async (outer) => {
+      const commands = wire.commands;
+      await locks.withLock('k', async (inner) => {
+        expect(inner.fence).toBe(outer.fence);
+        expect(outer.holdCount).toBe(2);
+        await locks.withLock('k', { mode: 'read' }, async () => expect(outer.holdCount).toBe(3));
+      });
+      expect(outer.holdCount).toBe(1);
+      expect(wire.commands).toBe(commands);
+    });
+    expect(wire.sent).toMatchObject({ acquire: 1, release: 1 });
+  });
+
+  it('waits for its siblings and never for itself', async () => {
+    const { locks } = new Fleet().process();
+    let inside = 0;
+    let most = 0;
+    const sibling = (): Promise<void> =>
+      locks.withLock('k', async () => {
+        most = Math.max(most, (inside += 1));
+        await new Promise((resolve) => setImmediate(resolve));
+        await locks.withLock('k', async () => {});
+        inside -= 1;
+      });
+    await locks.withLock('k', () => Promise.all([sibling(), sibling(), sibling()]));
+    expect(most).toBe(1);
+  });
+
+  it('shares with reading siblings', async () => {
+    const { locks } = new Fleet().process();
+    const both = gate();
+    let inside = 0;
+    const reader = (): Promise<void> =>
+      locks.withLock('k', { mode: 'read' }, async () => {
+        if ((inside += 1) === 2) both.open();
+        await both.promise;
+      });
+    await locks.withLock('k', () => Promise.all([reader(), reader()]));
+    expect(inside).toBe(2);
+  });
+
+  it('is refused at once when it would turn reading into writing', async () => {
+    const { locks } = new Fleet().process();
+    await locks.withLock('k', { mode: 'read' }, async () => {
+      await expect(locks.withLock('k', async () => {})).rejects.toThrow(LockUsageError);
+    });
+  });
+
+  it('may enter the locks of one hold one inside the other, in any order', async () => {
+    const { locks, wire } = new Fleet().process();
+    await locks.withLock(['a', 'b'], () => locks.withLock('b', () => locks.withLock('a', () => locks.withLock(['a', 'b'], async () => {}))));
+    expect(wire.sent).toMatchObject({ acquire: 2, release: 2 });
+  });
+
+  it('for reading does not become one for writing, though the hold around both is', async () => {
+    const { locks } = new Fleet().process();
+    await locks.withLock('k', () =>
+      locks.withLock('k', { mode: 'read' }, async () => {
+        await expect(locks.withLock('k', async () => {})).rejects.toThrow(LockUsageError);
+        expect(locks.currentLease('k')?.mode).toBe('read');
+        expect(locks.assertLocked('k', 'write').mode).toBe('write');
+      }),
+    );
+  });
+
+  it('asks for the lock anew when it was left running and the hold has ended', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const ended = gate();
+    let leftover!: Promise<void>;
+    let outerFence = 0;
+    await locks.withLock('k', async (outer) => {
+      outerFence = outer.fence;
+      leftover = ended.promise.then(() => locks.withLock('k', async (lease) => expect(lease.fence).toBeGreaterThan(outerFence)));
+    });
+    ended.open();
+    await fleet.clock.runUntil(leftover);
+    expect(wire.sent.acquire).toBe(2);
+  });
+
+  it('waits no longer than it wants to, though the hold ends meanwhile and it goes on waiting outside', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [sibling, ends] = [gate(), gate()];
+    let late: Promise<unknown> | undefined;
+    const outer = locks.withLock('k', async () => {
+      void locks.withLock('k', () => sibling.promise);
+      late = expect(locks.withLock('k', { waitMs: 500 }, async () => {})).rejects.toMatchObject({ waitMs: 500 });
+      await ends.promise;
+    });
+    await fleet.clock.advance(300);
+    const since = fleet.clock.now() - 300;
+    ends.open();
+    await outer;
+    await fleet.clock.runUntil(late!);
+    expect(fleet.clock.now() - since).toBe(500);
+    sibling.open();
+  });
+
+  it('that schedules its next run inside itself, and so on for ever, keeps none of the holds before', async () => {
+    const { locks } = new Fleet().process();
+    const early: WeakRef<Lease>[] = [];
+    await new Promise<void>((done, failed) => {
+      const job = (runs: number): void => {
+        const run = async (lease: Lease): Promise<void> => {
+          if (early.length < 3) early.push(new WeakRef(lease));
+          // The last one looks while it runs itself.
+          if (runs === 0) await collectGarbage().then(done);
+          else setImmediate(() => job(runs - 1));
+        };
+        locks.withLock('job', run).catch(failed);
+      };
+      job(20);
+    });
+    expect(early.map((lease) => lease.deref() === undefined)).toEqual([true, true, true]);
+  });
+
+  it('that outlives the hold keeps the lease until it ends', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const work = gate();
+    let leftover!: Promise<void>;
+    await locks.withLock('k', async () => {
+      leftover = locks.withLock('k', () => work.promise);
+    });
+    expect(await locks.tryAcquire('k')).toBeNull();
+    work.open();
+    await leftover;
+    await fleet.clock.settle();
+    const lease = await locks.tryAcquire('k');
+    expect(lease).not.toBeNull();
+    await lease!.release();
+  });
+
+  it('that only reads and outlives a write hold lets other readers in', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = fleet.process();
+    const work = gate();
+    const waiting = gate<Promise<void>>();
+    let leftover!: Promise<void>;
+    await locks.withLock('k', async () => {
+      leftover = locks.withLock('k', { mode: 'read' }, () => work.promise);
+      waiting.open(other.locks.withLock('k', { mode: 'read' }, async () => {}));
+      await fleet.clock.settle();
+    });
+    await fleet.clock.runUntil((await waiting.promise) as never);
+    expect(await other.locks.isLocked('k', 'read')).toBe(true);
+    work.open();
+    await fleet.clock.runUntil(leftover);
+    await fleet.clock.settle();
+    expect(await other.locks.isLocked('k')).toBe(false);
+  });
+
+  it('re-enters what acquire took only inside lease.run', async () => {
+    const { locks, wire } = new Fleet().process();
+    const lease = await locks.acquire('k');
+    expect(locks.currentLease('k')).toBeUndefined();
+    await lease.run(async () => {
+      expect(locks.currentLease('k')?.fence).toBe(lease.fence);
+      expect(locks.assertLocked('k').fence).toBe(lease.fence);
+      await locks.withLock('k', async () => {});
+    });
+    expect(wire.sent.acquire).toBe(1);
+    expect(() => locks.assertLocked('k')).toThrow(LockUsageError);
+    expect(await lease.release()).toBe('released');
+    expect(await lease.release()).toBe('released');
+  });
+
+  it('takes part in no hold when it is detached', async () => {
+    const { locks } = new Fleet().process();
+    await locks.withLock('k', async () => {
+      expect(locks.detached(() => locks.currentLease())).toBeUndefined();
+      expect(locks.currentLease()?.key).toBe('k');
+    });
+  });
+});
+
+async function collectGarbage(): Promise<void> {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  // What a turn of the event loop still refers to is free after it.
+  for (let turn = 0; turn < 3; turn++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+  }
+}

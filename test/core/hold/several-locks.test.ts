@@ -1,0 +1,222 @@
+import { describe, expect, it } from '@jest/globals';
+import type { LockOptions } from '../../../lib/core/port/lock-options.js';
+import { LockUsageError } from '../../../lib/core/port/errors.js';
+import type { Lease } from '../../../lib/core/port/lease.js';
+import { Fleet } from '../../support/locks.js';
+
+/** Two locks, of which the second is free only after 3 s. */
+async function holdsBothAfterWaiting(fleet: Fleet, options: LockOptions): Promise<Lease> {
+  const other = await fleet.process().locks.acquire('b');
+  const both = fleet.process().locks.acquire(['a', 'b'], options);
+  await fleet.clock.advance(3_000);
+  expect(await fleet.process().locks.tryAcquire('a')).toBeNull();
+  await other.release();
+  return fleet.clock.runUntil(both, 100);
+}
+
+async function expectFree(fleet: Fleet, ...keys: string[]): Promise<void> {
+  const { locks } = fleet.process();
+  for (const key of keys) expect(await locks.isLocked(key)).toBe(false);
+}
+
+describe('A hold of several locks', () => {
+  it('counts maxHoldMs from the moment all of them are there', async () => {
+    const fleet = new Fleet();
+    const lease = await holdsBothAfterWaiting(fleet, { maxHoldMs: 1_000, leaseMs: 5_000 });
+    await fleet.clock.advance(950);
+    lease.assertHeld();
+    await fleet.clock.advance(51);
+    expect(lease.signal.aborted).toBe(true);
+    await fleet.clock.advance(10);
+    await expectFree(fleet, 'a', 'b');
+  });
+
+  it('that one of them refuses says how long it waited for all of them', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = fleet.process().locks;
+    const [first] = [await other.acquire('a'), await other.acquire('b')];
+    const refused = expect(locks.acquire(['a', 'b'], { waitMs: 500 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'b', waitMs: 500, message: expect.stringContaining('after 500 ms') });
+    const since = fleet.clock.now();
+    await fleet.clock.advance(300);
+    await first.release();
+    await fleet.clock.runUntil(refused);
+    expect(fleet.clock.now() - since).toBe(500);
+  });
+
+  it('with fixed leases has all of their time from the moment all of them are there, and no more', async () => {
+    const fleet = new Fleet();
+    const lease = await holdsBothAfterWaiting(fleet, { renew: false, leaseMs: 1_000 });
+    expect(lease.remainingMs).toBeGreaterThan(990);
+    await fleet.clock.advance(950);
+    lease.assertHeld();
+    await fleet.clock.advance(60);
+    expect(lease.signal.aborted).toBe(true);
+    await expectFree(fleet, 'a', 'b');
+  });
+
+  it('with fixed leases and maxHoldMs ends with the earlier of the two', async () => {
+    const fleet = new Fleet();
+    const lease = await holdsBothAfterWaiting(fleet, { renew: false, leaseMs: 5_000, maxHoldMs: 700 });
+    expect(lease.remainingMs).toBeGreaterThan(690);
+    expect(lease.remainingMs).toBeLessThanOrEqual(700);
+    await fleet.clock.advance(710);
+    await expectFree(fleet, 'a', 'b');
+  });
+
+  it('is not handed on with a fixed lease, and leaves the terms of the hold around it alone', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const outer = await locks.acquire('a', { leaseMs: 2_000 });
+    const inner = await outer.run(() => locks.acquire(['a', 'b'], { renew: false, leaseMs: 2_000, maxHoldMs: 1_000 }));
+    const next = locks.acquire('b', { renew: false, leaseMs: 2_000 });
+    await inner.release();
+    expect((await fleet.clock.runUntil(next)).remainingMs).toBe(2_000);
+    await fleet.clock.advance(5_000);
+    outer.assertHeld();
+    expect(await outer.release()).toBe('released');
+  });
+
+  it('for reading ends for a caller with maxHoldMs, and goes on for the readers beside it', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const short = await locks.acquire(['a', 'b'], { mode: 'read', leaseMs: 1_000, maxHoldMs: 1_500 });
+    const beside = await locks.acquire('a', { mode: 'read', leaseMs: 1_000 });
+    await fleet.clock.advance(4_000);
+    expect(short.signal.aborted).toBe(true);
+    beside.assertHeld();
+    expect(await beside.release()).toBe('released');
+    await expectFree(fleet, 'b');
+  });
+
+  it('begins within half a second though the store does not answer any more', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.renew = () => new Promise<never>(() => {});
+    const lease = await fleet.clock.runUntil(locks.acquire(['a', 'b'], { renew: false, leaseMs: 5_000 }), 501);
+    expect(lease.remainingMs).toBeGreaterThan(4_000);
+    expect(await lease.release()).toBe('released');
+  });
+
+  it('tells the fence of a key by the name that the caller gave it', async () => {
+    const { locks } = new Fleet().process();
+    const lease = await locks.acquire(['stock:{7}', 'stock:8']);
+    expect(lease.fences.get('stock:{7}')).toBeGreaterThan(0);
+    expect([...lease.fences.keys()]).toEqual(lease.keys);
+    for (const key of lease.keys) expect(lease.fences.has(key)).toBe(true);
+    expect(lease.fences.get('stock:9')).toBeUndefined();
+    await lease.release();
+  });
+
+  it('of which an owner had one for writing is a hold of the others for reading', async () => {
+    const fleet = new Fleet();
+    const first = await fleet.process().locks.acquire('a', { owner: 'saga-7' });
+    const { locks } = fleet.process();
+    const both = await locks.acquire(['a', 'b'], { owner: 'saga-7', mode: 'read' });
+    const besideIt = await fleet.process().locks.tryAcquire('b', { mode: 'read' });
+    expect(besideIt).not.toBeNull();
+    expect(both.mode).toBe('read');
+    both.run(() => {
+      expect(locks.assertLocked('a')).toBe(both);
+      expect(locks.assertLocked('b', 'read')).toBe(both);
+      expect(() => locks.assertLocked('b')).toThrow('it holds it for reading only');
+    });
+    for (const lease of [besideIt, both, first]) expect(await lease!.release()).toBe('released');
+  });
+
+  it('is all or nothing, in one order for everybody', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await locks.acquire(['b', 'a', 'b']);
+    expect(lease.keys).toEqual(['a', 'b']);
+    expect([...lease.fences.keys()]).toEqual(['a', 'b']);
+    expect(() => lease.fence).toThrow(LockUsageError);
+    await fleet.clock.runUntil(expect(fleet.process().locks.acquire(['c', 'b'], { waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'b' }));
+    await lease.release();
+    expect(await locks.isLocked('a')).toBe(false);
+    expect(await locks.isLocked('b')).toBe(false);
+    await expect(locks.acquire([])).rejects.toMatchObject({ code: 'LOCK_KEY' });
+  });
+
+  it('gives all back when one stays busy or is lost', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = fleet.process();
+    const c: Lease = await other.locks.acquire('c');
+    await fleet.clock.runUntil(expect(locks.acquire(['a', 'b', 'c'], { waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'c' }));
+    await fleet.clock.settle();
+    expect(await locks.isLocked('a')).toBe(false);
+    const waiting = expect(locks.acquire(['a', 'c'], { waitMs: 10_000 })).rejects.toMatchObject({ code: 'LOCK_LOST', key: 'a' });
+    await fleet.clock.settle();
+    await other.locks.forceRelease('a');
+    await fleet.clock.runUntil(waiting);
+    await c.release();
+    expect(await locks.isLocked('c')).toBe(false);
+  });
+
+  it('taken in both orders at once never deadlocks', async () => {
+    const fleet = new Fleet();
+    const one = fleet.process();
+    const two = fleet.process();
+    const accounts = { a: 500, b: 500 };
+    const transfer = async (locks: typeof one.locks, from: 'a' | 'b', to: 'a' | 'b'): Promise<void> => {
+      for (let n = 0; n < 100; n++) {
+        await locks.withLock([`account:${from}`, `account:${to}`], { waitMs: Infinity }, async () => {
+          const before = { ...accounts };
+          await new Promise<void>((resolve) => fleet.clock.nextTurn(resolve));
+          accounts[from] = before[from] - 1;
+          accounts[to] = before[to] + 1;
+        });
+      }
+    };
+    await fleet.clock.runUntil(Promise.all([transfer(one.locks, 'a', 'b'), transfer(two.locks, 'b', 'a')]));
+    expect(accounts).toEqual({ a: 500, b: 500 });
+  });
+});
+
+describe('A request for several locks', () => {
+  it('that is aborted between two of them ends at once with the reason', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('b');
+    const first = await locks.acquire('a');
+    const abort = new AbortController();
+    const several = expect(locks.acquire(['a', 'b'], { signal: abort.signal, waitMs: Infinity })).rejects.toBe('mine');
+    void first.release();
+    abort.abort('mine');
+    await several;
+    await other.release();
+    await fleet.clock.settle();
+    expect(await locks.isLocked('a')).toBe(false);
+  });
+
+  it('that got some of them but not all leaves nothing of their minHoldMs behind', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('b');
+    const refused = expect(locks.acquire(['a', 'b'], { minHoldMs: 20_000, waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    const next = locks.acquire('a', { waitMs: 400 });
+    await fleet.clock.advance(301);
+    await refused;
+    await (await fleet.clock.runUntil(next, 50)).release();
+    expect(await locks.tryAcquire(['a', 'b'], { minHoldMs: 20_000 })).toBeNull();
+    expect(await locks.isLocked('a')).toBe(false);
+    await other.release();
+  });
+
+  it('counts nobody in that it did not let in', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('b');
+    await locks.withLock('a', async (lease) => {
+      expect(await locks.tryAcquire(['a', 'b'])).toBeNull();
+      expect(lease.holdCount).toBe(1);
+    });
+    await other.release();
+  });
+
+  it('needs a list', async () => {
+    const { locks } = new Fleet().process();
+    await expect(locks.acquire(undefined as never)).rejects.toMatchObject({ code: 'LOCK_KEY' });
+  });
+});

@@ -1,0 +1,137 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockClosedError } from '../../../lib/core/port/errors.js';
+import type { Finding } from '../../../lib/core/port/report.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+describe('Shutdown', () => {
+  it('cancels waiters at once, lets holders finish while the watchdog goes on, and turns new work away', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ leaseMs: 600, shutdownGraceMs: 10_000 });
+    const work = gate();
+    const holders = Array.from({ length: 5 }, (_, n) =>
+      locks.withLock(`k:${n}`, async (lease) => {
+        await work.promise;
+        lease.assertHeld();
+        await locks.withLock('needed to finish', async () => {});
+      }),
+    );
+    await fleet.clock.settle();
+    const waiters = Array.from({ length: 20 }, (_, n) => expect(locks.acquire(`k:${n % 5}`, { waitMs: Infinity })).rejects.toThrow(LockClosedError));
+    await fleet.clock.settle();
+    locks.prepareShutdown();
+    await Promise.all(waiters);
+    const closing = locks.close();
+    await expect(locks.acquire('new')).rejects.toThrow(LockClosedError);
+    await fleet.clock.advance(3_000);
+    expect(wire.sent.release).toBe(0);
+    work.open();
+    await fleet.clock.runUntil(Promise.all(holders));
+    await fleet.clock.runUntil(closing);
+    expect(fleet.clock.pendingTimers).toBe(0);
+  });
+
+  it('gives a hold that began in its first moment the whole of the grace', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ shutdownGraceMs: 5_000 });
+    const [opened, work] = [gate(), gate()];
+    const outer = locks.withLock('a', async () => {
+      await opened.promise;
+      await locks.withLock('b', async (lease) => {
+        await work.promise;
+        lease.assertHeld();
+      });
+    });
+    await fleet.clock.settle();
+    const closing = locks.close();
+    await fleet.clock.advance(4_000);
+    opened.open();
+    await fleet.clock.advance(900);
+    work.open();
+    await fleet.clock.runUntil(outer);
+    await fleet.clock.runUntil(closing);
+    expect(fleet.clock.pendingTimers).toBe(0);
+  });
+
+  it('turns a request for several locks away that has all of them but has not begun, and takes none', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ shutdownGraceMs: 5_000 });
+    const refused = expect(locks.acquire(['a', 'b'], { renew: false })).rejects.toThrow(LockClosedError);
+    // The last thing before such a hold begins: its fixed leases get their whole time.
+    wire.slowMs = 100;
+    while (wire.sent.renew === 0) await fleet.clock.advance(10);
+    const closing = locks.close();
+    await fleet.clock.runUntil(refused);
+    await fleet.clock.runUntil(closing);
+    for (const key of ['a', 'b']) expect(await fleet.process().locks.isLocked(key)).toBe(false);
+  });
+
+  it('turns calls inside a hold away once the grace is over', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ shutdownGraceMs: 100 });
+    const goesOn = gate();
+    const outer = locks.withLock('a', { onLost: 'ignore' }, async () => {
+      await goesOn.promise;
+      await expect(locks.withLock('b', async () => {})).rejects.toThrow(LockClosedError);
+      return 'done';
+    });
+    await fleet.clock.settle();
+    await fleet.clock.runUntil(locks.close());
+    goesOn.open();
+    expect(await fleet.clock.runUntil(outer)).toBe('done');
+  });
+
+  it('does not wait for holds that have lost their lease', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ shutdownGraceMs: 10_000 });
+    await locks.acquire('k', { leaseMs: 200, renew: false });
+    await fleet.clock.advance(201);
+    const since = fleet.clock.now();
+    await fleet.clock.runUntil(locks.close());
+    expect(fleet.clock.now()).toBe(since);
+  });
+
+  it('aborts the signals of those who overstay and does not release under their feet', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ shutdownGraceMs: 1_000 });
+    const lease = await locks.acquire('k');
+    await fleet.clock.runUntil(locks.close());
+    expect(lease.signal.aborted).toBe(true);
+    expect(wire.sent.release).toBe(0);
+    expect(await fleet.process().locks.isLocked('k')).toBe(true);
+    expect(await lease.release()).toBe('lost');
+  });
+
+  it('names in one warning what is still held when the grace is over, and not each loss by itself', async () => {
+    const fleet = new Fleet();
+    const told: Finding[] = [];
+    const { locks } = fleet.process({ shutdownGraceMs: 1_000 }, undefined, (finding) => void told.push(finding));
+    const site = { label: 'ReportService.build', waitMs: 1_000 };
+    const goesOn = gate();
+    const work = locks.withLock('report:1', site, () => locks.withLock('report:1', () => goesOn.promise));
+    await fleet.clock.advance(10);
+    await locks.acquire(['a', 'b']);
+    const ended = await locks.acquire('ended');
+    await fleet.clock.advance(500);
+    const closing = locks.close();
+    await ended.release();
+    await fleet.clock.runUntil(closing);
+    expect(told).toEqual([{
+      kind: 'shutdown',
+      level: 'warning',
+      message:
+        `The shutdown waited 1000 ms (shutdownGraceMs), and work still goes on under 2 holds: 'report:1' by ReportService.build for 1510 ms; ` +
+        `'a', 'b' for 1500 ms. Their signals have aborted; the locks stay taken until their leases end.`,
+    }]);
+    goesOn.open();
+    await expect(work).rejects.toMatchObject({ code: 'LOCK_LOST' });
+  });
+
+  it('has nothing to say when everything ended in time', async () => {
+    const fleet = new Fleet();
+    const told: Finding[] = [];
+    const { locks } = fleet.process({}, undefined, (finding) => void told.push(finding));
+    await locks.withLock('k', () => 1);
+    await fleet.clock.runUntil(locks.close());
+    expect(told).toEqual([]);
+  });
+});

@@ -1,0 +1,330 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockTimeoutError } from '../../../lib/core/port/errors.js';
+import type { LockService } from '../../../lib/lock.service.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+/** The error of a call that waits in vain. */
+async function refusal(call: Promise<unknown>): Promise<LockTimeoutError> {
+  const reason = await call.then(() => 'a success', (error: unknown) => error);
+  if (!(reason instanceof LockTimeoutError)) throw new Error(`expected a LockTimeoutError, got ${String(reason)}`);
+  return reason;
+}
+
+/** The same, with all the time that it takes. */
+function refusalOf(fleet: Fleet, call: Promise<unknown>): Promise<LockTimeoutError> {
+  return fleet.clock.runUntil(refusal(call));
+}
+
+/** Counts the questions for holders; they are answered when `answered` says so. */
+function looksOf(wire: ReturnType<Fleet['process']>['wire'], answered = Promise.resolve()): { count: number } {
+  const looks = { count: 0 };
+  const { inspect } = wire;
+  wire.inspect = async (key) => {
+    looks.count += 1;
+    await answered;
+    return inspect(key);
+  };
+  return looks;
+}
+
+describe('A wait that was in vain', () => {
+  it('names the holder by label and process, and since when, as the store knows it', async () => {
+    const fleet = new Fleet();
+    const site = { label: 'OrderService.pay', leaseMs: 20_000 };
+    const since = new Date(fleet.clock.wallNow());
+    const lease = await fleet.process().locks.acquire('order:1', site);
+    await fleet.clock.advance(1_000);
+    const error = await refusalOf(fleet, fleet.process().locks.withLock('order:1', { waitMs: 300 }, () => 1));
+    expect(error).toMatchObject({ key: 'order:1', waitMs: 300, held: [], cycle: undefined });
+    expect(error.holders).toEqual([{ process: 'p1', label: 'OrderService.pay', owner: undefined, fence: lease.fence, since, isHere: false }]);
+    expect(error.message).toBe(
+      `Lock 'order:1' was still busy after 300 ms. It was not taken; try again later. ` +
+        `Held by OrderService.pay in process p1 since ${since.toISOString()}.`,
+    );
+  });
+
+  it('tells of a holder in the same process who has the lock now, and not who asked the store for it', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [first, second] = [gate(), gate()];
+    const site = { label: 'Second.work', waitMs: 5_000 };
+    const calls = [locks.withLock('k', () => first.promise), locks.withLock('k', site, () => second.promise)];
+    await fleet.clock.advance(500);
+    first.open();
+    await fleet.clock.settle();
+    const since = new Date(fleet.clock.wallNow());
+    const error = await refusalOf(fleet, locks.withLock('k', { waitMs: 300 }, () => 1));
+    expect(error.holders).toMatchObject([{ label: 'Second.work', since, isHere: true }]);
+    expect(error.message).toContain(`Held by Second.work in this process since ${since.toISOString()}.`);
+    second.open();
+    await fleet.clock.runUntil(Promise.all(calls));
+  });
+
+  it('names three of many holders, and counts the others', async () => {
+    const fleet = new Fleet();
+    for (let n = 0; n < 5; n += 1) await fleet.process().locks.acquire('k', { mode: 'read' });
+    const error = await refusalOf(fleet, fleet.process().locks.acquire('k', { waitMs: 300 }));
+    expect(error.holders).toHaveLength(5);
+    expect(error.message).toMatch(/Held by process p1 [^;]*; process p2 [^;]*; process p3 [^;]*; and 2 more\./);
+  });
+
+  it('names the locks that the waiting call held', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    await fleet.process().locks.acquire('c');
+    const error = await refusalOf(fleet, locks.withLock('a', () => locks.withLock('b', () => locks.withLock('c', { waitMs: 300 }, () => 1))));
+    expect(error.held).toEqual(['a', 'b']);
+    expect(error.message).toContain(`The call that waited holds 'a', 'b'.`);
+  });
+
+  it('has a stack that shows who called', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    await fleet.process().locks.acquire('k');
+    const [waitMs, options] = [300, { waitMs: 300 }];
+    async function payTheOrder(): Promise<void> {
+      await locks.withLock('k', { waitMs }, () => 1);
+    }
+    async function bookTheStock(): Promise<void> {
+      await locks.acquire(['j', 'k'], options);
+    }
+    expect((await refusalOf(fleet, payTheOrder())).stack).toMatch(/^LockTimeoutError: Lock 'k' was still busy[^]*at (async )?payTheOrder /);
+    expect((await refusalOf(fleet, bookTheStock())).stack).toMatch(/^LockTimeoutError: Lock 'k' was still busy[^]*at (async )?bookTheStock /);
+  });
+
+  it('ends in time though the store does not say who holds the lock', async () => {
+    const fleet = new Fleet();
+    await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    looksOf(wire, new Promise(() => {}));
+    const since = fleet.clock.now();
+    const error = await refusalOf(fleet, locks.acquire('k', { waitMs: 300 }));
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(400);
+    expect(error.holders).toEqual([]);
+    expect(error.message).toBe(`Lock 'k' was still busy after 300 ms. It was not taken; try again later.`);
+  });
+
+  it('ends as a timeout though the store fails when it is asked who holds the lock', async () => {
+    const fleet = new Fleet();
+    await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    looksOf(wire, Promise.reject(new Error('the network is cut')));
+    expect((await refusalOf(fleet, locks.acquire('k', { waitMs: 300 }))).holders).toEqual([]);
+  });
+
+  it('costs a crowd one question for each lock, and no more than 32 at a time', async () => {
+    const fleet = new Fleet();
+    for (let n = 0; n < 40; n += 1) await fleet.process().locks.acquire(`k${n}`);
+    const { locks, wire } = fleet.process();
+    const answer = gate();
+    const looks = looksOf(wire, answer.promise);
+    const crowd = Array.from({ length: 400 }, (_, n) => refusal(locks.acquire(`k${n % 40}`, { waitMs: 300 })));
+    await fleet.clock.advance(350);
+    expect(looks.count).toBe(32);
+    answer.open();
+    expect(await fleet.clock.runUntil(Promise.all(crowd))).toHaveLength(400);
+  });
+});
+
+describe('A busy lock that nobody waits for', () => {
+  it.each<[string, (locks: LockService) => Promise<unknown>]>([
+    ['tryAcquire', (locks) => locks.tryAcquire('k')],
+    ['waitMs: 0', (locks) => locks.acquire('k', { waitMs: 0 }).catch(() => null)],
+    ['a caller who has something else to do', (locks) => {
+      const otherwise = { waitMs: 300, expectsBusy: true };
+      return locks.withLock('k', otherwise, () => 1).catch(() => null);
+    }],
+  ])('costs no question for its holder (%s)', async (_name, call) => {
+    const fleet = new Fleet();
+    await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    const looks = looksOf(wire);
+    expect(await fleet.clock.runUntil(call(locks))).toBeNull();
+    expect(looks.count).toBe(0);
+  });
+});
+
+describe('Calls of one process that wait for each other', () => {
+  const waitMs = 300;
+
+  /** Runs the calls, each of which goes on to its inner lock when all have their outer one. */
+  function meeting(fleet: Fleet, calls: readonly ((met: () => Promise<void>) => Promise<unknown>)[]): Promise<LockTimeoutError[]> {
+    const everybody = gate();
+    let there = 0;
+    const met = (): Promise<void> => {
+      there += 1;
+      if (there === calls.length) everybody.open();
+      return everybody.promise;
+    };
+    return fleet.clock.runUntil(Promise.all(calls.map((call) => refusal(call(met)))));
+  }
+
+  /** Takes `outer`, and inside of it `inner`. */
+  function nested(locks: LockService, outer: string | string[], inner: string, mode: 'read' | 'write' = 'write') {
+    return (met: () => Promise<void>): Promise<unknown> =>
+      locks.withLock(outer, { mode }, async () => {
+        await met();
+        await locks.withLock(inner, { waitMs, mode }, () => 1);
+      });
+  }
+
+  it('because they took two locks in opposite order are told so', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [one, other] = await meeting(fleet, [nested(locks, 'a', 'b'), nested(locks, 'b', 'a')]);
+    expect(one).toMatchObject({ key: 'b', held: ['a'], cycle: ['a', 'b'] });
+    expect(other).toMatchObject({ key: 'a', held: ['b'], cycle: ['a', 'b'] });
+    expect(one?.message).toContain(
+      `Deadlock in this process: 'a' -> 'b' -> 'a', each held by a call that waits for the next. Take them in one call, or always in the same order.`,
+    );
+  });
+
+  it('in a circle of three are told so', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const errors = await meeting(fleet, [nested(locks, 'a', 'b'), nested(locks, 'b', 'c'), nested(locks, 'c', 'a')]);
+    for (const { cycle } of errors) expect(cycle).toEqual(['a', 'b', 'c']);
+  });
+
+  it('because one took both locks in one call, and the other in its own order, are told so', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [both, other] = await meeting(fleet, [
+      async (met) => {
+        const call = locks.withLock(['a', 'b'], { waitMs }, () => 1);
+        call.catch(() => undefined);
+        await met();
+        return call;
+      },
+      nested(locks, 'b', 'a'),
+    ]);
+    expect(both).toMatchObject({ key: 'b', held: ['a'], cycle: ['a', 'b'] });
+    expect(other).toMatchObject({ key: 'a', held: ['b'], cycle: ['a', 'b'] });
+  });
+
+  it('inside one hold are told so, though the hold around them has one of the locks', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [one, other] = await fleet.clock.runUntil(
+      locks.withLock('a', () => meeting(fleet, [nested(locks, 'a', 'b'), nested(locks, 'b', 'a')])),
+    );
+    // A circle has no first lock.
+    expect(one).toMatchObject({ key: 'b', held: ['a'], cycle: expect.arrayContaining(['a', 'b']) });
+    expect(other).toMatchObject({ key: 'a', held: ['a', 'b'], cycle: expect.arrayContaining(['a', 'b']) });
+  });
+
+  it('are not told of a deadlock when they only wait one after the other', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await fleet.process().locks.acquire('c');
+    const [one, other] = await meeting(fleet, [nested(locks, 'a', 'c'), nested(locks, 'b', 'a')]);
+    expect([one?.cycle, other?.cycle]).toEqual([undefined, undefined]);
+    expect(other?.message).not.toContain('Deadlock');
+    await lease.release();
+  });
+
+  it('because each reads what the other wants to read behind a writer are told so', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const reader = (outer: string, inner: string) => (met: () => Promise<void>) =>
+      locks.withLock(outer, { mode: 'read' }, async () => {
+        void fleet.process().locks.withLock(outer, { waitMs: 5_000 }, () => 1);
+        while ((await fleet.store.inspect(outer)).waiters.length === 0) await new Promise((resolve) => setImmediate(resolve));
+        await met();
+        await locks.withLock(inner, { mode: 'read', waitMs }, () => 1);
+      });
+    const errors = await meeting(fleet, [reader('a', 'b'), reader('b', 'a')]);
+    for (const { cycle } of errors) expect(cycle).toEqual(['a', 'b']);
+  });
+
+  it('are not told of a deadlock because of a hold that surrounds both', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const stranger = await fleet.process().locks.acquire('c');
+    const errors = await fleet.clock.runUntil(locks.withLock('b', () => meeting(fleet, [nested(locks, 'b', 'c'), nested(locks, 'e', 'b')])));
+    expect(errors.map(({ cycle }) => cycle)).toEqual([undefined, undefined]);
+    await stranger.release();
+  });
+
+  it('are not told of a deadlock that ended a while before their own time did', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const goOn = gate();
+    const [hasB, hasA] = [gate(), gate()];
+    const one = locks.withLock('a', async () => {
+      hasA.open();
+      await hasB.promise;
+      await locks.withLock('b', { waitMs }, () => 1).catch(() => undefined);
+      await goOn.promise;
+    });
+    const other = refusal(locks.withLock('b', async () => {
+      hasB.open();
+      await hasA.promise;
+      await locks.withLock('a', { waitMs: 5_000 }, () => 1);
+    }));
+    expect((await fleet.clock.runUntil(other)).cycle).toBeUndefined();
+    goOn.open();
+    await fleet.clock.runUntil(one);
+  });
+
+  it('leave nothing behind', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    await meeting(fleet, [nested(locks, 'a', 'b'), nested(locks, 'b', 'a')]);
+    await fleet.clock.advance(20);
+    expect(fleet.clock.pendingTimers).toBe(0);
+    expect(fleet.store.size).toBe(0);
+  });
+});
+
+describe('The hint to run an inner call inside the hold', () => {
+  const hint = /Run the inner call inside the hold, with lease\.run/;
+  const waitMs = 300;
+
+  it('is given to who waits for a lease of this process that no code runs inside of', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await locks.acquire('k');
+    expect((await refusalOf(fleet, locks.withLock('k', { waitMs }, () => 1))).message).toMatch(hint);
+    await lease.release();
+  });
+
+  it('is not given to who waits for a stranger of the same process', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const work = gate();
+    const stranger = locks.withLock('k', () => work.promise);
+    expect((await refusalOf(fleet, locks.withLock('k', { waitMs }, () => 1))).message).not.toMatch(hint);
+    work.open();
+    await fleet.clock.runUntil(stranger);
+    const lease = await locks.acquire('k');
+    const inside = lease.run(() => gate().promise);
+    void inside;
+    expect((await refusalOf(fleet, locks.withLock('k', { waitMs }, () => 1))).message).not.toMatch(hint);
+    await lease.release();
+  });
+
+  it('is not given to who waits for another process', async () => {
+    const fleet = new Fleet();
+    await fleet.process().locks.acquire('k');
+    expect((await refusalOf(fleet, fleet.process().locks.withLock('k', { waitMs }, () => 1))).message).not.toMatch(hint);
+  });
+
+  it('is not given to who waits for a call beside it inside one hold', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const error = await fleet.clock.runUntil(
+      locks.withLock('k', async () => {
+        const work = gate();
+        const sibling = locks.withLock('k', () => work.promise);
+        const refused = await refusal(locks.withLock('k', { waitMs }, () => 1));
+        work.open();
+        await sibling;
+        return refused;
+      }),
+    );
+    expect(error.message).toMatch(/in use by another call inside the same hold, in this process/);
+    expect(error).toMatchObject({ holders: [], held: ['k'] });
+    expect(error.message).not.toMatch(hint);
+  });
+});

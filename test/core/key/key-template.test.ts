@@ -1,0 +1,254 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { LockKeyError } from '../../../lib/core/port/errors.js';
+import { checkKey, LONGEST_KEY_BYTES } from '../../../lib/core/key/check-key.js';
+import { parseKeyTemplate } from '../../../lib/core/key/key-template.js';
+import { lockKey } from '../../../lib/core/key/lock-key.js';
+
+const render = (template: string, ...args: unknown[]): string => parseKeyTemplate(template, 'OrderService.pay').render(args);
+
+describe('a key template', () => {
+  it.each([
+    ['order:<0>', ['7'], 'order:7'],
+    ['order:<1>', ['x', 7], 'order:7'],
+    ['order:<0.customer.id>', [{ customer: { id: 3n } }], 'order:3'],
+    ['order:<0>:item:<1.sku>:end', ['a', { sku: true }], 'order:a:item:true:end'],
+    ['<0>-to-<1>', ['a-t', 'o'], 'a%2Dt-to-o'],
+    ['<0>x<1>', ['ax', 'b-c'], 'a%78xb-c'],
+    ['order:<0.items.1.id>', [{ items: [{ id: 'a' }, { id: 'b' }] }], 'order:b'],
+    ['<0>', ['7'], '7'],
+    ['nightly-draw', [], 'nightly-draw'],
+    ['a<<b>:<0>', ['7'], 'a<b>:7'],
+    ['<<<0>', ['7'], '<7'],
+    ['at:<0>', [new Date(0)], 'at:1970-01-01T00:00:00.000Z'],
+    ['zero:<0>', [0], 'zero:0'],
+    ['no:<0>', [false], 'no:false'],
+    ['grüße:<0>', ['ä€😀'], 'grüße:ä€😀'],
+  ])('%s renders as documented', (template, args, key) => {
+    expect(render(template, ...args)).toBe(key);
+  });
+
+  it('renders an id object by its own text', () => {
+    class Uuid {
+      constructor(readonly text: string) {}
+      toString() {
+        return this.text;
+      }
+    }
+    expect(render('order:<0>', new Uuid('0f-1a'))).toBe('order:0f-1a');
+    expect(render('order:<0.id>', { id: new Uuid('0f-1a') })).toBe('order:0f-1a');
+  });
+
+  it('reads inherited properties and getters', () => {
+    class Order {
+      get id() {
+        return 'g';
+      }
+    }
+    expect(render('order:<0.id>', new (class extends Order {})())).toBe('order:g');
+  });
+
+  it.each([
+    ['', 'it is empty'],
+    ['order:<0', `'<0' is not closed`],
+    ['order:<>', `empty part`],
+    ['order:<a>', 'does not start with the position of an argument'],
+    ['order:<-1>', 'does not start with the position of an argument'],
+    ['order:<01>', 'does not start with the position of an argument'],
+    ['order:<0.>', 'empty part'],
+    ['order:<0..id>', 'empty part'],
+    ['order:< 0>', 'empty part'],
+    ['order:<0><1>', 'need a separator'],
+    ['order:<0>a<1>', 'could be part of a value'],
+    ['order:<0>%3A<1>', 'could be part of a value'],
+    ['order:\ud800', 'surrogate'],
+  ])('%j is refused when the class is defined, naming class and method', (template, problem) => {
+    expect(() => parseKeyTemplate(template, 'OrderService.pay')).toThrow(LockKeyError);
+    expect(() => parseKeyTemplate(template, 'OrderService.pay')).toThrow(problem);
+    expect(() => parseKeyTemplate(template, 'OrderService.pay')).toThrow(/^OrderService\.pay: /);
+  });
+});
+
+describe('a value that is no id', () => {
+  it.each<[string, unknown, string]>([
+    ['undefined', undefined, 'is undefined'],
+    ['null', null, 'is null'],
+    ['an empty string', '', 'is an empty string'],
+    [`the text 'undefined'`, 'undefined', `is the text 'undefined'`],
+    ['the text of an object', 'a[object Object]', 'is the text of an object'],
+    ['NaN', NaN, 'is NaN'],
+    ['Infinity', Infinity, 'is Infinity'],
+    ['a symbol', Symbol('x'), 'is a symbol'],
+    ['a function', () => 1, 'is a function'],
+    ['a plain object', {}, 'without an id-like toString'],
+    ['an object without a prototype', Object.create(null), 'without an id-like toString'],
+    ['a Map', new Map(), 'without an id-like toString'],
+    ['a Set', new Set(), 'without an id-like toString'],
+    ['an array', ['a'], 'is an array'],
+    ['a Promise', Promise.resolve('7'), 'is a promise'],
+    ['a thenable', { then: () => undefined, toString: () => 'x' }, 'is a promise'],
+    ['an Error', new Error('x'), 'is of type Error'],
+    ['a Buffer', Buffer.from('x'), 'is of type Uint8Array'],
+    ['an invalid Date', new Date(NaN), 'is an invalid Date'],
+    ['an object whose text is empty', { toString: () => '' }, 'whose toString is empty'],
+    ['an object whose text is no text', { toString: () => 7 }, 'without an id-like toString'],
+    ['half a surrogate pair', 'a\ud800b', 'half a surrogate pair'],
+  ])('%s is never locked, and the error names method, placeholder and argument', (_name, value, got) => {
+    expect(() => render('order:<1>', 'x', value)).toThrow(LockKeyError);
+    expect(() => render('order:<1>', 'x', value)).toThrow(got);
+    expect(() => render('order:<1>', 'x', value)).toThrow(/OrderService\.pay.*'order:<1>'.*<1> \(argument 1\)/);
+  });
+
+  it('is refused half way along a path as well', () => {
+    expect(() => render('order:<0.customer.id>', {})).toThrow('<0.customer.id> (argument 0) is undefined');
+    expect(() => render('order:<0.customer.id>', null)).toThrow('is null');
+    expect(() => render('order:<0.customer.id>')).toThrow('is undefined');
+  });
+
+  it('keeps the error of a getter as the cause', () => {
+    const cause = new Error('lazy');
+    const order = {
+      get id(): string {
+        throw cause;
+      },
+    };
+    const refused = (() => {
+      try {
+        return render('order:<0.id>', order);
+      } catch (error) {
+        return error;
+      }
+    })();
+    expect(refused).toBeInstanceOf(LockKeyError);
+    expect(refused).toHaveProperty('cause', cause);
+  });
+
+  it('does not put the value into the error', () => {
+    expect(() => render('order:<0>', { password: 'hunter2' })).toThrow(expect.not.stringContaining('hunter2') as never);
+  });
+});
+
+/** A character that parts values, escapes of some, pieces of escapes, and what a Redis key must not hold. */
+const bit = fc.oneof(fc.constantFrom('%', '%25', '%3A', '%2D', '%253A', '25', '3A', ':', '-', '{', '}', '\n', 'a', 'A', 'é', '%C3%A9', '%C3', '😀'), fc.string({ unit: 'binary', maxLength: 3 }));
+const value = fc.array(bit, { minLength: 1, maxLength: 5 }).map((bits) => bits.join('')).filter((text) => text !== '' && !text.includes('undefined') && !text.includes('[object '));
+const separator = fc.oneof(fc.constantFrom(':', '-', '%3A:', '3A-', '25:', 'é', '😀', '{', '}{'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 4 })).filter((text) => /[^0-9A-Fa-f%]/u.test(text));
+const literal = fc.oneof(fc.constantFrom('', 'order:', 'a<b', '%3A', '{x}'), fc.string({ unit: 'grapheme', maxLength: 4 }));
+
+describe('a template with one placeholder', () => {
+  it('makes the string that one would write by hand, for every value', () => {
+    fc.assert(
+      fc.property(literal, value, literal, (before, text, after) => {
+        const key = `${before}${text}${after}`;
+        expect(render(`${escaped(before)}<0>${escaped(after)}`, text)).toBe(key);
+        expect(lockKey`${text}`).toBe(text);
+        expect(checkKey(key)).toBe(key);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it.each(['urn:isbn:0451450523', '::1', '2026-11-22T00:00:00.000Z', '100%', 'a%3Ab', '{a}', 'a\nb'])('makes order:%s of %s', (id) => {
+    expect(render('order:<0>', id)).toBe(`order:${id}`);
+    expect(lockKey`order:${id}`).toBe(`order:${id}`);
+  });
+});
+
+describe('a template with several placeholders', () => {
+  it(`keeps ('a:b','c') and ('a','b:c') apart`, () => {
+    expect(render('x:<0>:<1>', 'a:b', 'c')).toBe('x:a%3Ab:c');
+    expect(render('x:<0>:<1>', 'a', 'b:c')).toBe('x:a:b%3Ac');
+    expect(render('x:<0>-<1>', 'a-b', 'c')).not.toBe(render('x:<0>-<1>', 'a', 'b-c'));
+  });
+
+  it('escapes only what parts values in it, and a percent sign only where it would read as such an escape', () => {
+    expect(render('x:<0>-<1>', 'a:b', '{c}\n%7B')).toBe('x:a:b-{c}\n%7B');
+    expect(render('x:<0>:<1>', '100%', '%2D%3a%')).toBe('x:100%:%2D%3a%');
+    expect(render('x:<0>:<1>', 'a%3Ab', 'a%253Ab')).toBe('x:a%253Ab:a%25253Ab');
+    expect(render('x:<0>é<1>', 'é%C3', '%C3%A9')).toBe('x:%C3%A9%C3é%25C3%A9');
+  });
+
+  it('makes different keys of different values, whatever the separators', () => {
+    fc.assert(
+      fc.property(separator, separator, fc.tuple(value, value, value), fc.tuple(value, value, value), (first, second, one, two) => {
+        fc.pre(one.some((text, at) => text !== two[at]));
+        const template = parseKeyTemplate(`k<0>${escaped(first)}<1>${escaped(second)}<2>`, 'test');
+        expect(template.render(one)).not.toBe(template.render(two));
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it('makes different keys of values that differ by an escape of what parts them', () => {
+    const near = fc.array(fc.constantFrom('%', '25', '3A', ':', '%3A', '%25'), { minLength: 1, maxLength: 4 }).map((bits) => bits.join(''));
+    fc.assert(
+      fc.property(near, near, (one, two) => {
+        fc.pre(one !== two);
+        expect(render('<0>:<1>', one, 'x')).not.toBe(render('<0>:<1>', two, 'x'));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it('keeps apart values that hold the separator themselves', () => {
+    fc.assert(
+      fc.property(separator, value, value, (between, a, b) => {
+        const template = parseKeyTemplate(`<0>${escaped(between)}<1>`, 'test');
+        expect(template.render([a + between, b])).not.toBe(template.render([a, between + b]));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it('makes the string that one would write by hand of values without what parts them', () => {
+    const plain = value.filter((text) => !text.includes(':') && !text.includes('%'));
+    fc.assert(fc.property(plain, plain, (a, b) => expect(render('k:<0>:<1>', a, b)).toBe(`k:${a}:${b}`)));
+  });
+});
+
+describe('a key given whole', () => {
+  it.each(['order:7%41/x', '{a}:b\r', 'a\u0000\u009f', 'käse 😀', ' '])('stays as its caller wrote it: %j', (key) => {
+    expect(checkKey(key)).toBe(key);
+  });
+
+  it.each<[string, unknown]>([
+    ['empty', ''],
+    ['undefined', undefined],
+    ['a number', 7],
+    ['null', null],
+    ['half a surrogate pair', '\udc00'],
+    ['made of undefined', `order:${undefined}`],
+    ['made of an object', `order:${{}}`],
+    ['made of a promise', `order:${Promise.resolve()}:x`],
+  ])('is refused when it is %s', (_name, key) => {
+    expect(() => checkKey(key as string)).toThrow(LockKeyError);
+  });
+
+  it('is refused beyond the stated length, counted in bytes', () => {
+    const longest = 'ä'.repeat(LONGEST_KEY_BYTES / 2);
+    expect(checkKey(longest)).toBe(longest);
+    expect(() => checkKey(`${longest}a`)).toThrow(`has ${LONGEST_KEY_BYTES + 1} bytes, more than the ${LONGEST_KEY_BYTES} allowed`);
+    expect(checkKey('{'.repeat(LONGEST_KEY_BYTES))).toHaveLength(LONGEST_KEY_BYTES);
+    expect(() => render('order:<0>', 'x'.repeat(LONGEST_KEY_BYTES))).toThrow(/OrderService\.pay: the key .* 518 bytes/);
+  });
+});
+
+describe('a template of a request', () => {
+  const route = (template: string) => parseKeyTemplate(template, 'a route', 'request');
+
+  it('starts with a property of the request', () => {
+    expect(route('cart:<user.id>:<params.id>').render({ user: { id: 7 }, params: { id: 'b' } })).toBe('cart:7:b');
+  });
+
+  it('has no arguments', () => {
+    expect(() => route('cart:<0>')).toThrow(`'<0>' starts with the position of an argument, and a route has none`);
+  });
+
+  it('names the missing part of the request', () => {
+    expect(() => route('cart:<user.id>').render({})).toThrow('<user.id> of the request is undefined');
+  });
+});
+
+/** As the author of a template writes it. */
+function escaped(literal: string): string {
+  return literal.replaceAll('<', '<<');
+}

@@ -1,0 +1,114 @@
+/** Requests that come to the store when nobody waits for their answers any more: whom they keep out, and for how long. */
+import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../../lib/core/port/clock.js';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
+import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import type { LockService } from '../../../lib/lock.service.js';
+import { Fleet, gate, type Wire } from '../../support/locks.js';
+
+const LATE_MS = 1_000;
+
+/** One process among others. The network loses sight of its next requests for a lock and delivers them a second later. */
+class Straggler {
+  readonly fleet = new Fleet();
+  readonly locks: LockService;
+  readonly wire: Wire;
+  readonly others = this.fleet.process().locks;
+  private heldUp = 0;
+
+  constructor() {
+    ({ locks: this.locks, wire: this.wire } = this.fleet.process());
+    const acquire = this.wire.acquire.bind(this.wire);
+    this.wire.acquire = async (request) => {
+      if (this.heldUp === 0) return acquire(request);
+      this.heldUp -= 1;
+      void this.deliverLate(request);
+      throw new LockStoreError('the connection was lost');
+    };
+  }
+
+  holdsUp(requests: number): void {
+    this.heldUp = requests;
+  }
+
+  /** How long others are kept out of a lock that this process has let go, from now on. */
+  async keepsOthersOutFor(key: string): Promise<number> {
+    let taken = 0;
+    for (let passed = 0; passed < 40_000; passed += 10) {
+      if ((await this.fleet.store.inspect(key)).mode !== null) taken += 10;
+      await this.fleet.clock.advance(10);
+    }
+    return taken;
+  }
+
+  private async deliverLate(request: AcquireRequest): Promise<void> {
+    await delay(this.fleet.clock, LATE_MS);
+    await this.fleet.store.acquire(request).catch(() => undefined); // too late
+  }
+}
+
+/** Until the next release after the late request: they come at least so often. */
+const MOST_MS = 300;
+
+describe('A request that comes late, after its answer was given up,', () => {
+  it('does not take the lock for nobody when its second try was granted and the hold has ended', async () => {
+    const process = new Straggler();
+    process.holdsUp(1);
+    await process.fleet.clock.runUntil(process.locks.withLock('k', async () => {}));
+    expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(MOST_MS);
+  });
+
+  it('does not take the lock for nobody when the lease was handed on and passed on through the store', async () => {
+    const process = new Straggler();
+    const { clock } = process.fleet;
+    const first = gate();
+    process.holdsUp(1);
+    const calls = [process.locks.withLock('k', () => first.promise)];
+    await clock.advance(200);
+    // The next of this process want another lease, so that the store gives it to them in the step that ends the first.
+    calls.push(process.locks.withLock('k', async () => {}), process.locks.withLock('k', { leaseMs: 5_000 }, async () => {}));
+    await clock.settle();
+    first.open();
+    await clock.runUntil(Promise.all(calls));
+    const between = await process.others.acquire('k');
+    await clock.advance(2 * LATE_MS);
+    expect((await process.others.inspect('k')).waiters).toEqual([]);
+    await between.release();
+    expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(MOST_MS);
+  });
+
+  it('does not take the lock for nobody when its caller gave up', async () => {
+    const process = new Straggler();
+    process.holdsUp(1);
+    await expect(process.fleet.clock.runUntil(process.locks.acquire('k', { waitMs: 5 }))).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(MOST_MS);
+  });
+
+  it('does not take the lock for nobody when it was the question of a waiter about the end of the lease before', async () => {
+    const process = new Straggler();
+    const { clock } = process.fleet;
+    await process.others.acquire('k', { leaseMs: 1_000, renew: false });
+    const waiter = process.locks.withLock('k', async () => {});
+    await clock.settle();
+    process.holdsUp(1);
+    await clock.runUntil(waiter);
+    expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(MOST_MS);
+  });
+
+  it('costs no release when there was none', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    await locks.withLock('k', async () => {});
+    await fleet.clock.advance(10_000);
+    expect(wire.sent.release).toBe(1);
+    expect(fleet.clock.pendingTimers).toBe(0);
+  });
+
+  it('is waited for no longer than it may act', async () => {
+    const process = new Straggler();
+    process.holdsUp(1);
+    await process.fleet.clock.runUntil(process.locks.withLock('k', async () => {}));
+    await process.fleet.clock.advance(2_500);
+    expect(process.fleet.clock.pendingTimers).toBe(0);
+  });
+});

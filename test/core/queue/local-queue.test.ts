@@ -1,0 +1,330 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from '@jest/globals';
+import { LockStoreError, LockTimeoutError } from '../../../lib/core/port/errors.js';
+import type { LockService } from '../../../lib/lock.service.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+/** Callers that take turns on one lock until there were enough; checks exclusion and rising fences at every turn. */
+class Turns {
+  readonly servedBy = new Map<string, number>();
+  served = 0;
+  private inside = 0;
+  private fence = 0;
+
+  constructor(
+    private readonly fleet: Fleet,
+    private readonly enough: number,
+  ) {}
+
+  async take(name: string, locks: LockService): Promise<void> {
+    while (this.served < this.enough) {
+      await locks.withLock('hot', { waitMs: Infinity }, async (lease) => {
+        if (this.served >= this.enough) return;
+        this.served += 1;
+        this.servedBy.set(name, (this.servedBy.get(name) ?? 0) + 1);
+        expect((this.inside += 1)).toBe(1);
+        expect(lease.fence).toBeGreaterThan(this.fence);
+        this.fence = lease.fence;
+        await new Promise<void>((resolve) => this.fleet.clock.nextTurn(resolve));
+        this.inside -= 1;
+      });
+    }
+  }
+
+  get counts(): number[] {
+    return [...this.servedBy.values()];
+  }
+}
+
+describe('The callers of one process', () => {
+  it('exclude each other, and every one is served in turn, with a tenth of a command each', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const turns = new Turns(fleet, 2_000);
+    await fleet.clock.runUntil(Promise.all(Array.from({ length: 64 }, (_, caller) => turns.take(`${caller}`, locks))));
+    expect(turns.counts).toHaveLength(64);
+    expect(Math.min(...turns.counts)).toBeGreaterThanOrEqual(31);
+    expect(Math.max(...turns.counts)).toBeLessThanOrEqual(32);
+    expect(wire.commands / 2_000).toBeLessThanOrEqual(0.1);
+  });
+
+  it('ask for more fences at once the longer they follow each other', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const turns = new Turns(fleet, 10_000);
+    await fleet.clock.runUntil(Promise.all(Array.from({ length: 8 }, (_, caller) => turns.take(`${caller}`, locks))));
+    expect(wire.sent.acquire).toBeLessThanOrEqual(6);
+  });
+
+  it.each([
+    { handOn: 16, most: 0.25 },
+    { handOn: 1, most: 1.1 },
+  ])('share fairly with three other processes at $most commands a turn when handOn is $handOn', async ({ handOn, most }) => {
+    const fleet = new Fleet();
+    const processes = [1, 2, 3, 4].map(() => fleet.process({ handOn }));
+    const turns = new Turns(fleet, 4_000);
+    await fleet.clock.runUntil(
+      Promise.all(processes.flatMap(({ locks }, process) => Array.from({ length: 8 }, () => turns.take(`${process}`, locks)))),
+    );
+    expect(turns.counts).toHaveLength(4);
+    expect(Math.max(...turns.counts) / Math.min(...turns.counts)).toBeLessThanOrEqual(1.2);
+    const commands = processes.reduce((sum, { wire }) => sum + wire.sent.acquire + wire.sent.release, 0);
+    expect(commands / 4_000).toBeLessThanOrEqual(most);
+  });
+
+  it('do not start on a lease that was lost while they queued, and fences go on rising', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const work = gate();
+    const started: number[] = [];
+    let lostFence = 0;
+    const holder = locks.withLock('k', { leaseMs: 1_000, onLost: 'ignore' }, async (lease) => {
+      lostFence = lease.fence;
+      await work.promise;
+    });
+    await fleet.clock.settle();
+    const callers = Array.from({ length: 10 }, () =>
+      locks.withLock('k', { leaseMs: 1_000, waitMs: 60_000 }, async (lease) => {
+        expect(wire.cut).toBe(false);
+        lease.assertHeld();
+        started.push(lease.fence);
+      }),
+    );
+    wire.cut = true;
+    await fleet.clock.advance(5_000);
+    work.open();
+    await fleet.clock.runUntil(holder);
+    expect(started).toEqual([]);
+    wire.cut = false;
+    await fleet.clock.runUntil(Promise.all(callers));
+    expect(started).toHaveLength(10);
+    expect(started).toEqual([...started].sort((a, b) => a - b));
+    expect(started[0]).toBeGreaterThan(lostFence);
+  });
+
+  it('yield to another process within the stated bound though the message that it waits was lost', async () => {
+    const fleet = new Fleet();
+    const busy = fleet.process();
+    busy.wire.lostWakes.add('contended');
+    let stop = false;
+    const callers = Array.from({ length: 8 }, async () => {
+      while (!stop) await busy.locks.withLock('k', { waitMs: Infinity }, () => new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 40)));
+    });
+    await fleet.clock.advance(100);
+    const since = fleet.clock.now();
+    await fleet.clock.runUntil(fleet.process().locks.withLock('k', async () => {}));
+    // A second without news, the turn that runs, and one round of asking.
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_000 + 2 * 40);
+    stop = true;
+    await fleet.clock.runUntil(Promise.all(callers));
+  });
+
+  it('that give up cost nobody else the place in the queue', async () => {
+    const fleet = new Fleet();
+    const other = fleet.process();
+    const { locks } = fleet.process();
+    const held = gate();
+    const holder = other.locks.withLock('k', () => held.promise);
+    await fleet.clock.settle();
+    const order: string[] = [];
+    const impatient = locks.withLock('k', { waitMs: 200 }, async () => void order.push('impatient'));
+    const refused = expect(impatient).rejects.toThrow(LockTimeoutError);
+    const patient = locks.withLock('k', async () => void order.push('patient'));
+    await fleet.clock.advance(100);
+    const later = fleet.process().locks.withLock('k', async () => void order.push('later'));
+    await fleet.clock.advance(200);
+    await refused;
+    held.open();
+    await fleet.clock.runUntil(Promise.all([holder, patient, later]));
+    expect(order).toEqual(['patient', 'later']);
+  });
+
+  it('with a signal stop waiting when it aborts, with its reason', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const held = gate();
+    const holder = locks.withLock('k', () => held.promise);
+    await fleet.clock.settle();
+    const abort = new AbortController();
+    const waiter = expect(locks.acquire('k', { signal: abort.signal, waitMs: Infinity })).rejects.toBe('never mind');
+    abort.abort('never mind');
+    await waiter;
+    await expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('never mind');
+    for (const key of ['k', ['j', 'k']]) {
+      const silent = new AbortController();
+      const quiet = expect(locks.acquire(key, { signal: silent.signal, waitMs: Infinity })).rejects.toBeNull();
+      await fleet.clock.settle();
+      silent.abort(null);
+      await quiet;
+    }
+    held.open();
+    await fleet.clock.runUntil(holder);
+  });
+
+  it('of which a hundred share a signal give it one listener, and none when they have gone', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const abort = new AbortController();
+    const listeners = (): number => getEventListeners(abort.signal, 'abort').length;
+    const held = gate();
+    const holder = locks.withLock('k', () => held.promise);
+    await fleet.clock.settle();
+    const served = Array.from({ length: 50 }, () => locks.withLock('k', { signal: abort.signal, waitMs: Infinity }, async () => {}));
+    await fleet.clock.settle();
+    expect(listeners()).toBe(1);
+    held.open();
+    await fleet.clock.runUntil(Promise.all([holder, ...served]));
+    expect(listeners()).toBe(0);
+
+    const next = gate();
+    const again = locks.withLock('k', () => next.promise);
+    await fleet.clock.settle();
+    const keys = Array.from({ length: 50 }, (_, at) => (at % 2 === 0 ? 'k' : [`a${at}`, 'k']));
+    const cancelled = Promise.allSettled(keys.map((key) => locks.acquire(key, { signal: abort.signal, waitMs: Infinity })));
+    await fleet.clock.settle();
+    expect(listeners()).toBe(1);
+    abort.abort('over');
+    for (const outcome of await fleet.clock.runUntil(cancelled)) expect(outcome).toEqual({ status: 'rejected', reason: 'over' });
+    expect(listeners()).toBe(0);
+    next.open();
+    await fleet.clock.runUntil(again);
+  });
+
+  it('that do not wait are told at once that the lock is busy', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    await locks.withLock('k', async () => {
+      const stranger = await locks.detached(() => locks.tryAcquire('k'));
+      expect(stranger).toBeNull();
+      const refused = locks.detached(() => locks.withLock('k', { waitMs: 0 }, async () => {}));
+      await expect(refused).rejects.toThrow(`Lock 'k' is busy. It was not taken; try again later.`);
+    });
+    const lease = await locks.tryAcquire('k');
+    expect(lease?.key).toBe('k');
+    await lease?.release();
+  });
+
+  it('get a LockStoreError within their waiting time while the store is away, and are served when it is back', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.cut = true;
+    const since = fleet.clock.now();
+    const refused = expect(locks.acquire('k', { waitMs: 400 })).rejects.toMatchObject({ code: 'LOCK_STORE', key: 'k' });
+    const patient = locks.acquire('k', { waitMs: 5_000 });
+    await fleet.clock.runUntil(refused);
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(400);
+    await expect(locks.tryAcquire('other')).rejects.toThrow(LockStoreError);
+    wire.cut = false;
+    const lease = await fleet.clock.runUntil(patient);
+    expect(await lease.release()).toBe('released');
+  });
+
+  it('whose grant was lost on the way leave nothing locked', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.deaf = true;
+    const refused = expect(locks.acquire('k', { waitMs: 100 })).rejects.toThrow(LockStoreError);
+    await fleet.clock.runUntil(refused);
+    wire.deaf = false;
+    await fleet.clock.advance(1_000);
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+
+  it('with other terms are not put on a lease that was not asked for by them', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const fences: number[] = [];
+    const remaining: number[] = [];
+    const take = (leaseMs: number, renew: boolean): Promise<void> =>
+      locks.withLock('k', { leaseMs, renew }, async (lease) => {
+        fences.push(lease.fence);
+        remaining.push(Math.round(lease.remainingMs));
+        await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 500));
+      });
+    await fleet.clock.runUntil(Promise.all([take(5_000, true), take(2_000, true), take(2_000, false), take(2_000, false)]));
+    expect(remaining).toEqual([5_000, 2_000, 2_000, 2_000]);
+    expect(fences).toEqual([...fences].sort((a, b) => a - b));
+  });
+
+  it('do not follow a call with minHoldMs on its lease: the lock stays taken for that time', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const began: number[] = [];
+    const begin = async (): Promise<void> => void began.push(fleet.clock.now());
+    await fleet.clock.runUntil(Promise.all([locks.withLock('k', { minHoldMs: 1_000 }, begin), locks.withLock('k', begin)]));
+    expect(began).toHaveLength(2);
+    expect(began[1]! - began[0]!).toBeGreaterThanOrEqual(1_000);
+  });
+
+  it('do not follow a writer whose lease was downgraded beside readers elsewhere', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const elsewhere = fleet.process().locks;
+    const [works, readsInside, readsElsewhere] = [gate(), gate(), gate()];
+    const events: string[] = [];
+    let inside: Promise<void> | undefined;
+    const first = locks.withLock('k', async () => {});
+    const outlived = locks.withLock('k', async () => {
+      inside = locks.withLock('k', { mode: 'read' }, () => readsInside.promise);
+      await works.promise;
+    });
+    const follower = locks.withLock('k', async () => void events.push('the writer began'));
+    await fleet.clock.settle();
+    const reader = elsewhere.withLock('k', { mode: 'read' }, async () => {
+      await readsElsewhere.promise;
+      events.push('the reader ended');
+    });
+    await fleet.clock.settle();
+    // The follower's turn comes while the answer to the downgrade is on its way.
+    wire.slowMs = 20;
+    works.open();
+    await Promise.all([first, outlived]);
+    readsInside.open();
+    await inside;
+    await fleet.clock.settle();
+    readsElsewhere.open();
+    await fleet.clock.runUntil(Promise.all([reader, follower]));
+    expect(events).toEqual(['the reader ended', 'the writer began']);
+  });
+
+  it('leave no entry, no timer and no key behind', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    await fleet.clock.runUntil(Promise.all(Array.from({ length: 5_000 }, (_, n) => locks.withLock(`k:${n}`, async () => {}))));
+    await fleet.clock.advance(20);
+    expect(fleet.clock.pendingTimers).toBe(0);
+    expect((locks as unknown as { queue: { size: number } }).queue.size).toBe(0);
+    for await (const state of locks.list()) throw new Error(`${state.key} was left`);
+  });
+});
+
+describe('A place in the queue', () => {
+  it('is not taken over by a caller who asks for another minHoldMs', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('k');
+    const impatient = expect(locks.acquire('k', { waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    const owing = locks.acquire('k', { minHoldMs: 4_000 });
+    await fleet.clock.advance(400);
+    await impatient;
+    await other.release();
+    await (await fleet.clock.runUntil(owing)).release();
+    expect(await locks.isLocked('k')).toBe(true);
+  });
+});
+
+describe('A lease', () => {
+  it('is not handed on to a caller who may hold the lock for less than is left of it', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const first = await locks.acquire('k', { leaseMs: 8_000 });
+    const hung = locks.acquire('k', { leaseMs: 8_000, maxHoldMs: 700 });
+    await fleet.clock.settle();
+    await first.release();
+    await fleet.clock.runUntil(hung);
+    const since = fleet.clock.now();
+    const next = await fleet.clock.runUntil(fleet.process().locks.acquire('k'));
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(710);
+    await next.release();
+  });
+});

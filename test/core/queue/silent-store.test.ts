@@ -1,0 +1,113 @@
+import { describe, expect, it } from '@jest/globals';
+import type { LockStoreError } from '../../../lib/core/port/errors.js';
+import { storeFailure } from '../../../lib/stores/wire/store-failure.js';
+import { Fleet } from '../../support/locks.js';
+
+describe('A store that does not answer', () => {
+  function silent(): ReturnType<Fleet['process']> & { fleet: Fleet } {
+    const fleet = new Fleet();
+    const one = fleet.process();
+    one.wire.acquire = () => new Promise<never>(() => {});
+    return { ...one, fleet };
+  }
+
+  it('keeps nobody who does not want to wait for longer than a second', async () => {
+    const { locks, fleet } = silent();
+    const since = fleet.clock.now();
+    const attempt = locks.tryAcquire('k');
+    await expect(fleet.clock.runUntil(attempt)).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_000);
+  });
+
+  it('that could not be asked is told as such to who does not wait, also beside one who does', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.cut = true;
+    const waiter = expect(locks.acquire('k', { waitMs: 5_000 })).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    await fleet.clock.advance(100);
+    await expect(locks.tryAcquire('k')).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('in time') });
+    await fleet.clock.runUntil(waiter);
+  });
+
+  it.each([0, 300])('is told as one that began nothing, and not as an unknown outcome as well (waitMs: %d)', async (waitMs) => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.acquire = async ({ key }) => {
+      throw storeFailure(new Error('read ECONNRESET'), { what: 'acquire', key, node: '127.0.0.1:6379' });
+    };
+    const error: LockStoreError = await fleet.clock.runUntil(locks.acquire('k', { waitMs }).then(() => undefined, (reason) => reason));
+    expect(error.message).toMatch(/^Lock 'k' could not be asked for .*: 127\.0\.0\.1:6379: read ECONNRESET\. Nothing was begun.* safe to try again\.$/);
+    expect(error.message).not.toContain('not known');
+    expect(error.retryable).toBe(true);
+  });
+
+  it('is told as such, not as a busy lock, also when the wait is shorter than a command may take', async () => {
+    for (const waitMs of [100, 300, 1_500]) {
+      const { locks, fleet } = silent();
+      const since = fleet.clock.now();
+      await expect(fleet.clock.runUntil(locks.acquire('k', { waitMs }))).rejects.toMatchObject({ code: 'LOCK_STORE' });
+      expect(fleet.clock.now() - since).toBeCloseTo(waitMs, 0);
+    }
+  });
+
+  it('keeps a caller of two locks that got only one for half a second at most', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('two');
+    const { locks, wire } = fleet.process();
+    wire.release = () => new Promise<never>(() => {});
+    const since = fleet.clock.now();
+    await expect(fleet.clock.runUntil(locks.acquire(['one', 'two'], { waitMs: 300 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(300 + 500);
+    await holder.release();
+  });
+
+  it.each([
+    { waitMs: 0, renew: true },
+    { waitMs: 0, renew: false },
+    { waitMs: 300, renew: true },
+    { waitMs: 300, renew: false },
+  ])('from the second of two locks on keeps its caller no longer than a second beyond its waitMs ($waitMs ms, renew $renew)', async ({ waitMs, renew }) => {
+    for (const answered of [1, 2]) {
+      const fleet = new Fleet();
+      const { locks, wire } = fleet.process();
+      const { acquire } = wire;
+      wire.renew = () => new Promise<never>(() => {});
+      wire.release = () => new Promise<never>(() => {});
+      wire.acquire = (request) => {
+        if (wire.sent.acquire === answered) return new Promise<never>(() => {});
+        // The last answer comes when the time is nearly over.
+        wire.slowMs = wire.sent.acquire === 1 ? (waitMs || 800) - 20 : 0;
+        return acquire.call(wire, request);
+      };
+      const since = fleet.clock.now();
+      const ended = locks.acquire(['one', 'two'], { waitMs, renew, leaseMs: 5_000 }).then(
+        () => 'granted',
+        (error: LockStoreError) => error.code,
+      );
+      await fleet.clock.runUntil(ended);
+      expect(fleet.clock.now() - since).toBeLessThanOrEqual(waitMs + 1_000);
+    }
+  });
+
+  it('in the time of so short a lease is told as such, not as a busy lock', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { acquire } = wire;
+    wire.acquire = async (request) => {
+      const outcome = await acquire.call(wire, request);
+      await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 120));
+      return outcome;
+    };
+    const callers = Array.from({ length: 50 }, () => locks.acquire('k', { leaseMs: 100, waitMs: 1_000 }));
+    const refused = callers.map((caller) => expect(caller).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('longer lease') }));
+    await fleet.clock.runUntil(Promise.all(refused));
+  });
+
+  it('does not hide that a lock is busy', async () => {
+    const fleet = new Fleet();
+    const lease = await fleet.process().locks.acquire('k');
+    await expect(fleet.clock.runUntil(fleet.process().locks.acquire('k', { waitMs: 1_500 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    expect(await fleet.process().locks.tryAcquire('k')).toBeNull();
+    await lease.release();
+  });
+});

@@ -1,0 +1,78 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
+import { Traffic } from '../../../lib/core/queue/traffic.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+const MOST = 2_000;
+const CROWD = 5_000;
+
+describe('A crowd that asks the store in one moment', () => {
+  it('is sent in order, so many at a time, the next with each answer', () => {
+    const traffic = new Traffic();
+    const sent: number[] = [];
+    for (let n = 0; n < CROWD; n++) traffic.enter({ urgent: false, send: () => sent.push(n) > 0 }, 0);
+    expect(sent).toHaveLength(MOST);
+    for (let answers = 0; answers < CROWD; answers++) {
+      traffic.left();
+      expect(sent).toHaveLength(Math.min(CROWD, MOST + answers + 1));
+    }
+    expect(sent).toEqual(Array.from({ length: CROWD }, (_, n) => n));
+  });
+
+  it('is not held up by those who gave up meanwhile', () => {
+    const traffic = new Traffic();
+    const sent: string[] = [];
+    for (let n = 0; n < MOST; n++) traffic.enter({ urgent: false, send: () => true }, 0);
+    for (let n = 0; n < 100_000; n++) traffic.enter({ urgent: false, send: () => false }, 0);
+    traffic.enter({ urgent: false, send: () => sent.push('the last') > 0 }, 0);
+    traffic.left();
+    expect(sent).toEqual(['the last']);
+  });
+
+  it('is granted all it wants, and who gave up before its turn costs no command', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.slowMs = 100;
+    const impatient = new AbortController();
+    const crowd = Array.from({ length: CROWD }, (_, n) => locks.acquire(`k:${n}`, { leaseMs: 60_000, waitMs: 1_000 }));
+    const gaveUp = expect(locks.acquire('late', { signal: impatient.signal })).rejects.toThrow('no longer');
+    await fleet.clock.settle();
+    expect(wire.sent.acquire).toBe(MOST);
+    impatient.abort(new Error('no longer'));
+    const leases = await fleet.clock.runUntil(Promise.all(crowd));
+    await gaveUp;
+    expect(wire.sent).toMatchObject({ acquire: CROWD, release: 0 });
+    await fleet.clock.runUntil(Promise.all(leases.map((lease) => lease.release())));
+    expect(fleet.clock.pendingTimers).toBe(0);
+  });
+
+  it('is told that the store is silent when it did not even come to ask it', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.slowMs = 10_000;
+    const refusals = Array.from({ length: MOST + 1 }, (_, n) => locks.acquire(`k:${n}`, { waitMs: 1_000 }).catch((error: unknown) => error));
+    const last = (await fleet.clock.runUntil(Promise.all(refusals))).at(-1);
+    expect(last).toBeInstanceOf(LockStoreError);
+    expect(wire.sent.acquire).toBe(MOST);
+  });
+
+  it('does not keep a lock that is handed over with a request: that one passes the line', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ handOn: 1 });
+    const works = gate();
+    const order: string[] = [];
+    const first = locks.withLock('k', () => works.promise).then(() => order.push('released'));
+    await fleet.clock.settle();
+    const follower = locks.withLock('k', { waitMs: Infinity }, async () => order.push('follower'));
+    wire.slowMs = 100;
+    const crowd = Array.from({ length: CROWD }, (_, n) => locks.withLock(`k:${n}`, async () => order.push('crowd')));
+    await fleet.clock.settle();
+    expect(wire.sent).toMatchObject({ acquire: MOST + 1, release: 0 });
+    works.open();
+    await fleet.clock.settle();
+    expect(wire.sent).toMatchObject({ acquire: MOST + 2, release: 0 });
+    await fleet.clock.runUntil(Promise.all([first, follower, ...crowd]));
+    expect(order.indexOf('follower')).toBeLessThan(MOST + 2);
+    expect(order).toHaveLength(CROWD + 2);
+  });
+});

@@ -1,0 +1,274 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
+import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+describe('A process that waits', () => {
+  it('is granted the lock by the release itself: two commands per critical section', async () => {
+    const fleet = new Fleet();
+    const processes = Array.from({ length: 50 }, () => fleet.process());
+    await fleet.clock.runUntil(Promise.all(processes.map(({ locks }) => locks.withLock('k', async () => {}))));
+    const commands = processes.reduce((sum, { wire }) => sum + wire.commands, 0);
+    expect(commands).toBe(2 * 50);
+  });
+
+  it('sleeps no longer than one heartbeat on a free lock though every wake was lost', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    wire.lostWakes.add('granted').add('ask');
+    const waiting = locks.acquire('k');
+    await fleet.clock.advance(100);
+    await holder.release();
+    const since = fleet.clock.now();
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_000);
+    await lease.release();
+  });
+
+  it('does not begin on the grant of a heartbeat while a question of its own may give it back', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('k', { leaseMs: 400, renew: false });
+    const { locks, wire } = fleet.process();
+    wire.lostWakes.add('granted').add('ask');
+    let began = false;
+    const waiting = locks.acquire('k').then((lease) => {
+      began = true;
+      return lease;
+    });
+    await fleet.clock.settle();
+    // It asks when the holder's lease may end: granted, but not acknowledged, say, and given back in the end.
+    const answer = gate();
+    const { acquire } = wire;
+    wire.acquire = async (request) => {
+      await acquire.call(wire, request);
+      await answer.promise;
+      await wire.release(request);
+      throw new LockStoreError('not acknowledged');
+    };
+    await fleet.clock.advance(2_000);
+    expect(wire.sent.heartbeat).toBeGreaterThan(1);
+    expect(began).toBe(false);
+    wire.acquire = acquire;
+    answer.open();
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(await lease.verify()).toBe(true);
+    expect(await holder.release()).toBe('lost');
+  });
+
+  it('that hears of its grant when it is nearly over gets a whole lease before it begins', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    wire.lostWakes.add('granted').add('ask');
+    const waiting = locks.acquire('k', { leaseMs: 800 });
+    await fleet.clock.advance(10);
+    await holder.release(); // from here on its heartbeat is 690 ms away
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(lease.remainingMs).toBeGreaterThan(700);
+    await lease.release();
+  });
+
+  it('is told after one try, when it does not want to wait, that the store is too slow for so short a lease', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.slowMs = 200;
+    const refused = expect(locks.acquire('k', { leaseMs: 100, waitMs: 0 })).rejects.toThrow(/its 100 ms were over before the answer was here/);
+    await fleet.clock.runUntil(refused);
+    expect(wire.sent.acquire).toBe(1);
+    await fleet.clock.advance(1_000);
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+
+  it('tries again with pauses while the store is too slow for so short a lease', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.slowMs = 200;
+    const waiting = locks.acquire('k', { leaseMs: 100, waitMs: 5_000 });
+    await fleet.clock.advance(1_000);
+    wire.slowMs = 1;
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(lease.remainingMs).toBeGreaterThan(90);
+    await fleet.clock.runUntil(lease.release());
+  });
+
+  it('asks as soon as the store calls it, also when the store refused it without a place in a queue', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const acquire = wire.acquire.bind(wire);
+    const refused: AcquireRequest[] = [];
+    wire.acquire = async (request) => {
+      refused.push(request);
+      return { kind: 'busy', retryInMs: 60_000 };
+    };
+    const waiting = locks.acquire('k');
+    await fleet.clock.advance(1_000);
+    expect(refused).toHaveLength(1);
+    wire.acquire = acquire;
+    const calledAt = fleet.clock.now();
+    fleet.wake({ kind: 'ask', key: 'k', id: refused[0]!.id });
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(fleet.clock.now() - calledAt).toBeLessThan(100);
+    await lease.release();
+  });
+
+  it('is served in the order of arrival', async () => {
+    const fleet = new Fleet();
+    const held = gate();
+    const holder = fleet.process().locks.withLock('k', () => held.promise);
+    const order: number[] = [];
+    const waiting: Promise<void>[] = [];
+    for (let n = 0; n < 20; n++) {
+      waiting.push(fleet.process().locks.withLock('k', async () => void order.push(n)));
+      await fleet.clock.settle();
+    }
+    held.open();
+    await fleet.clock.runUntil(Promise.all([holder, ...waiting]));
+    expect(order).toEqual(Array.from({ length: 20 }, (_, n) => n));
+  });
+
+  it('is served soon after the end of the lease of a holder that died', async () => {
+    const fleet = new Fleet();
+    const dead = fleet.process();
+    await dead.locks.acquire('k', { leaseMs: 1_000 });
+    dead.wire.cut = true;
+    const since = fleet.clock.now();
+    const lease = await fleet.clock.runUntil(fleet.process().locks.acquire('k'));
+    expect(fleet.clock.now() - since).toBeGreaterThanOrEqual(1_000);
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_010);
+    await lease.release();
+  });
+
+  it('is served within waiter lease and first lease behind any number of dead waiters', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('k');
+    const dead = Array.from({ length: 500 }, () => fleet.process());
+    for (const { locks } of dead) void locks.acquire('k', { waitMs: Infinity }).catch(() => {});
+    await fleet.clock.settle();
+    const waiting = fleet.process().locks.acquire('k', { waitMs: 60_000 });
+    await fleet.clock.advance(50);
+    for (const { wire } of dead) wire.cut = true;
+    await holder.release();
+    const since = fleet.clock.now();
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(5_000);
+    await lease.release();
+  });
+
+  it('takes a new place when it was silent for so long that its place was given up', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('k');
+    const paused = fleet.process();
+    const waiting = paused.locks.acquire('k', { waitMs: 60_000 });
+    await fleet.clock.settle();
+    paused.wire.cut = true;
+    await fleet.clock.advance(4_000);
+    await holder.release();
+    paused.wire.cut = false;
+    const lease = await fleet.clock.runUntil(waiting);
+    lease.assertHeld();
+    expect(await lease.release()).toBe('released');
+  });
+
+  it('takes a new place also when it learns of its loss while it asks for the old one', async () => {
+    const fleet = new Fleet();
+    await fleet.process().locks.acquire('k', { leaseMs: 1_000, renew: false });
+    const { locks, wire } = fleet.process();
+    const waiting = locks.acquire('k', { waitMs: 60_000 });
+    await fleet.clock.advance(900);
+    const { acquire, heartbeat } = wire;
+    const answer = gate();
+    wire.acquire = () => answer.promise.then(() => Promise.reject(new LockStoreError('the answer was lost')));
+    wire.heartbeat = async (waiters) => {
+      for (const waiter of waiters) await fleet.store.release(waiter);
+      return waiters.map(() => ({ kind: 'gone' }));
+    };
+    await fleet.clock.advance(1_000); // it asks when the lease may end, and hears of its place by a heartbeat
+    Object.assign(wire, { acquire, heartbeat });
+    answer.open();
+    await fleet.clock.settle();
+    const lease = await fleet.clock.runUntil(waiting, 2_000);
+    expect(await lease.release()).toBe('released');
+  });
+
+  it('with a fixed lease gets all of it, also when it had to queue', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('k');
+    const waiting = fleet.process().locks.acquire('k', { leaseMs: 20_000, renew: false });
+    await fleet.clock.settle();
+    await holder.release();
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(lease.remainingMs).toBeGreaterThan(19_000);
+    await lease.release();
+  });
+
+  it('leaves nothing behind when the release of a request that was given up overtakes it', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { acquire } = wire;
+    const onItsWay = gate();
+    wire.acquire = async (request) => {
+      await onItsWay.promise;
+      return acquire.call(wire, request);
+    };
+    const abort = new AbortController();
+    const refused = expect(locks.acquire('k', { signal: abort.signal })).rejects.toBe('never mind');
+    await fleet.clock.settle();
+    abort.abort('never mind');
+    await refused;
+    await fleet.clock.settle();
+    expect(wire.sent.release).toBe(1);
+    onItsWay.open();
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+
+  it('leaves nothing behind in 10,000 cancels that race the grant', async () => {
+    const fleet = new Fleet();
+    const one = fleet.process();
+    const two = fleet.process();
+    for (let n = 0; n < 10_000; n++) {
+      const abort = new AbortController();
+      const holder = await one.locks.acquire('k');
+      const waiting = two.locks.acquire('k', { signal: abort.signal }).then(
+        (lease) => lease.release(),
+        () => undefined,
+      );
+      // The cancel comes before, while or after the grant is on its way, by turns.
+      for (let hops = n % 7; hops > 0; hops--) await Promise.resolve();
+      const releasing = holder.release();
+      for (let hops = n % 11; hops > 0; hops--) await Promise.resolve();
+      abort.abort();
+      await releasing;
+      await waiting;
+    }
+    await fleet.clock.settle();
+    expect(await one.locks.isLocked('k')).toBe(false);
+    expect((await one.locks.inspect('k')).waiters).toEqual([]);
+    await fleet.clock.advance(2_000);
+    expect(fleet.clock.pendingTimers).toBe(0);
+  });
+});
+
+describe('A caller that gives up while its grant is on the way', () => {
+  it('leaves nothing of its minHoldMs behind', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { acquire } = wire;
+    const answer = gate();
+    wire.acquire = async (request) => {
+      const outcome = await acquire.call(wire, request);
+      await answer.promise;
+      return outcome;
+    };
+    const abort = new AbortController();
+    const refused = expect(locks.acquire('k', { minHoldMs: 20_000, signal: abort.signal })).rejects.toBe('never mind');
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(true);
+    abort.abort('never mind');
+    await refused;
+    answer.open();
+    await fleet.clock.settle();
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+});

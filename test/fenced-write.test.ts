@@ -1,0 +1,33 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
+import { writeFenced } from '../lib/fenced-write.js';
+import { startRedis, type RedisServer } from './support/redis-server.js';
+
+describe('A guarded hash', () => {
+  let server: RedisServer;
+  let redis: Redis;
+
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = server.client();
+  });
+
+  afterAll(async () => server.stop());
+
+  it('takes the writes of one hold and of later ones, and refuses those of an earlier one', async () => {
+    // Fences have 16 digits: they must not lose any on their way through Lua.
+    const [old, fence, next] = [1_795_233_600_123_456, 1_795_233_600_123_457, 1_795_233_600_123_458];
+    expect(await writeFenced(redis, 'account', fence, { balance: 1 })).toBe('written');
+    expect(await writeFenced(redis, 'account', fence, { balance: 2, owner: 'me' })).toBe('written');
+    expect(await writeFenced(redis, 'account', old, { balance: 3 })).toBe('stale');
+    expect(await redis.hgetall('account')).toEqual({ fence: String(fence), balance: '2', owner: 'me' });
+    expect(await writeFenced(redis, 'account', next, { balance: 4 })).toBe('written');
+    expect(await writeFenced(redis, 'account', fence, { balance: 5 })).toBe('stale');
+    expect(await redis.hget('account', 'balance')).toBe('4');
+  });
+
+  it('wants a fence', async () => {
+    await expect(writeFenced(redis, 'account', NaN, { balance: 1 })).rejects.toMatchObject({ code: 'LOCK_USAGE' });
+    await expect(writeFenced(redis, 'account', 7, { fence: 1 })).rejects.toMatchObject({ code: 'LOCK_USAGE' });
+  });
+});

@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
+import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { systemClock } from '../../../lib/core/port/clock.js';
+import { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+
+describe('Calls made in one turn of the event loop', () => {
+  let server: RedisServer;
+  let redis: Redis;
+  let store: RedisStore;
+  let ids = 0;
+
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = server.client();
+    store = new RedisStore({
+      connection: server.url, prefix: 'lock', process: 'p', maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 5_000,
+      clock: systemClock, report: () => {},
+    });
+    await store.open();
+    await store.release({ key: 'warm', id: 'p.none' });
+  });
+
+  beforeEach(async () => {
+    await redis.config('RESETSTAT');
+  });
+
+  afterAll(async () => {
+    await store.close();
+    await server.stop();
+  });
+
+  function request(key: string, given: Partial<AcquireRequest> = {}): AcquireRequest {
+    const id = `p.${(ids += 1)}`;
+    return { key, id, mode: 'write', leaseMs: 10_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: systemClock.now() + 2_000, ...given };
+  }
+
+  async function scriptsRun(): Promise<number> {
+    const stats = await redis.info('commandstats');
+    return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+  }
+
+  it('go in one command for each 8, and each gets its own answer', async () => {
+    const requests = Array.from({ length: 100 }, (_, n) => request(`many:${n}`));
+    const outcomes = await Promise.all(requests.map((one) => store.acquire(one)));
+    expect(outcomes.every(({ kind }) => kind === 'granted')).toBe(true);
+    expect(await scriptsRun()).toBe(13);
+    const again = requests.slice(0, 10).map(({ key }) => request(key, { queue: false }));
+    const refused = await Promise.all([...again, request('free')].map((one) => store.acquire(one)));
+    expect(refused.map(({ kind }) => kind)).toEqual([...Array<string>(10).fill('busy'), 'granted']);
+    const released = await Promise.all([...requests, { key: 'many:0', id: 'p.stranger' }].map(({ key, id }) => store.release({ key, id })));
+    expect(released).toEqual([...Array<string>(100).fill('released'), 'lost']);
+  });
+
+  it('keep their order for each lock', async () => {
+    const [first, second] = [request('k'), request('k')];
+    const outcomes = await Promise.all([store.acquire(first), store.release(first), store.acquire(second), store.release(second)]);
+    expect(outcomes.map((outcome) => (typeof outcome === 'string' ? outcome : outcome.kind))).toEqual(['granted', 'released', 'granted', 'released']);
+  });
+
+  it('that want the same lock are served in their order', async () => {
+    const [fenced, plain] = [request('same', { fences: 5 }), request('same')];
+    const outcomes = await Promise.all([store.acquire(fenced), store.acquire(plain)]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['granted', 'waiting']);
+    await store.release(plain);
+    await store.release(fenced);
+  });
+
+  it('fail nobody else when the server refuses one of them', async () => {
+    const bad = request('bad');
+    const [lockKey] = await (async () => {
+      await store.acquire(bad);
+      const keys = await redis.keys('*:l:bad');
+      await store.release(bad);
+      return keys;
+    })();
+    await redis.hset(lockKey!, 'not', 'a lock');
+    const good = request('good');
+    const [refused, granted] = await Promise.allSettled([store.acquire(request('bad')), store.acquire(good)]);
+    expect(refused).toMatchObject({ status: 'rejected', reason: { code: 'LOCK_STORE', key: 'bad' } });
+    expect(granted).toMatchObject({ status: 'fulfilled', value: { kind: 'granted' } });
+    await redis.del(lockKey!);
+    await store.release(good);
+  });
+
+  it('name the lock each of them was for when there is no answer', async () => {
+    await server.pause();
+    const outcomes = await Promise.allSettled([store.acquire(request('a')), store.acquire(request('b'))]);
+    await server.resume();
+    expect(outcomes).toMatchObject([
+      { reason: { code: 'LOCK_STORE', key: 'a', message: expect.stringContaining("Lock 'a'") } },
+      { reason: { code: 'LOCK_STORE', key: 'b', message: expect.stringContaining("Lock 'b'") } },
+    ]);
+  });
+});

@@ -1,0 +1,191 @@
+/** The Redis store on a Cluster whose slots move and whose masters die. */
+import { once } from 'node:events';
+import { inspect } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
+import type { RedisConnections } from '../../../lib/stores/wire/redis-connection.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { eventually } from '../../support/eventually.js';
+import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
+import type { RedisServer } from '../../support/redis-server.js';
+import { closeStores, openRedisStore } from '../../support/redis-store.js';
+
+let cluster: RedisCluster;
+beforeAll(async () => {
+  cluster = await startCluster({ masters: 3, replicasEach: 1 });
+}, 90_000);
+afterAll(() => cluster.stop());
+afterEach(() => closeStores());
+
+const keys = new RedisKeys('lock');
+let ids = 0;
+function request(key: string, how: Partial<AcquireRequest> = {}): AcquireRequest {
+  return { key, id: `p.${++ids}`, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
+}
+
+/** Two keys of one slot group: their renewals go in one command, which a migrating slot refuses. */
+function twoOfOneGroup(): [string, string] {
+  const seen = new Map<number, string>();
+  for (let i = 0; ; i++) {
+    const key = `order:${i}`;
+    const group = keys.groupOf(key);
+    const first = seen.get(group);
+    if (first !== undefined) return [first, key];
+    seen.set(group, key);
+  }
+}
+
+async function slotOf(key: string): Promise<number> {
+  return cluster.slotOf(keys.lock(keys.groupOf(key), key));
+}
+
+async function anotherMaster(than: RedisServer): Promise<RedisServer> {
+  return cluster.masters.find((node) => node !== than && node.exitCode === undefined) as RedisServer;
+}
+
+describe("an application's own Cluster client", () => {
+  it('may have a keyPrefix and commands of its own: they are not those of the locks', async () => {
+    const scripts = { get: { lua: "return 'mine'", numberOfKeys: 1 } };
+    const own = cluster.client({ keyPrefix: 'app:', scripts, redisOptions: { keyPrefix: 'node:', scripts } });
+    const store = await openRedisStore(own, 'p');
+    const held = request('own');
+    expect((await store.acquire(held)).kind).toBe('granted');
+    const found = await Promise.all(cluster.masters.map((node) => node.command('KEYS', '*:l:own')));
+    expect(found.flat()).toEqual([expect.stringMatching(/^\{lock:\d+\}:l:own$/)]);
+    await store.release(held);
+  });
+});
+
+describe('a Cluster, where a node knows only its own listeners', () => {
+  it('passes over no waiter for that nobody listens there', async () => {
+    const processes = Array.from({ length: 8 }, (_, n) => `turn${n}`);
+    const stores = await Promise.all(processes.map((process) => openRedisStore({ cluster: cluster.startupNodes }, process)));
+    const [first] = stores as [(typeof stores)[0]];
+    const held = request('turns');
+    expect((await first.acquire(held)).kind).toBe('granted');
+    const waiting = processes.map((process) => request('turns', { id: `${process}.1` }));
+    for (const [n, store] of stores.entries()) expect((await store.acquire(waiting[n]!)).kind).toBe('waiting');
+    for (const { key, id } of [held, ...waiting]) {
+      const { holders, waiters } = await first.inspect(key);
+      expect(holders).toMatchObject([{ id }]);
+      expect(waiters.map((waiter) => waiter.id)).toEqual(waiting.slice(waiting.findIndex((each) => each.id === id) + 1).map((each) => each.id));
+      await first.release({ key, id });
+    }
+  });
+});
+
+describe('a slot that moves', () => {
+  it.each([0, 1])('costs no held lease, however long it stays half moved, whichever side a lock is on, with minReplicas: %i', async (minReplicas) => {
+    const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
+    const held = twoOfOneGroup().map((key) => request(key, { leaseMs: 1_500, minReplicas }));
+    for (const each of held) expect((await store.acquire(each)).kind).toBe('granted');
+    const slot = await slotOf(held[0]!.key);
+    const target = await anotherMaster(await cluster.masterOf(slot));
+    await cluster.beginMigration(slot, target);
+    let last = performance.now() + 1_500;
+    for (let step = 0; step < 8; step++) {
+      // One key after another goes to the other side; renewals go on meanwhile.
+      if (step % 2 === 1) await cluster.migrateKeys(slot, target, 1);
+      // Together, and by callers that know nothing of each other.
+      const renewed = await Promise.all([store.renew(held), ...held.map((each) => store.renew([each]))]);
+      expect(renewed.flat()).toEqual(Array(4).fill(expect.objectContaining({ kind: 'renewed' })));
+      expect(performance.now()).toBeLessThan(last);
+      last = performance.now() + 1_500;
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+    await cluster.finishMigration(slot, target);
+    for (const each of held) await eventually(async () => expect(await store.release(each)).toBe('released'));
+    const again = request(held[0]!.key);
+    await eventually(async () => expect((await store.acquire(again)).kind).toBe('granted'));
+    await store.release(again);
+  }, 60_000);
+});
+
+describe('messages', () => {
+  it('reach a waiter wherever its lock lies and its subscriber listens', async () => {
+    const [a, b] = [await openRedisStore({ cluster: cluster.startupNodes }, 'p'), await openRedisStore({ cluster: cluster.startupNodes }, 'q')];
+    const wakes: Wake[] = [];
+    b.onWake((wake) => wakes.push(wake));
+    for (let i = 0; i < 12; i++) {
+      const held = request(`spread:${i}`);
+      const waiting = request(held.key, { id: `q.${++ids}` });
+      await a.acquire(held);
+      expect((await b.acquire(waiting)).kind).toBe('waiting');
+      await a.release(held);
+      await eventually(() => expect(wakes).toContainEqual(expect.objectContaining({ kind: 'granted', id: waiting.id })));
+      expect(await b.release(waiting)).toBe('released');
+    }
+  }, 60_000);
+});
+
+describe('list', () => {
+  it('finds the locks of all masters', async () => {
+    const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
+    const held = Array.from({ length: 30 }, (_, i) => request(`listed:${i}`));
+    for (const each of held) await store.acquire(each);
+    const found: string[] = [];
+    for await (const state of store.list({ startsWith: 'listed:' })) found.push(state.key);
+    expect(found.sort()).toEqual(held.map(({ key }) => key).sort());
+    for (const each of held) await store.release(each);
+  }, 60_000);
+
+  it('finds those of a master too whose connection was closed while nobody used it', async () => {
+    const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
+    const held = Array.from({ length: 30 }, (_, i) => request(`listed:${i}`));
+    for (const each of held) await store.acquire(each);
+    const { commands } = (store as unknown as { connections: RedisConnections }).connections;
+    const forgotten = once(commands, '-node');
+    await cluster.masters[0]!.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await forgotten;
+    await eventually(async () => {
+      const found: string[] = [];
+      for await (const state of store.list({ startsWith: 'listed:' })) found.push(state.key);
+      expect(found.sort()).toEqual(held.map(({ key }) => key).sort());
+    });
+    for (const each of held) await store.release(each);
+  }, 60_000);
+});
+
+describe('minReplicas', () => {
+  it('is counted at the master of the slot, and refused where it is not met', async () => {
+    const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p', { commandTimeoutMs: 1_000 });
+    for (let i = 0; i < 6; i++) {
+      const ask = request(`replicated:${i}`, { minReplicas: 1 });
+      expect((await store.acquire(ask)).kind).toBe('granted');
+      expect(await store.renew([ask])).toMatchObject([{ kind: 'renewed' }]);
+      expect(await store.release(ask)).toBe('released');
+    }
+    const ask = request('replicated:2', { minReplicas: 2 });
+    await expect(store.acquire(ask)).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true });
+    expect((await store.inspect(ask.key)).mode).toBeNull();
+  }, 60_000);
+});
+
+describe('a master that dies', () => {
+  it('is replaced by its replica: the lock is found there, and service resumes', async () => {
+    const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p', { commandTimeoutMs: 500 });
+    const held = request('failover:1', { leaseMs: 30_000, minReplicas: 1 });
+    expect((await store.acquire(held)).kind).toBe('granted');
+    const slot = await slotOf(held.key);
+    const dead = await cluster.masterOf(slot);
+    await dead.kill();
+    await eventually(async () => expect(await cluster.masterOf(slot)).not.toBe(dead), 20_000);
+    const promotedAt = performance.now();
+    await eventually(async () => expect(await store.renew([{ ...held, minReplicas: 0 }])).toMatchObject([{ kind: 'renewed' }]), 15_000);
+    expect(performance.now() - promotedAt).toBeLessThan(4_000);
+    expect(await store.release(held)).toBe('released');
+  }, 60_000);
+});
+
+describe('a password that a Cluster refuses', () => {
+  it('fails the boot at once, and the error says so without it', async () => {
+    const startedAt = performance.now();
+    const error = await openRedisStore({ cluster: cluster.startupNodes, options: { redisOptions: { username: 'nobody', password: 'hunter2' } } }, 'p').catch(
+      (reason: unknown) => reason,
+    );
+    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringContaining('the Cluster refused the connection') });
+    expect(inspect(error, { depth: Infinity })).toContain('WRONGPASS');
+    expect(inspect(error, { depth: Infinity })).not.toContain('hunter2');
+  });
+});

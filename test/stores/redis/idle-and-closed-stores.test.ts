@@ -1,0 +1,73 @@
+/** A store that nobody asks anything is silent, and one that was closed leaves nothing behind in the process. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { RedisTarget } from '../../../lib/stores/wire/redis-connection.js';
+import { leastRule } from '../../../lib/stores/wire/access-rule.js';
+import { eventually } from '../../support/eventually.js';
+import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, openRedisStore } from '../../support/redis-store.js';
+
+let server: RedisServer;
+let cluster: RedisCluster;
+beforeAll(async () => {
+  [server, cluster] = await Promise.all([startRedis(), startCluster()]);
+}, 90_000);
+afterAll(async () => {
+  await server.stop();
+  await cluster.stop();
+});
+
+const usual = { mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
+
+/** Commands that clients sent, on all nodes, since the statistics were reset. */
+async function commandsOf(nodes: readonly RedisServer[]): Promise<string[]> {
+  const stats = await Promise.all(nodes.map((node) => node.command('INFO', 'commandstats')));
+  // Those of the nodes among themselves, and of the connection that asks.
+  return stats.flatMap((text) => [...String(text).matchAll(/cmdstat_([^:]+):/g)].map(([, name]) => String(name))).filter((name) => !/^(info|client\b|hello|ping|replconf|psync|config\b)/.test(name));
+}
+
+function resources(): string[] {
+  return process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap' || kind === 'TCPConnectWrap' || kind === 'Timeout');
+}
+
+const targets: readonly (readonly [string, () => readonly RedisServer[], () => RedisTarget])[] = [
+  ['one Redis', () => [server], () => server.url],
+  ['a Cluster', () => cluster.masters, () => ({ cluster: cluster.startupNodes })],
+];
+
+describe.each(targets)('on %s', (_name, nodes, target) => {
+  it('a process with nothing to do sends nothing', async () => {
+    const store = await openRedisStore(target(), 'p');
+    const holder = { key: 'k', id: 'p.1' };
+    await store.acquire({ ...usual, ...holder, notAfter: performance.now() + 60_000 });
+    await store.release(holder);
+    for (const node of nodes()) await node.command('CONFIG', 'RESETSTAT');
+    // Longer than any interval of ours, and than the one at which ioredis would ask a Cluster for its slots.
+    await new Promise((resolve) => setTimeout(resolve, 5_500));
+    expect(await commandsOf(nodes())).toEqual([]);
+    await closeStores();
+  });
+
+  it('a store that was closed leaves no connection and no timer', async () => {
+    const before = resources();
+    const store = await openRedisStore(target(), 'p');
+    const asked = Array.from({ length: 20 }, (_, i) => store.acquire({ ...usual, key: `k${i}`, id: `p.${i}`, notAfter: performance.now() + 60_000 }));
+    await Promise.all(asked.slice(0, 10));
+    await closeStores();
+    await Promise.allSettled(asked);
+    await eventually(() => expect(resources().length).toBeLessThanOrEqual(before.length), 1_500);
+    await expect(store.acquire({ ...usual, key: 'late', id: 'p.late', notAfter: performance.now() + 1_000 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
+  });
+});
+
+it('the least access rule is enough in a Cluster, with what the docs add for it', async () => {
+  const rule = `${leastRule('lock')} +cluster|slots +cluster|info`.split(' ');
+  for (const node of cluster.masters) await node.command('ACL', 'SETUSER', 'locker', 'reset', 'resetchannels', 'on', '>secret', ...rule);
+  const store = await openRedisStore({ cluster: cluster.startupNodes, options: { redisOptions: { username: 'locker', password: 'secret' } } }, 'p');
+  for (let i = 0; i < 10; i++) {
+    const holder = { key: `acl:${i}`, id: `p.${i}` };
+    expect((await store.acquire({ ...usual, ...holder, notAfter: performance.now() + 60_000 })).kind).toBe('granted');
+    expect(await store.release(holder)).toBe('released');
+  }
+  await closeStores();
+});

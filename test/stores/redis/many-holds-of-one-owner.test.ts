@@ -1,0 +1,241 @@
+/** An owner with hundreds of holds of one lock: what that costs the server, its holds, and everybody else. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { LockService } from '../../../lib/lock.service.js';
+import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { eventually } from '../../support/eventually.js';
+import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
+import { startMasters, startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, makeRedisStore, openRedisStore, PATIENT } from '../../support/redis-store.js';
+
+const OWNER = 'saga:1';
+const MOST = 1_000;
+/** Of the server's processor, for one script, on a machine with other work to do. */
+const LONGEST_SCRIPT_MS = 12;
+/** To take or give back one hold, whatever else its owner has. */
+const LONGEST_STEP_MS = 1.5;
+
+const keys = new RedisKeys('lock');
+const [lockKey, , fenceKey] = keys.all(keys.groupOf('k'), 'k');
+let server: RedisServer;
+let ids = 0;
+
+beforeAll(async () => {
+  server = await startRedis();
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  await server.command('FLUSHALL');
+});
+afterEach(() => closeStores());
+
+function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
+  return { key: 'k', id: `p.${++ids}`, mode: 'write', leaseMs: 30_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, owner: OWNER, notAfter: performance.now() + 60_000, ...how };
+}
+
+/** What the server's processor did for one act, in ms: the least of some, which no other work has disturbed. */
+async function serverTimeOf(act: () => Promise<unknown>): Promise<number> {
+  const client = server.client();
+  const used = async (): Promise<number> => {
+    const text = await client.info('cpu');
+    const [user, system] = ['user', 'sys'].map((kind) => Number(new RegExp(`used_cpu_${kind}:([\\d.]+)`).exec(text)?.[1]));
+    return 1_000 * (user! + system!);
+  };
+  const times: number[] = [];
+  for (let round = 0; round < 10; round++) {
+    const before = await used();
+    await act();
+    times.push((await used()) - before);
+  }
+  client.disconnect();
+  return Math.min(...times);
+}
+
+/** The record of a lock with so many holds of the owner, as the scripts write it. */
+async function recordOf(holds: number, fence: number): Promise<string> {
+  const [seconds] = (await server.command('TIME')) as [string];
+  const lines = Array.from({ length: holds }, (_, n) => `${Number(seconds) * 1_000 + 50_000} x.${n} ${fence} 1 0 ${OWNER} -`);
+  return `w01 ${lines.join('\n')}`;
+}
+
+describe.each([500, MOST])('%i holds of one owner', (count) => {
+  it('are all renewed, and nobody waits for them who wants another lock', async () => {
+    const owner = new LockService({ store: makeRedisStore(server.url, 'p', PATIENT), process: 'p' });
+    const bystander = new LockService({ store: makeRedisStore(server.url, 'b'), process: 'b' });
+    await Promise.all([owner.open(), bystander.open()]);
+    const waits: number[] = [];
+    let done = false;
+    const standBy = async (): Promise<void> => {
+      while (!done) {
+        const startedAt = performance.now();
+        const lease = await bystander.acquire('another');
+        waits.push(performance.now() - startedAt);
+        await lease.release();
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    const standing = standBy();
+    // Renewed after 0.7 to 1 s: all of them a few times.
+    const leases = await Promise.all(Array.from({ length: count }, () => owner.acquire('k', { owner: OWNER, leaseMs: 3_000, waitMs: 20_000 })));
+    expect(new Set(leases.map(({ fence }) => fence)).size).toBe(1);
+    await eventually(() => expect(leases.at(-1)!.heldMs).toBeGreaterThan(5_000), 10_000);
+    for (const lease of leases) lease.assertHeld();
+    const outcomes = await Promise.all(leases.map((lease) => lease.release()));
+    done = true;
+    await standing;
+    expect(outcomes).toEqual(Array(count).fill('released'));
+    waits.sort((one, other) => one - other);
+    expect(waits[Math.floor(waits.length * 0.99)]).toBeLessThan(500);
+    expect(await server.command('EXISTS', lockKey)).toBe(0);
+    await Promise.all([owner.close(), bystander.close()]);
+  }, 40_000);
+});
+
+describe('a lock with a thousand holds', () => {
+  beforeEach(async () => {
+    await server.command('SET', lockKey, await recordOf(MOST - 20, 7), 'PX', 60_000);
+  });
+
+  it('is read once for a batch of its renewals', async () => {
+    const store = await openRedisStore(server.url, 'x');
+    const batch = Array.from({ length: 250 }, (_, n) => ({ key: 'k', id: `x.${n}`, leaseMs: 59_000, minReplicas: 0 }));
+    const tookMs = await serverTimeOf(async () => {
+      for (const outcome of await store.renew(batch)) expect(outcome.kind).toBe('renewed');
+    });
+    expect(tookMs).toBeLessThan(LONGEST_SCRIPT_MS);
+  });
+
+  it('is read once for a batch of heartbeats of those who wait for it', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const waiting = Array.from({ length: 100 }, (_, n) => request({ owner: `another:${n}` }));
+    for (const one of waiting) expect((await store.acquire(one)).kind).toBe('waiting');
+    const tookMs = await serverTimeOf(async () => {
+      for (const outcome of await store.heartbeat(waiting)) expect(outcome.kind).toBe('waiting');
+    });
+    expect(tookMs).toBeLessThan(LONGEST_SCRIPT_MS);
+  });
+
+  it('is not read as a whole by one more hold of its owner, nor by one less', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const tookMs = await serverTimeOf(async () => {
+      const one = request();
+      expect((await store.acquire(one)).kind).toBe('granted');
+      expect(await store.release(one)).toBe('released');
+    });
+    expect(tookMs).toBeLessThan(2 * LONGEST_STEP_MS);
+  });
+});
+
+describe('an owner with as many holds of a lock as there can be', () => {
+  it('is refused one more in words, and can have it when one is given back', async () => {
+    const locks = new LockService({ store: makeRedisStore(server.url, 'p'), process: 'p' });
+    await locks.open();
+    await server.command('SET', lockKey, await recordOf(MOST - 1, 7), 'PX', 60_000);
+    const last = await locks.acquire('k', { owner: OWNER });
+    expect(last.fence).toBe(7);
+    await expect(locks.acquire('k', { owner: OWNER })).rejects.toMatchObject({
+      code: 'LOCK_USAGE',
+      key: 'k',
+      message: expect.stringMatching(/^Lock 'k': owner 'saga:1' has 1000 holds of it already, which is the most/),
+    });
+    expect(await last.release()).toBe('released');
+    await (await locks.acquire('k', { owner: OWNER })).release();
+    await locks.close();
+  });
+
+  it('is refused by a Redlock too', async () => {
+    const masters = await startMasters(3);
+    await admitAll(masters);
+    try {
+      const redlock = await openRedlock(masters, 'p');
+      const record = await recordOf(MOST, 7);
+      for (const master of masters) await master.command('SET', lockKey, record, 'PX', 60_000);
+      expect(await redlock.acquire(request({ queue: false }))).toEqual({ kind: 'full' });
+    } finally {
+      await closeRedlocks();
+      await Promise.all(masters.map((master) => master.stop()));
+    }
+  }, 20_000);
+
+  it('waits in its turn with what it had queued before', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const waiting = request();
+    await store.acquire(request({ owner: undefined }));
+    expect((await store.acquire(waiting)).kind).toBe('waiting');
+    const fence = 1_000 * Date.now() + 60_000_000;
+    await server.command('SET', lockKey, (await recordOf(MOST, fence)).replace('w01', 'w11'), 'PX', 60_000);
+    expect(await store.heartbeat([waiting])).toMatchObject([{ kind: 'waiting' }]);
+    await server.command('SET', lockKey, (await recordOf(MOST - 1, fence)).replace('w01', 'w11'), 'PX', 60_000);
+    expect(await store.heartbeat([waiting])).toMatchObject([{ kind: 'granted', grant: { fence } }]);
+  });
+});
+
+describe('a hold beside hundreds of its owner', () => {
+  it('is the same one when it is asked for again, whether somebody waits or not', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const holds = [request(), request(), request()];
+    for (const hold of holds) expect(await store.acquire(hold)).toMatchObject({ kind: 'granted', grant: { contended: false } });
+    const record = await server.command('GET', lockKey);
+    for (const hold of holds) expect((await store.acquire(hold)).kind).toBe('granted');
+    expect(await server.command('GET', lockKey)).toBe(record);
+    const waiting = request({ owner: undefined });
+    expect((await store.acquire(waiting)).kind).toBe('waiting');
+    expect(await store.acquire(request())).toMatchObject({ kind: 'granted', grant: { contended: true } });
+    expect(await store.acquire(holds[1]!)).toMatchObject({ kind: 'granted', grant: { contended: true } });
+    expect((await store.inspect('k')).holders).toHaveLength(4);
+  });
+
+  it('leaves the others and who waits as they are, and the last of them lets the next one in', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const holds = [request(), request({ minHoldMs: 10 }), request(), request()];
+    for (const hold of holds) await store.acquire(hold);
+    const waiting = request({ owner: undefined });
+    await store.acquire(waiting);
+    for (const at of [2, 0, 3]) {
+      expect(await store.release(holds[at]!)).toBe('released');
+      expect(await store.release(holds[at]!)).toBe('lost');
+      expect((await store.inspect('k')).waiters.map(({ id }) => id)).toEqual([waiting.id]);
+    }
+    expect((await store.inspect('k')).holders.map(({ id }) => id)).toEqual([holds[1]!.id]);
+    await eventually(async () => {
+      await store.release(holds[1]!);
+      expect((await store.inspect('k')).holders.map(({ id }) => id)).toEqual([waiting.id]);
+    });
+  });
+
+  it('has a fence of its own when all of them have ended', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const ended = [request({ leaseMs: 150 }), request({ leaseMs: 150 })];
+    for (const hold of ended) expect((await store.acquire(hold)).kind).toBe('granted');
+    const { fence } = (await store.inspect('k')).holders[0]!;
+    await eventually(async () => expect((await store.inspect('k')).holders).toEqual([]));
+    const outcome = await store.acquire(request());
+    expect(outcome.kind === 'granted' && outcome.grant.fence).toBeGreaterThan(fence);
+  });
+
+  it('lets in who waits when those that are left beside it have ended', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const [died, last] = [request({ leaseMs: 300 }), request()];
+    const waiting = request({ owner: undefined });
+    await store.acquire(died);
+    await store.acquire(last);
+    expect((await store.acquire(waiting)).kind).toBe('waiting');
+    await eventually(async () => expect((await store.inspect('k')).holders).toHaveLength(1));
+    expect(await store.release(last)).toBe('released');
+    expect((await store.inspect('k')).holders.map(({ id }) => id)).toEqual([waiting.id]);
+  });
+
+  it('is given back on a server whose memory is full', async () => {
+    const store = await openRedisStore(server.url, 'p');
+    const holds = [request(), request(), request()];
+    for (const hold of holds) await store.acquire(hold);
+    await server.command('CONFIG', 'SET', 'maxmemory', 1);
+    try {
+      for (const hold of holds) expect(await store.release(hold)).toBe('released');
+    } finally {
+      await server.command('CONFIG', 'SET', 'maxmemory', 0);
+    }
+    expect(await server.command('EXISTS', lockKey)).toBe(0);
+    expect(await server.command('EXISTS', fenceKey)).toBe(1);
+  });
+});

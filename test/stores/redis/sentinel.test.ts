@@ -1,0 +1,143 @@
+/** The Redis store under Sentinel: masters that move away, die or freeze, and replicas that are counted. */
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { eventually } from '../../support/eventually.js';
+import { startSentinel, type SentinelGroup } from '../../support/redis-sentinel.js';
+import { closeStores, openRedisStore } from '../../support/redis-store.js';
+
+let group: SentinelGroup;
+beforeEach(async () => {
+  group = await startSentinel();
+  // A replica that was just attached counts only after its first word.
+  const master = (await group.master()).client();
+  await eventually(async () => {
+    await master.set('warm', 'up');
+    expect(await master.wait(1, 200)).toBe(1);
+  });
+}, 60_000);
+afterEach(async () => {
+  await closeStores();
+  await group.stop();
+});
+
+type Granted = Extract<AcquireOutcome, { kind: 'granted' }>;
+let ids = 0;
+function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
+  const id = `p.${++ids}`;
+  return { key: `k${ids}`, id, mode: 'write', leaseMs: 20_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
+}
+
+describe('a failover', () => {
+  it('that keeps the data keeps the lease, and service resumes within 2 s of the promotion', async () => {
+    const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 500 });
+    const held = request({ minReplicas: 1 });
+    await store.acquire(held);
+    await group.failover();
+    const promotedAt = performance.now();
+    await eventually(async () => expect(await store.renew([held].map((each) => ({ ...each, minReplicas: 0 })))).toMatchObject([{ kind: 'renewed' }]));
+    expect(performance.now() - promotedAt).toBeLessThan(2_000);
+    await eventually(async () => expect(await store.release(held)).toBe('released'));
+  }, 60_000);
+
+  it('that loses a grant is noticed by the next renewal, and the fence of the next grant is higher', async () => {
+    const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 500 });
+    const master = await group.master();
+    const [replica] = group.servers.filter((server) => server !== master);
+    // The replica hears nothing of the grant.
+    await replica!.pause();
+    await master.command('CLIENT', 'KILL', 'TYPE', 'replica');
+    const held = request();
+    const before = (await store.acquire(held)) as Granted;
+    await master.kill();
+    await replica!.resume();
+    await group.masterAfter(master);
+    await eventually(async () => expect(await store.renew([held])).toEqual([{ kind: 'lost' }]));
+    const next = request({ key: held.key });
+    await eventually(async () => {
+      const after = (await store.acquire({ ...next, notAfter: performance.now() + 60_000 })) as Granted;
+      expect(after.grant.fence).toBeGreaterThan(before.grant.fence);
+    });
+  }, 60_000);
+
+  it('is followed though the Sentinel that is asked first is frozen', async () => {
+    const several = await startSentinel({ sentinels: 3, quorum: 2 });
+    // The group itself asks its first one.
+    const last = several.sentinels.at(-1)!;
+    const sentinels = [...several.options.sentinels!].reverse();
+    const store = await openRedisStore({ ...several.options, sentinels }, 'p', { commandTimeoutMs: 500 });
+    const master = await several.master();
+    await last.pause();
+    await master.kill();
+    await several.masterAfter(master);
+    const ask = request();
+    await eventually(async () => expect((await store.acquire({ ...ask, notAfter: performance.now() + 500 })).kind).toBe('granted'), 5_000);
+    await several.stop();
+  }, 60_000);
+
+  it('away from a frozen master is followed: what it says later is not believed', async () => {
+    const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 500 });
+    await store.acquire(request());
+    const master = await group.master();
+    await master.pause();
+    await group.masterAfter(master);
+    const ask = request();
+    await eventually(async () => expect((await store.acquire({ ...ask, notAfter: performance.now() + 500 })).kind).toBe('granted'), 8_000);
+    await master.resume();
+    expect(await store.release(ask)).toBe('released');
+  }, 60_000);
+});
+
+describe('minReplicas', () => {
+  it('is met by a grant that the replicas have, and refused where too few answer, leaving nothing taken', async () => {
+    const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 600 });
+    const ask = request({ minReplicas: 1 });
+    expect((await store.acquire(ask)).kind).toBe('granted');
+    expect(await store.renew([ask])).toMatchObject([{ kind: 'renewed' }]);
+    const tooMany = request({ minReplicas: 2 });
+    await expect(store.acquire(tooMany)).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true, key: tooMany.key });
+    expect((await store.inspect(tooMany.key)).mode).toBeNull();
+    expect(await store.renew([{ ...ask, minReplicas: 2 }])).toMatchObject([{ kind: 'unknown', cause: { code: 'LOCK_STORE' } }]);
+    expect(await store.release(ask)).toBe('released');
+  }, 60_000);
+
+  it('holds nobody else up while it waits', async () => {
+    const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 2_000 });
+    await store.acquire(request({ minReplicas: 1 }));
+    const waiting = store.acquire(request({ minReplicas: 5 })).catch(() => 'refused');
+    const startedAt = performance.now();
+    for (let i = 0; i < 20; i++) {
+      const ask = request();
+      await store.acquire(ask);
+      await store.release(ask);
+    }
+    expect(performance.now() - startedAt).toBeLessThan(500);
+    expect(await waiting).toBe('refused');
+  }, 60_000);
+
+  it('is asked of the replicas for many grants at once', async () => {
+    const store = await openRedisStore(group.options, 'p');
+    const master = await group.master();
+    await store.acquire(request({ minReplicas: 1 }));
+    await master.command('CONFIG', 'RESETSTAT');
+    const asks = Array.from({ length: 50 }, () => request({ minReplicas: 1 }));
+    const outcomes = await Promise.all(asks.map((ask) => store.acquire(ask)));
+    expect(outcomes.every(({ kind }) => kind === 'granted')).toBe(true);
+    const [, waits] = /cmdstat_wait:calls=(\d+)/.exec(String(await master.command('INFO', 'commandstats')))!;
+    expect(Number(waits)).toBeLessThanOrEqual(3);
+    expect(await store.renew(asks)).toEqual(asks.map(() => expect.objectContaining({ kind: 'renewed' })));
+  }, 60_000);
+
+  it('makes of a pushed grant a question, so that it is confirmed before it counts', async () => {
+    const store = await openRedisStore(group.options, 'p');
+    const wakes: unknown[] = [];
+    store.onWake((wake) => wakes.push(wake));
+    const held = request();
+    await store.acquire(held);
+    const ask = request({ key: held.key, minReplicas: 1 });
+    expect((await store.acquire(ask)).kind).toBe('waiting');
+    await store.release(held);
+    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: ask.key, id: ask.id }));
+    expect((await store.acquire(ask)).kind).toBe('granted');
+    expect(await store.release(ask)).toBe('released');
+  }, 60_000);
+});

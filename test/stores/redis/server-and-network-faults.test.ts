@@ -1,0 +1,296 @@
+/** The Redis store on a server, a network and a script cache that fail: what is told, and that service resumes. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
+import { systemClock } from '../../../lib/core/port/clock.js';
+import type { LockStoreError } from '../../../lib/core/port/errors.js';
+import { LockService } from '../../../lib/lock.service.js';
+import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import { eventually } from '../../support/eventually.js';
+import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, openRedisStore } from '../../support/redis-store.js';
+
+let server: RedisServer;
+let proxy: FlakyProxy;
+/** Behind the proxy, with a short command timeout. */
+let store: RedisStore;
+/** Beside the proxy, undisturbed. */
+let other: RedisStore;
+let wakes: Wake[];
+let ids = 0;
+
+beforeAll(async () => {
+  server = await startRedis();
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  proxy = await startFlakyProxy(server.port);
+  store = await openRedisStore(proxy.url, 'p', { commandTimeoutMs: 300 });
+  other = await openRedisStore(server.url, 'o');
+  wakes = [];
+  store.onWake((wake) => wakes.push(wake));
+});
+afterEach(async () => {
+  await closeStores();
+  await proxy.stop();
+});
+
+function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
+  const id = `p.${++ids}`;
+  return { key: `k${ids}`, id, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 300, ...how };
+}
+
+async function failure(promise: Promise<unknown>): Promise<LockStoreError> {
+  try {
+    await promise;
+  } catch (error) {
+    expect(error).toMatchObject({ code: 'LOCK_STORE', nodes: [{ node: `127.0.0.1:${proxy.port}` }] });
+    return error as LockStoreError;
+  }
+  throw new Error('it did not fail');
+}
+
+/** Asks until it is granted; how long that took, in ms. */
+async function resumes(on = store, now = () => performance.now()): Promise<number> {
+  const startedAt = performance.now();
+  const ask = request();
+  await eventually(async () => expect((await on.acquire({ ...ask, notAfter: now() + 300 })).kind).toBe('granted'), 10_000);
+  const tookMs = performance.now() - startedAt;
+  await on.release(ask);
+  return tookMs;
+}
+
+describe('a network that fails', () => {
+  it('when it is cut, every act ends at once with an error that names node and key, and service resumes within 2 s', async () => {
+    const held = request();
+    await store.acquire(held);
+    await proxy.cut();
+    const ask = request();
+    const error = await failure(store.acquire(ask));
+    expect(error).toMatchObject({ key: ask.key, retryable: true });
+    expect(error.message).toContain(`'${ask.key}'`);
+    expect(await store.renew([{ ...held }])).toMatchObject([{ kind: 'unknown', cause: { code: 'LOCK_STORE' } }]);
+    expect(await store.heartbeat([held])).toMatchObject([{ kind: 'unknown', cause: { code: 'LOCK_STORE' } }]);
+    await failure(store.release(held));
+    await proxy.heal();
+    expect(await resumes()).toBeLessThan(2_000);
+    expect(await store.release(held)).toBe('released');
+  });
+
+  it('when it swallows everything, every act ends within its timeout, and service resumes within 2 s', async () => {
+    proxy.freeze();
+    const startedAt = performance.now();
+    await failure(store.acquire(request()));
+    expect(performance.now() - startedAt).toBeLessThan(900);
+    await proxy.stop();
+    await proxy.heal();
+    proxy.thaw();
+    expect(await resumes()).toBeLessThan(2_000);
+  });
+
+  it('when a connection hangs while new ones work, the old one is given up', async () => {
+    proxy.freeze();
+    const links = proxy.connections;
+    await failure(store.acquire(request()));
+    proxy.thaw();
+    expect(links).toBeGreaterThan(1);
+    expect(await resumes()).toBeLessThan(2_000);
+  });
+
+  it('a connection that has gone silent is given up before commandTimeoutMs is over, so that service resumes within 2 s', async () => {
+    const patient = await openRedisStore(proxy.url, 'q', { commandTimeoutMs: 2_000 });
+    proxy.freezePresent();
+    expect(await resumes(patient)).toBeLessThan(1_900);
+  });
+
+  it('when a reply is lost, the same request again is the same grant, and a release of it frees the lock', async () => {
+    const ask = request();
+    proxy.dropReplies(true);
+    await failure(store.acquire(ask));
+    proxy.dropReplies(false);
+    const [holder] = (await other.inspect(ask.key)).holders;
+    await eventually(async () => expect(await store.acquire({ ...ask, notAfter: performance.now() + 300 })).toMatchObject({ kind: 'granted', grant: { fence: holder!.fence } }));
+    expect(await store.release(ask)).toBe('released');
+    expect((await other.inspect(ask.key)).mode).toBeNull();
+  });
+
+  it('a request that lay in the network until its time was over does nothing when it arrives', async () => {
+    const ask = request({ notAfter: performance.now() + 250 });
+    proxy.delay(500);
+    await failure(store.acquire(ask));
+    proxy.delay(0);
+    await resumes();
+    expect((await other.inspect(ask.key)).mode).toBeNull();
+  });
+
+  it('nor does one of a process that had heard nothing of the server for minutes', async () => {
+    let idleMs = 0;
+    const clock = { ...systemClock, now: () => systemClock.now() + idleMs };
+    const idle = await openRedisStore(proxy.url, 'i', { commandTimeoutMs: 300, clock });
+    idleMs = 300_000;
+    proxy.holdUp();
+    const late = request({ notAfter: clock.now() + 250 });
+    const refused = failure(idle.acquire(late));
+    await eventually(() => expect(proxy.bytesHeldUp).toBeGreaterThan(0));
+    proxy.loseHeldUp();
+    await refused;
+    await proxy.deliverHeldUp();
+    expect((await other.inspect(late.key)).mode).toBeNull();
+    await resumes(idle, clock.now);
+    idleMs = 600_000;
+    expect(await idle.acquire(request({ notAfter: clock.now() + 300 }))).toMatchObject({ kind: 'granted' });
+  });
+
+  it('a request that was held up does not hold a lock for nobody after the hold that its second try got', async () => {
+    const locks = new LockService({ store: await openRedisStore(proxy.url, 'l'), process: 'l' });
+    await locks.withLock('warm', async () => {});
+    proxy.holdUp();
+    const call = locks.withLock('k', async () => {});
+    await eventually(() => expect(proxy.bytesHeldUp).toBeGreaterThan(0));
+    proxy.loseHeldUp();
+    await call;
+    await proxy.deliverHeldUp();
+    await eventually(async () => expect((await other.inspect('k')).mode).toBeNull(), 1_000);
+    await locks.close();
+  });
+
+  it('a renewal ends in a third of its lease when that is shorter than the timeout', async () => {
+    const held = request({ leaseMs: 300 });
+    await store.acquire(held);
+    proxy.freeze();
+    const startedAt = performance.now();
+    expect(await store.renew([{ ...held }])).toMatchObject([{ kind: 'unknown' }]);
+    expect(performance.now() - startedAt).toBeLessThan(250);
+    proxy.thaw();
+  });
+});
+
+describe('a process that was stopped', () => {
+  it('for longer than its timeouts reads the answers that came meanwhile', async () => {
+    const direct = await openRedisStore(server.url, 'd', { commandTimeoutMs: 300 });
+    const asked = [request(), request()].map((each) => direct.acquire({ ...each, notAfter: performance.now() + 2_000 }));
+    await new Promise((resolve) => setImmediate(resolve));
+    const until = performance.now() + 700;
+    while (performance.now() < until);
+    for (const outcome of await Promise.all(asked)) expect(outcome.kind).toBe('granted');
+  });
+});
+
+describe('a server that fails', () => {
+  it('when it is killed and comes back empty, fences go on rising, whatever its clock says', async () => {
+    const ask = request();
+    const before = (await store.acquire(ask)) as Extract<AcquireOutcome, { kind: 'granted' }>;
+    await server.kill();
+    await failure(store.acquire(request()));
+    await server.start();
+    await eventually(async () => {
+      const again = (await store.acquire({ ...request({ key: ask.key }), queue: false })) as typeof before;
+      expect(again.kind).toBe('granted');
+      expect(again.grant.fence).toBeGreaterThan(before.grant.fence);
+    });
+    expect(await store.renew([{ ...ask }])).toEqual([{ kind: 'lost' }]);
+  });
+
+  it('when its script cache is flushed, nothing is noticed', async () => {
+    for (let i = 0; i < 20; i++) {
+      await server.command('SCRIPT', 'FLUSH');
+      const ask = request();
+      expect((await store.acquire(ask)).kind).toBe('granted');
+      expect(await store.release(ask)).toBe('released');
+    }
+  });
+
+  it('when its memory is full, acquires fail until there is room, and releases work', async () => {
+    const held = request();
+    await store.acquire(held);
+    await server.command('CONFIG', 'SET', 'maxmemory', 1);
+    expect(await failure(store.acquire(request()))).toMatchObject({ retryable: true, message: expect.stringContaining('OOM') });
+    expect(await store.release(held)).toBe('released');
+    await server.command('CONFIG', 'SET', 'maxmemory', 0);
+    await resumes();
+  });
+
+  it('when it refuses writes for want of replicas, the error is for the operator', async () => {
+    await server.command('CONFIG', 'SET', 'min-replicas-to-write', 1);
+    expect(await failure(store.acquire(request()))).toMatchObject({ retryable: false, message: expect.stringContaining('NOREPLICAS') });
+    await server.command('CONFIG', 'SET', 'min-replicas-to-write', 0);
+    await resumes();
+  });
+
+  it('when it is a replica for a while, acquires fail and service resumes within 2 s of its promotion', async () => {
+    await server.command('REPLICAOF', '127.0.0.1', 1);
+    expect((await failure(store.acquire(request()))).retryable).toBe(true);
+    await server.command('REPLICAOF', 'NO', 'ONE');
+    expect(await resumes()).toBeLessThan(2_000);
+  });
+
+  it('when it is busy with a script, acquires fail with what it says, and service resumes', async () => {
+    await server.command('CONFIG', 'SET', 'lua-time-limit', 20);
+    const operator = server.client();
+    await operator.ping();
+    const hog = server.client().eval('while true do end', 0).catch(() => undefined);
+    await eventually(async () => expect((await failure(store.acquire(request()))).message).toContain('BUSY'));
+    await operator.script('KILL');
+    await hog;
+    expect(await resumes()).toBeLessThan(2_000);
+  });
+
+  it('when it is too busy to SELECT the database of a new connection, nothing is granted in another one', async () => {
+    const [near, far] = [await openRedisStore(`${server.url}/1`, 'n'), await openRedisStore(`${proxy.url}/1`, 'f', { commandTimeoutMs: 300 })];
+    const held = request();
+    expect(await near.acquire(held)).toMatchObject({ kind: 'granted' });
+    await server.command('CONFIG', 'SET', 'lua-time-limit', 20);
+    const operator = server.client();
+    await operator.ping();
+    const hog = server.client().eval('while true do end', 0).catch(() => undefined);
+    const askFar = (): Promise<AcquireOutcome> => far.acquire(request({ key: held.key, queue: false }));
+    await eventually(async () => expect((await failure(askFar())).message).toContain('BUSY'));
+    proxy.resetConnections();
+    await eventually(async () => expect((await failure(askFar())).message).toContain('not connected (BUSY'));
+    await operator.script('KILL');
+    await hog;
+    const answers: string[] = [];
+    await eventually(async () => {
+      answers.push((await askFar()).kind);
+    }, 10_000);
+    expect(answers).toEqual(['busy']);
+    await near.release(held);
+  });
+
+  it('when it is frozen and goes on, service resumes within 2 s', async () => {
+    await server.pause();
+    await failure(store.acquire(request()));
+    await failure(store.acquire(request()));
+    await server.resume();
+    expect(await resumes()).toBeLessThan(2_000);
+  });
+});
+
+describe('a push connection that fails', () => {
+  it('every waiter is told to ask when it is back', async () => {
+    const held = { ...request(), id: `o.${++ids}` };
+    await other.acquire(held);
+    const ask = request({ key: held.key });
+    expect((await store.acquire(ask)).kind).toBe('waiting');
+    proxy.resetConnections();
+    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: ask.key, id: ask.id }));
+  });
+
+  it('a heartbeat tells the grant whose message was lost, and no waiter stays asleep', async () => {
+    const client = server.client();
+    for (let round = 0; round < 3; round++) {
+      const held = { ...request(), id: `o.${++ids}` };
+      await other.acquire(held);
+      const ask = request({ key: held.key });
+      expect((await store.acquire(ask)).kind).toBe('waiting');
+      await client.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+      await other.release(held);
+      await eventually(async () => {
+        const granted = wakes.some((wake) => wake.id === ask.id);
+        const [outcome] = granted ? [undefined] : await store.heartbeat([ask]);
+        expect(granted || outcome?.kind === 'granted').toBe(true);
+      }, 1_000);
+      await store.release(ask);
+    }
+  });
+});

@@ -1,0 +1,102 @@
+/** Short leases beside long ones, an answer away of which the short ones cannot wait: what it costs the long ones. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LockStoreError } from '../../../lib/core/port/errors.js';
+import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { LockService } from '../../../lib/lock.service.js';
+import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import { eventually } from '../../support/eventually.js';
+import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, openRedisStore } from '../../support/redis-store.js';
+
+/** To the server, and as long back. */
+const WAY_MS = 30;
+/** Its renewal would have to be answered within 50 ms. */
+const SHORT_MS = 150;
+
+let master: RedisServer;
+let replica: RedisServer;
+let proxy: FlakyProxy;
+let ids = 0;
+
+beforeAll(async () => {
+  [master, replica] = await Promise.all([startRedis(), startRedis()]);
+  await replica.command('REPLICAOF', '127.0.0.1', master.port);
+  const client = master.client();
+  await eventually(async () => {
+    await client.set('warm', 'up');
+    expect(await client.wait(1, 200)).toBe(1);
+  }, 20_000);
+  proxy = await startFlakyProxy(master.port);
+}, 60_000);
+afterEach(async () => {
+  await closeStores();
+  proxy.delay(0);
+});
+afterAll(async () => {
+  await proxy.stop();
+  await Promise.all([master.stop(), replica.stop()]);
+});
+
+function request(how: Partial<AcquireRequest>): AcquireRequest {
+  const id = `p.${++ids}`;
+  return { key: `k${ids}`, id, mode: 'write', leaseMs: 5_000, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 2_000, ...how };
+}
+
+async function farStore(): Promise<RedisStore> {
+  const store = await openRedisStore(proxy.url, 'p');
+  proxy.delay(WAY_MS);
+  return store;
+}
+
+describe('A renewal of long leases', () => {
+  it.each([0, 1])('is waited for as long as they allow, whatever short ones are renewed with them (minReplicas %i)', async (minReplicas) => {
+    const store = await openRedisStore(proxy.url, 'p');
+    const [long, short] = [request({ minReplicas }), request({ leaseMs: SHORT_MS })];
+    for (const each of [long, short]) expect((await store.acquire(each)).kind).toBe('granted');
+    proxy.delay(WAY_MS);
+    expect(await store.renew([{ ...short, minReplicas }, long])).toMatchObject([{ kind: 'unknown' }, { kind: 'renewed' }]);
+  });
+
+  it('that replicas must acknowledge is sent apart from the short ones that come in the same moment', async () => {
+    const store = await openRedisStore(proxy.url, 'p');
+    // Makes the connection on which replicas are waited for.
+    await store.acquire(request({ minReplicas: 1 }));
+    const held = request({ leaseMs: SHORT_MS, minReplicas: 1 });
+    proxy.delay(WAY_MS);
+    let over = false;
+    // Two of them, so that one always waits for the connection while the other is out.
+    const renewals = [1, 2].map(async (turn) => {
+      if (turn === 2) await new Promise((resolve) => setImmediate(resolve));
+      while (!over) await store.renew([held]);
+    });
+    const asked = Array.from({ length: 12 }, () => store.acquire(request({ minReplicas: 1 })).then(({ kind }) => kind, (error: LockStoreError) => error.message));
+    const outcomes = new Set(await Promise.all(asked));
+    over = true;
+    await Promise.all(renewals);
+    expect(outcomes).toEqual(new Set(['granted']));
+  });
+});
+
+describe('A long lease on a healthy Redis', () => {
+  it('is never in doubt beside calls with short ones', async () => {
+    const locks = new LockService({ store: await farStore(), process: 'p' });
+    const doubts: string[] = [];
+    locks.events.subscribe((event) => (event.type === 'renewFailed' || event.type === 'lost') && event.key === 'long' && doubts.push(event.type));
+    const long = await locks.acquire('long', { leaseMs: 3_000 });
+    const until = performance.now() + 5_000;
+    const shortCalls = Array.from({ length: 8 }, async (_, n) => {
+      while (performance.now() < until) {
+        // On a busy machine the answer may come too late for so short a lease.
+        const lease = await locks.acquire(`short:${n}`, { leaseMs: SHORT_MS, waitMs: 1_000 }).catch(() => undefined);
+        // Until its renewals were in vain.
+        if (lease) await new Promise<void>((resolve) => lease.signal.addEventListener('abort', () => resolve()));
+      }
+    });
+    await Promise.all(shortCalls);
+    long.assertHeld();
+    expect(doubts).toEqual([]);
+    await long.release();
+    await locks.close();
+  }, 20_000);
+});

@@ -1,0 +1,302 @@
+/** One attempt on five nodes that a test speaks for, on virtual time: which fence is used, how long a grant is trusted, what is taken back. */
+import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../../lib/core/port/clock.js';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
+import type { AcquireOutcome } from '../../../lib/core/port/lock-store.js';
+import { FenceFloors } from '../../../lib/stores/wire/fence-floors.js';
+import { marginOf } from '../../../lib/stores/wire/server-clock.js';
+import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
+import { Ballot } from '../../../lib/stores/redlock/ballot.js';
+import type { Leaving, Mark, NodeVote, VoteRequest } from '../../../lib/stores/redlock/node-vote.js';
+import { voteRequestOf } from '../../../lib/stores/redlock/node-vote.js';
+import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
+import { Withdrawals } from '../../../lib/stores/redlock/withdrawals.js';
+import { FakeClock } from '../../support/fake-clock.js';
+
+const GROUP = 7;
+const LEASE_MS = 1_000;
+
+/** A node as a test wants it: it answers `says` after `afterMs`, and remembers what it was asked. */
+class FakeNode {
+  silent = false;
+  heardAt = -Infinity;
+  connected = true;
+  keepsLimits = true;
+  says: Partial<Extract<NodeVote, { kind: 'granted' }>> | Exclude<NodeVote, { kind: 'granted' }> | 'fails' | 'mute' = {};
+  afterMs = 1;
+  raises: boolean | 'fails' = true;
+  readonly acts: string[] = [];
+  readonly marks: Mark[] = [];
+
+  constructor(
+    readonly name: string,
+    private readonly clock: FakeClock,
+  ) {}
+
+  async vote({ id, leaseMs }: VoteRequest, proposal: number): Promise<NodeVote> {
+    this.acts.push(`vote ${id}`);
+    const sentAt = this.clock.now();
+    await this.answers(this.says === 'mute' ? 1_000_000 : this.afterMs);
+    if (this.says === 'fails') throw this.failure('out of order');
+    if (this.says !== 'mute' && this.says.kind !== undefined && this.says.kind !== 'granted') return this.says as NodeVote;
+    const granted = { kind: 'granted', fence: proposal, mode: 'write', end: sentAt + leaseMs - marginOf(leaseMs), shared: false, sentAt } as const;
+    return { ...granted, ...(this.says as Partial<typeof granted>) };
+  }
+
+  async raiseFence({ id }: VoteRequest, fence: number): Promise<boolean> {
+    this.acts.push(`raise ${id} ${fence}`);
+    await this.answers(1);
+    if (this.raises === 'fails') throw this.failure('out of order');
+    return this.raises;
+  }
+
+  async release({ id, mark }: Leaving): Promise<'released'> {
+    this.acts.push(`release ${id}`);
+    if (mark !== undefined) this.marks.push(mark);
+    await this.answers(1);
+    return 'released';
+  }
+
+  failure(reason: string): LockStoreError {
+    return new LockStoreError(reason, { nodes: [{ node: this.name, reason }] });
+  }
+
+  private async answers(afterMs: number): Promise<void> {
+    await delay(this.clock, afterMs);
+    this.heardAt = this.clock.now();
+  }
+}
+
+interface Stage {
+  readonly clock: FakeClock;
+  readonly nodes: readonly [FakeNode, FakeNode, FakeNode, FakeNode, FakeNode];
+  readonly ballot: Ballot;
+  /** What this process has seen. */
+  readonly floors: FenceFloors;
+  cast(): Promise<AcquireOutcome>;
+  /** The names of the nodes that were asked to do this. */
+  asked(act: string): string;
+}
+
+/** @param waitedMs how long the request has been refused for; -1 when it does not wait */
+function onStage(play: (stage: Stage) => Promise<void>, waitedMs = -1): () => Promise<void> {
+  const clock = new FakeClock();
+  const nodes = ['a', 'b', 'c', 'd', 'e'].map((name) => new FakeNode(name, clock)) as unknown as Stage['nodes'];
+  const floors = new FenceFloors();
+  const context = {
+    nodes: nodes as unknown as RedlockNode[],
+    clock,
+    commandTimeoutMs: 2_000,
+    floors,
+    withdrawals: new Withdrawals(clock),
+    tookMs: 0,
+    deadlines: new Deadlines(clock),
+    forgetful: () => {},
+  };
+  const request = { key: 'k', id: 'p.1', mode: 'write', leaseMs: LEASE_MS, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity } as const;
+  const ballot = new Ballot(context, request.id, voteRequestOf(request, GROUP, 'p.1/1', waitedMs, 0));
+  const asked = (act: string): string => nodes.filter(({ acts }) => acts.includes(act)).map(({ name }) => name).join('');
+  return () => clock.runUntil(play({ clock, nodes, ballot, floors, cast: () => ballot.cast(Infinity), asked }));
+}
+
+const granted = (outcome: AcquireOutcome): Extract<AcquireOutcome, { kind: 'granted' }>['grant'] => {
+  if (outcome.kind !== 'granted') throw new Error(`expected a grant, got ${outcome.kind}`);
+  return outcome.grant;
+};
+
+describe('The fence of a ballot', () => {
+  it('is the proposal in one round where a quorum knows of no greater one', onStage(async ({ cast, asked, nodes }) => {
+    const { fence } = granted(await cast());
+    expect(fence).toBeGreaterThan(0);
+    expect(nodes.flatMap(({ acts }) => acts).some((act) => act.startsWith('raise'))).toBe(false);
+    expect(asked('vote p.1/1')).toBe('abcde');
+  }));
+
+  it('is at least the clock, for nodes that lost their counters and a process that has seen nothing', onStage(async ({ cast, clock }) => {
+    const wallUs = Math.floor(clock.wallNow()) * 1_000;
+    expect(granted(await cast()).fence).toBeGreaterThanOrEqual(wallUs);
+  }));
+
+  it('is above what this process has seen, though its clock was set back', onStage(async ({ cast, clock, floors }) => {
+    const seen = (clock.wallNow() + 3_600_000) * 1_000;
+    floors.saw(GROUP, seen);
+    expect(granted(await cast()).fence).toBe(seen + 1);
+  }));
+
+  it('is the greatest that any of the voters knows, and is written back to a quorum before it is used', onStage(async ({ cast, nodes, clock, asked }) => {
+    const [a, b, c, d, e] = nodes;
+    a.says = { fence: 100 };
+    b.says = { fence: 105 };
+    c.says = { fence: 103 };
+    d.says = e.says = 'mute';
+    const before = clock.now();
+    expect(granted(await cast()).fence).toBe(105);
+    expect(asked('raise p.1/1 105')).toBe('ac');
+    expect(clock.now()).toBeGreaterThanOrEqual(before + 2);
+  }));
+
+  it('is not used when it could not be written back, and all votes are taken back', onStage(async ({ cast, nodes, asked }) => {
+    const [a, b, c, d, e] = nodes;
+    for (const node of [a, c]) Object.assign(node, { says: { fence: 100 }, raises: 'fails' });
+    b.says = { fence: 105 };
+    d.says = e.says = { kind: 'busy', leftMs: 500 };
+    await expect(cast()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true });
+    expect(asked('release p.1/1')).toBe('abc');
+  }));
+
+  it('is given to a node that voted with another one too late to be asked', onStage(async ({ cast, nodes, clock, asked }) => {
+    Object.assign(nodes[4], { says: { fence: 900_000 }, afterMs: 50 });
+    for (const node of nodes.slice(0, 4)) node.says = { fence: 100 };
+    expect(granted(await cast()).fence).toBe(100);
+    await delay(clock, 100);
+    expect(asked('raise p.1/1 100')).toBe('e');
+  }));
+
+  it("is that of the owner's hold where a quorum tells the same one", onStage(async ({ cast, nodes, clock, asked }) => {
+    const [a, b, c] = nodes;
+    for (const node of [a, b, c]) node.says = { fence: 70, shared: true };
+    expect(granted(await cast()).fence).toBe(70);
+    await delay(clock, 10);
+    expect(asked('raise p.1/1 70')).toBe('de');
+  }));
+
+  it("is none where nodes tell different fences of the owner's hold", onStage(async ({ cast, nodes, asked }) => {
+    const [a, b, c, d, e] = nodes;
+    for (const node of [a, b]) node.says = { fence: 70, shared: true };
+    for (const node of [c, d]) node.says = { fence: 75, shared: true };
+    e.says = { kind: 'busy', leftMs: 500 };
+    expect((await cast()).kind).toBe('busy');
+    expect(asked('release p.1/1')).toBe('abcd');
+  }));
+});
+
+describe('The trust in a ballot', () => {
+  it('ends when the third of five leases does, counted from before the nodes were asked', onStage(async ({ cast, nodes, clock }) => {
+    const start = clock.now();
+    nodes.forEach((node, n) => (node.says = { end: start + 100 * (n + 1), fence: 5 }));
+    nodes[3].says = nodes[4].says = { kind: 'busy', leftMs: 500 };
+    expect(granted(await cast()).trustedUntil).toBe(start + 100);
+  }));
+
+  it('is none when the time is over before a quorum has answered: everything is taken back', onStage(async ({ cast, nodes, clock, asked }) => {
+    for (const node of nodes) node.afterMs = 90;
+    for (const node of nodes) node.says = { end: clock.now() + 80, fence: 5 };
+    await expect(cast()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true });
+    expect(asked('release p.1/1')).toBe('abcde');
+  }));
+});
+
+describe('A ballot that is over', () => {
+  it('is taken back where it was granted, where nothing is known, and not where it was refused', onStage(async ({ cast, nodes, clock, asked }) => {
+    const [a, b, c, d, e] = nodes;
+    for (const node of [a, b, c]) node.says = { kind: 'busy', leftMs: 500 };
+    Object.assign(d, { afterMs: 0 });
+    e.says = 'mute';
+    expect((await cast()).kind).toBe('busy');
+    await delay(clock, 10);
+    expect(asked('release p.1/1')).toBe('de');
+  }));
+
+  it('is taken back once more from a node that granted it after it had been taken back', onStage(async ({ cast, nodes, clock }) => {
+    const [a, b, c, d] = nodes;
+    for (const node of [a, b, c]) node.says = { kind: 'busy', leftMs: 500 };
+    d.afterMs = 50;
+    d.says = { sentAt: clock.now() + 20 }; // by a script that the server did not know, and was sent a second time
+    await cast();
+    await delay(clock, 100);
+    expect(d.acts).toEqual(['vote p.1/1', 'release p.1/1', 'release p.1/1']);
+  }));
+
+  it('is not taken back twice from a node whose answer was late: it answers in order', onStage(async ({ cast, nodes, clock }) => {
+    nodes[4].afterMs = 50;
+    for (const node of nodes.slice(0, 3)) node.says = { kind: 'busy', leftMs: 500 };
+    await cast();
+    await delay(clock, 100);
+    expect(nodes[4].acts).toEqual(['vote p.1/1', 'release p.1/1']);
+  }));
+
+  it('grants nothing any more when it was released meanwhile', onStage(async ({ cast, ballot, nodes, clock }) => {
+    for (const node of nodes) node.afterMs = 20;
+    const casting = cast();
+    await delay(clock, 5);
+    ballot.finish(); // whoever says so releases it on the nodes where it may stand
+    expect(nodes.every((node) => ballot.mayStandOn(node as unknown as RedlockNode))).toBe(true);
+    expect((await casting).kind).toBe('busy');
+    expect(ballot.state).toBe('over');
+  }));
+});
+
+describe('A ballot that was refused while its holder goes on waiting', () => {
+  it('keeps its place in the line of the nodes that had granted it', onStage(async ({ cast, nodes }) => {
+    for (const node of nodes.slice(2)) node.says = { kind: 'busy', leftMs: 500 };
+    expect((await cast()).kind).toBe('busy');
+    expect(nodes.map(({ marks }) => marks.length)).toEqual([1, 1, 0, 0, 0]);
+    expect(nodes[0].marks[0]).toMatchObject({ mode: 'write', waitedMs: expect.closeTo(301, 0) });
+  }, 300));
+
+  it('leaves none when nobody waits', onStage(async ({ cast, nodes }) => {
+    for (const node of nodes.slice(2)) node.says = { kind: 'busy', leftMs: 500 };
+    await cast();
+    expect(nodes.flatMap(({ marks }) => marks)).toEqual([]);
+  }));
+});
+
+describe('A holder', () => {
+  it('hears from any node that others wait, and tells all nodes who comes next', onStage(async ({ cast, ballot, nodes }) => {
+    nodes[1].says = { next: 'q' };
+    expect(granted(await cast()).contended).toBe(true);
+    expect(ballot.leaving.next).toBe('q');
+  }));
+});
+
+describe('A silent node', () => {
+  it('is not asked while the others are a quorum', onStage(async ({ cast, nodes, asked }) => {
+    nodes[0].silent = nodes[1].silent = true;
+    expect((await cast()).kind).toBe('granted');
+    expect(asked('vote p.1/1')).toBe('cde');
+  }));
+
+  it('is asked when the others are not', onStage(async ({ cast, nodes, asked }) => {
+    nodes[0].silent = nodes[1].silent = nodes[2].silent = true;
+    expect((await cast()).kind).toBe('granted');
+    expect(asked('vote p.1/1')).toBe('abcde');
+  }));
+
+  it('costs a request that is refused for its sake no more than a tenth of the lease', onStage(async ({ cast, nodes, clock }) => {
+    const [, , c, d, e] = nodes;
+    for (const node of [c, d]) node.says = { kind: 'busy', leftMs: 500 };
+    e.says = 'mute';
+    const start = clock.now();
+    expect((await cast()).kind).toBe('busy');
+    expect(clock.now() - start).toBeLessThanOrEqual(LEASE_MS / 10 + 5);
+  }));
+});
+
+describe('A ballot that is held', () => {
+  it('is put back on a node that lost it, with its fence', onStage(async ({ cast, ballot, nodes, asked }) => {
+    const { fence } = granted(await cast());
+    nodes[2].acts.length = 0;
+    nodes[2].says = { fence: fence + 40 };
+    await ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS);
+    expect(nodes[2].acts).toEqual(['vote p.1/1', `raise p.1/1 ${fence}`]);
+    expect(asked('release p.1/1')).toBe('');
+  }));
+
+  it('is not put back when it is over, nor on a node to which no limit can be told', onStage(async ({ cast, ballot, nodes }) => {
+    granted(await cast());
+    for (const node of nodes) node.acts.length = 0;
+    nodes[1].keepsLimits = false;
+    await ballot.rejoin(nodes[1] as unknown as RedlockNode, LEASE_MS);
+    ballot.finish();
+    await ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS);
+    expect(nodes.flatMap(({ acts }) => acts)).toEqual([]);
+  }));
+
+  it('may outlive a quorum while it can be trusted, and not when a node released it for an operator', onStage(async ({ cast, ballot, nodes, clock }) => {
+    const { trustedUntil } = granted(await cast());
+    expect(ballot.mayOutlive(clock.now())).toBe(true);
+    expect(ballot.mayOutlive(trustedUntil)).toBe(false);
+    ballot.takenOn.add(nodes[0] as unknown as RedlockNode);
+    expect(ballot.mayOutlive(clock.now())).toBe(false);
+  }));
+});

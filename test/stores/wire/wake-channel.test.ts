@@ -1,0 +1,131 @@
+/** The subscriber connection: what it hears, and how it is replaced when it hears nothing. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { systemClock } from '../../../lib/core/port/clock.js';
+import { WakeChannel, type PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
+import { eventually } from '../../support/eventually.js';
+import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+
+let server: RedisServer;
+let proxy: FlakyProxy;
+let channel: WakeChannel;
+let heard: (PushedGrant | string)[];
+let connects: number;
+
+beforeAll(async () => {
+  server = await startRedis();
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  proxy = await startFlakyProxy(server.port);
+  heard = [];
+  connects = 0;
+  const connect = (): Redis => {
+    connects++;
+    return new Redis(proxy.port, { lazyConnect: true, retryStrategy: () => null, enableReadyCheck: false, disconnectTimeout: 50 });
+  };
+  channel = new WakeChannel(connect, 'c', systemClock, 300, {
+    granted: (grant) => heard.push(grant),
+    contended: (key, id, by) => heard.push(`contended ${key} ${id}${by === undefined ? '' : ` by ${by}`}`),
+    turn: (key) => heard.push(`turn ${key}`),
+    lost: (key, id) => heard.push(`lost ${key} ${id}`),
+    listening: () => heard.push('listening'),
+  });
+  await channel.open();
+});
+afterEach(async () => {
+  channel.close();
+  await proxy.stop();
+});
+
+const publish = (message: string) => server.command('PUBLISH', 'c', message);
+
+describe('the wake channel', () => {
+  it('reads every message that scripts send, and passes over all others', async () => {
+    for (const message of ['', 'x p.1', 'c p.1 k 1', 'w p.1/2 q %7Bk%7D 1', 't p %7Bk%7D 1', 'l p.2 k 1', 'g p.3 1795236887128570 4 r 1795236888628 1500 1 k 1']) {
+      await publish(message);
+    }
+    const grant = { key: 'k 1', id: 'p.3', fence: 1795236887128570, fences: 4, mode: 'read', end: 1795236888628, lengthMs: 1500, contended: true };
+    await eventually(() => expect(heard).toEqual(['listening', 'contended k 1 p.1', 'contended {k} 1 p.1/2 by q', 'turn {k} 1', 'lost k 1 p.2', grant]));
+  });
+
+  it('leaves no connection of a first try behind when it is opened once more', async () => {
+    await channel.open();
+    await publish('c p.1 k 1');
+    await eventually(() => expect(heard).toEqual(['listening', 'listening', 'contended k 1 p.1']));
+    await eventually(async () => expect(await server.command('PUBSUB', 'NUMSUB', 'c')).toEqual(['c', 1]));
+  });
+
+  it('does not sit out its pause when it is told that the server is there again', async () => {
+    await proxy.cut();
+    // Refused each time, it pauses for longer and longer: for half a second by now.
+    await eventually(() => {
+      expect(connects).toBeGreaterThanOrEqual(6);
+      expect(channel).toMatchObject({ pause: expect.anything() });
+    });
+    const before = connects;
+    channel.follow();
+    expect(connects).toBe(before + 1);
+    await proxy.heal();
+    await eventually(() => expect(heard).toEqual(['listening', 'listening']));
+  });
+
+  it('goes where the commands went, and hears nothing more of the server that it leaves', async () => {
+    const other = await startRedis();
+    proxy.moveTo(other.port);
+    channel.follow();
+    await publish('c p.1 k 1');
+    await eventually(() => expect(heard).toEqual(['listening', 'listening']));
+    await other.command('PUBLISH', 'c', 'c p.2 k 1');
+    await eventually(() => expect(heard).toEqual(['listening', 'listening', 'contended k 1 p.2']));
+    await other.stop();
+  });
+
+  it('listens again after its connection was reset, and says so', async () => {
+    proxy.resetConnections();
+    await eventually(() => expect(heard).toEqual(['listening', 'listening']));
+    await publish('c p.1 k 1');
+    await eventually(() => expect(heard).toContain('contended k 1 p.1'));
+  });
+
+  it('comes back when the server was away for longer, and tries no faster than its pause', async () => {
+    await proxy.cut();
+    const before = connects;
+    const startedAt = performance.now();
+    await eventually(() => expect(connects).toBeGreaterThanOrEqual(before + 3));
+    expect(performance.now() - startedAt).toBeGreaterThan(100);
+    await proxy.heal();
+    await eventually(() => expect(heard).toEqual(['listening', 'listening']));
+  });
+
+  it('is replaced when a grant that a heartbeat told is still not here later, because it is deaf', async () => {
+    proxy.freeze();
+    channel.missed('p.1');
+    await eventually(() => {
+      channel.check();
+      expect(connects).toBe(2);
+    });
+    proxy.thaw();
+    await eventually(() => expect(heard).toEqual(['listening', 'listening']));
+  });
+
+  it('is not replaced when the message was only late', async () => {
+    channel.missed('p.1');
+    await publish('g p.1 1 1 w 1 1 0');
+    await eventually(() => expect(heard).toHaveLength(2));
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    channel.check();
+    await publish('c p.2 k 1');
+    await eventually(() => expect(heard).toContain('contended k 1 p.2'));
+    expect(connects).toBe(1);
+  });
+
+  it('stays closed', async () => {
+    channel.close();
+    proxy.resetConnections();
+    await publish('c p.1 k 1');
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect([heard, connects]).toEqual([['listening'], 1]);
+  });
+});
