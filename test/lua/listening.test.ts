@@ -30,12 +30,12 @@ async function waitedFor(key: string, ids: readonly string[], how: AcquireArgume
 
 const holders = async (lock: LuaLock): Promise<string[]> => {
   const [, count, ...fields] = (await lock.inspect()) as (string | number)[];
-  return Array.from({ length: Number(count) }, (_, n) => String(fields[5 * n]));
+  return Array.from({ length: Number(count) }, (_, n) => String(fields[6 * n]));
 };
 
 const waiters = async (lock: LuaLock): Promise<unknown[]> => {
   const [, count, ...fields] = (await lock.inspect()) as (string | number)[];
-  return fields.slice(5 * Number(count)).filter((_, at) => at % 3 === 0);
+  return fields.slice(6 * Number(count)).filter((_, at) => at % 3 === 0);
 };
 
 describe('A waiter for which nobody listens', () => {

@@ -12,7 +12,7 @@ import { Random } from './random.js';
 import { RedisData, type Undo } from './redis-data.js';
 import { ScriptCalls } from './script-calls.js';
 
-const RUNS = 120;
+const RUNS = 240;
 const CALLS = 60;
 /** Somebody listens on the channel of one of the processes. */
 const HEARD = '{sim}:c:p2';

@@ -43,7 +43,7 @@ export class ScriptCalls {
       case 16:
       case 17:
         return [scripts.vote, [lockKey, fenceKey, this.marksOf(lockKey), '{sim}:e'], [
-          this.newId(), this.mode(), 3_000, random.pick([1, 16]), this.nowUs, random.pick([0, 0, 0, 1]), 'Class.method', random.pick(['-', 'saga:1', 'saga:1']), random.pick([0, 0, 900]), random.pick([1, 1, 5_000]),
+          this.newId(), this.mode(), 3_000, random.pick([1, 16]), this.nowUs, random.pick([0, 0, 0, 1]), 'Class.method', random.pick(['-', 'saga:1', 'saga:1', 'saga:1']), random.pick([0, 0, 900]), random.pick([0, 0, 700]), random.pick([1, 1, 5_000]),
           random.pick(['-', runId]), random.pick(['p1', 'p2', 'p3']), random.pick([-1, 0, 3, 700]), random.pick([1, 50]),
         ]];
       case 19:
@@ -52,7 +52,7 @@ export class ScriptCalls {
           random.pick(['-', this.holderOf(lockKey), id]), random.pick([0, 0, 1]), random.pick(['-', 'p1', 'p2']), random.pick(['p1', 'p2']), random.pick([-2, -1, 0, 700]), this.mode(), random.pick([1, 50]),
         ]];
       case 7:
-        return [scripts.raiseFence, [lockKey, fenceKey], [id, this.nowUs + random.pick([-10, 10]), 1]];
+        return [scripts.raiseFence, [lockKey, fenceKey], [random.pick([id, this.holderOf(lockKey)]), this.nowUs + random.pick([-10, 10]), 1]];
       case 8:
         return random.chance(0.5)
           ? [scripts.greet, ['{sim}:e', fenceKey], [random.pick([1, 5_000]), this.nowUs + 5]]
@@ -87,7 +87,7 @@ export class ScriptCalls {
       id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode() === 'w' ? 'write' : 'read', leaseMs: random.pick([150, 2_000, 30_000]),
       fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([0, 0, Math.floor(nowUs / 1000), 1]),
       queue: random.pick([true, true, false]), needsListener: random.chance(0.7), label: random.pick([undefined, 'Orders.pay']), owner: owner === '-' ? undefined : owner,
-      minHoldMs: random.pick([0, 0, 1_200]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]),
+      minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]),
     });
     return args;
   }

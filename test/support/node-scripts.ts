@@ -12,6 +12,7 @@ export interface VoteArguments {
   readonly notAfter?: number;
   readonly owner?: string;
   readonly minHoldMs?: number;
+  readonly graceMs?: number;
   readonly process?: string;
   readonly waitedMs?: number;
   readonly patienceMs?: number;
@@ -90,8 +91,8 @@ export class NodeScripts {
   }
 
   private voteArgs(id: string, how: VoteArguments): (string | number)[] {
-    const { mode = 'w', leaseMs = 5_000, fences = 1, proposal = 1, notAfter = 0, owner = '-', minHoldMs = 0, process = 'p', waitedMs = -1, patienceMs = 50 } = how;
-    return [id, mode, leaseMs, fences, proposal, notAfter, '-', owner, minHoldMs, this.maxLeaseMs, this.runId, process, waitedMs, patienceMs];
+    const { mode = 'w', leaseMs = 5_000, fences = 1, proposal = 1, notAfter = 0, owner = '-', minHoldMs = 0, graceMs = 0, process = 'p', waitedMs = -1, patienceMs = 50 } = how;
+    return [id, mode, leaseMs, fences, proposal, notAfter, '-', owner, minHoldMs, graceMs, this.maxLeaseMs, this.runId, process, waitedMs, patienceMs];
   }
 
   private releaseKeys(key: string): string[] {

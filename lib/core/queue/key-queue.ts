@@ -137,7 +137,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     if (lease.isLost) {
       // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (!lease.isUsed && !lease.goneFromStore) this.parts.background.release(lease, lease.options.leaseMs);
+      if (!lease.isUsed && !lease.goneFromStore) this.parts.background.release(lease, endsInMs(lease));
       return done('lost');
     }
     if (lease.isUsed) {
@@ -197,7 +197,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
 
   private giveBack(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     this.letGo(lease);
-    this.parts.background.releaseAndTell(lease, lease.options.leaseMs, done);
+    this.parts.background.releaseAndTell(lease, endsInMs(lease), done);
     this.pump();
   }
 
@@ -259,4 +259,9 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     if (this.leases.areNone) this.parts.queueIsIdle(this);
     else if (current && !current.isUsed) this.giveBack(current, () => {});
   }
+}
+
+/** How long the lease may last in the store, if nothing is heard of it any more. */
+function endsInMs({ options: { leaseMs, graceMs } }: StoreLease): number {
+  return leaseMs + graceMs;
 }

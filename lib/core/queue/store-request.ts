@@ -34,6 +34,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   readonly leaseMs: number;
   readonly queue: boolean;
   readonly minHoldMs: number;
+  readonly graceMs: number;
   readonly owner: string | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
@@ -78,6 +79,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
     this.queue = options.waitMs > 0;
     this.minHoldMs = options.minHoldMs;
+    this.graceMs = options.graceMs;
     this.owner = options.owner;
     this.label = options.label;
     this.minReplicas = options.minReplicas;
@@ -258,10 +260,10 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   }
 
   private giveBack(): void {
-    const { key, id, leaseMs, minHoldMs, unansweredUntil: lateUntil, replaced } = this;
+    const { key, id, leaseMs, minHoldMs, graceMs, unansweredUntil: lateUntil, replaced } = this;
     const { background, commandTimeoutMs } = this.parts;
-    if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + commandTimeoutMs);
-    replaced?.giveBack(background, leaseMs + commandTimeoutMs);
+    if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
+    replaced?.giveBack(background, leaseMs + graceMs + commandTimeoutMs);
   }
 
   private releaseLate(): void {

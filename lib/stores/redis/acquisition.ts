@@ -56,11 +56,11 @@ export class Acquisition implements BundledRequest {
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { lockKey, queueKey, fenceKey, group } = this.spot;
     const { trust, maxLeaseMs, needsListener } = this.acquiring.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, replaces } = this.request;
+    const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, graceMs, replaces } = this.request;
     keys.push(lockKey, queueKey, fenceKey);
     addAcquire(args, {
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), notAfter: this.limit || LONG_AGO, floor: trust.floors.of(group),
-      fences, minHoldMs: Math.floor(minHoldMs), longestMs: maxLeaseMs, replaces, owner, label,
+      fences, minHoldMs: Math.floor(minHoldMs), graceMs, longestMs: maxLeaseMs, replaces, owner, label,
     });
   }
 

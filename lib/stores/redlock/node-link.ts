@@ -233,7 +233,7 @@ export class NodeLink {
     const { keys, process, maxLeaseMs } = options;
     const group = keys.groupOf('');
     const [lock, marks] = [keys.lock(group, ''), keys.marks(group, '')];
-    const tooLate = ['-', 'w', 1, 1, 1, 1, '-', '-', 0, maxLeaseMs, '-', process, -1, 0];
+    const tooLate = ['-', 'w', 1, 1, 1, 1, '-', '-', 0, 0, maxLeaseMs, '-', process, -1, 0];
     await runner.run({ script: vote, keys: [lock, keys.fence(group), marks, keys.epoch], args: tooLate }, () => undefined);
     await runner.run({ script: giveBack, keys: [lock, marks], args: ['-', 0, '-', process, -2, 'w', 0] }, () => undefined);
   }

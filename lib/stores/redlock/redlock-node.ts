@@ -91,10 +91,10 @@ export class RedlockNode {
   }
 
   private ask(request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
-    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs, waitedMs, patienceMs } = request;
+    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs, graceMs, waitedMs, patienceMs } = request;
     const { keys, around, link } = this;
     return link.runBundled(vote, key, [keys.lock(group, key), keys.fence(group), keys.marks(group, key), keys.epoch], [
-      id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, around.maxLeaseMs, link.runId ?? '-',
+      id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, graceMs, around.maxLeaseMs, link.runId ?? '-',
       around.process, Math.floor(waitedMs), patienceMs,
     ], (reply, sentAt, receivedAt) => {
       const answer = listOf(reply);
@@ -148,7 +148,7 @@ export class RedlockNode {
     const { link, keys, around: { process, maxLeaseMs } } = this;
     const { id, keys: [lockKey, , fenceKey] } = trialOf(process, keys);
     const marksKey = keys.marksBeside(lockKey);
-    const args = [id, 'w', TRIAL_LEASE_MS, 1, 1, 0, '-', '-', 0, maxLeaseMs, link.runId ?? '-', process, -1, 0];
+    const args = [id, 'w', TRIAL_LEASE_MS, 1, 1, 0, '-', '-', 0, 0, maxLeaseMs, link.runId ?? '-', process, -1, 0];
     const voted = await link.run(vote, undefined, [lockKey, fenceKey, marksKey, keys.epoch], args, (reply, sentAt) => voteOf(listOf(reply), sentAt));
     if (voted.kind !== 'granted') throw this.failure(reasonOf(voted), undefined);
     await link.run(giveBack, undefined, [lockKey, marksKey], [id, 1, '-', process, -2, 'w', 0], releaseOutcome);

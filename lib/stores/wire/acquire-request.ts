@@ -2,7 +2,7 @@
  * Writes a request as acquire.lua reads it: in four arguments, because each argument costs time in the client and the server. What
  * only the less common paths of the script need is packed into one text, whose first three fields have a fixed width.
  *
- *     id | leaseMs | <mode><queue><plain> <notAfter> <floor> <fences> <minHoldMs> <longestMs> <replaces> | <owner> <label>
+ *     id | leaseMs | <mode><queue><plain> <notAfter> <floor> <fences> <minHoldMs> <graceMs> <longestMs> <replaces> | <owner> <label>
  */
 import { toField } from './lock-reply.js';
 import type { ScriptArgument } from './script-runner.js';
@@ -21,6 +21,7 @@ export interface AcquireFields {
   readonly floor: number;
   readonly fences: number;
   readonly minHoldMs: number;
+  readonly graceMs?: number | undefined;
   /** The longest lease that any process asks for (maxLeaseMs). */
   readonly longestMs: number;
   /** The id of a lease to release in the same step. */
@@ -34,14 +35,14 @@ const FENCE_DIGITS = 16;
 const NEVER = '9'.repeat(INSTANT_DIGITS);
 
 export function addAcquire(args: ScriptArgument[], fields: AcquireFields): void {
-  const { id, mode, leaseMs, queue, needsListener, notAfter, floor, fences, minHoldMs, longestMs, replaces, owner, label } = fields;
-  const isPlain = fences === 1 && minHoldMs === 0 && replaces === undefined;
+  const { id, mode, leaseMs, queue, needsListener, notAfter, floor, fences, minHoldMs, graceMs = 0, longestMs, replaces, owner, label } = fields;
+  const isPlain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined;
   const head = `${mode === 'write' ? 'w' : 'r'}${queue ? (needsListener ? 2 : 1) : 0}${isPlain ? 1 : 0}`;
   const limit = notAfter === 0 ? NEVER : String(notAfter).padStart(INSTANT_DIGITS, '0');
   args.push(
     id,
     leaseMs,
-    `${head} ${limit} ${String(floor).padStart(FENCE_DIGITS, '0')} ${fences} ${minHoldMs} ${longestMs} ${replaces ?? '-'}`,
+    `${head} ${limit} ${String(floor).padStart(FENCE_DIGITS, '0')} ${fences} ${minHoldMs} ${graceMs} ${longestMs} ${replaces ?? '-'}`,
     `${owner === undefined ? '-' : toField(owner)} ${label === undefined ? '-' : toField(label)}`,
   );
 }

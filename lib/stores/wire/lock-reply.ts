@@ -3,6 +3,7 @@
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
+import { untilFree } from '../../core/port/until-free.js';
 import type { ScriptArgument, ScriptReply } from './script-runner.js';
 
 /** A grant whose end is in the server's time. */
@@ -50,10 +51,10 @@ export function grantAt(reply: readonly number[], at: number): ServerGrant {
 }
 
 /** The arguments of renew.lua for these leases. Leases of the same length that follow each other share it, as nearly all do. */
-export function renewArgs(requests: readonly { readonly id: string; readonly leaseMs: number }[]): ScriptArgument[] {
+export function renewArgs(requests: readonly { readonly id: string; readonly leaseMs: number; readonly graceMs?: number | undefined }[]): ScriptArgument[] {
   const args: ScriptArgument[] = [];
-  for (const { id, leaseMs } of requests) {
-    const length = Math.floor(leaseMs);
+  for (const { id, leaseMs, graceMs = 0 } of requests) {
+    const length = Math.floor(leaseMs) + graceMs;
     if (args.at(-2) === length) args[args.length - 1] += ` ${id}`;
     else args.push(length, id);
   }
@@ -64,7 +65,7 @@ export function renewArgs(requests: readonly { readonly id: string; readonly lea
  * The outcome of each renewal. The reply of renew.lua lists only leases that did not just get what was asked for. A lost one has
  * -1 ms left; for one whose Redis key the server refused, `refused` gets the server's words.
  */
-export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
+export function renewOutcomes<R extends { readonly leaseMs: number; readonly graceMs?: number | undefined }, T>(
   reply: ScriptReply,
   requests: readonly R[],
   outcomeOf: (leftMs: number, contended: boolean) => T,
@@ -75,7 +76,8 @@ export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
   for (let at = 1; at < news.length; at += 3) {
     const [position = 0, left = -1, contended] = news.slice(at, at + 3);
     const place = Number(position) - 1;
-    outcomes[place] = typeof left === 'string' ? refused(left, requests[place]!) : outcomeOf(left, contended === 1);
+    const { graceMs = 0 } = requests[place]!;
+    outcomes[place] = typeof left === 'string' ? refused(left, requests[place]!) : outcomeOf(left < 0 ? left : Math.max(0, left - graceMs), contended === 1);
   }
   return outcomes;
 }
@@ -101,8 +103,9 @@ export function lockState(key: string, reply: ScriptReply): LockState {
   const writers: WaiterState[] = [];
   let at = 0;
   while (holders.length < Number(holderCount)) {
-    const [id, fence, owner, remainingMs, label] = fields.slice(at, (at += 5));
-    holders.push({ id: String(id), fence: Number(fence), owner: fromField(owner), remainingMs: Number(remainingMs), label: fromField(label) });
+    const [id, fence, owner, leftMs, label, graceMs] = fields.slice(at, (at += 6));
+    const left = untilFree(Number(leftMs), Number(graceMs));
+    holders.push({ id: String(id), fence: Number(fence), owner: fromField(owner), label: fromField(label), ...left });
   }
   while (at < fields.length) {
     const [id, mode, label] = fields.slice(at, (at += 3));

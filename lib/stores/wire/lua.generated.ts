@@ -19,14 +19,14 @@ const sharedBesideOwner = `local function joinAsText(text, lockKey, queueKey, wh
     lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
   end
   if lines >= MOST_HOLDS_OF_OWNER then return nil end
-  local newEnd = now + lengthMs
+  local newEnd = now + lengthMs + who.graceMs
   local line = lineOf({
     ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
+    owner = who.owner, label = who.label, graceMs = who.graceMs,
   })
-  local keepMs = math.max(longestMs, lengthMs, WAITER_LEASE_MS) + LOCK_GRACE_MS
+  local keepMs = math.max(longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
   redis.call('SET', lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
-  return tonumber(fence), newEnd
+  return tonumber(fence), newEnd - who.graceMs
 end
 local function leaveAsText(text, lockKey, queueKey, id, abandoned)
   local mode, queued = string.match(text, '^([rw])([01])1 ')
@@ -88,8 +88,8 @@ local function tell(lock)
   for _, news in ipairs(lock.told) do
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
-      local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
+      local ending = leaseEnd(text)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, ending, ending - lock.now, contended)
     end
     redis.pcall('PUBLISH', channelOf(lock, id), text .. ' ' .. key)
   end
@@ -123,7 +123,7 @@ const sharedLeave = `local function leave(lock, id, abandoned)
   if not holder then return takeOut(lock, id) end
   lock.frees = true
   if holder.minEnd > lock.now and not abandoned then
-    holder.id, holder.ending = '~' .. id, holder.minEnd
+    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
   else
     table.remove(lock.holders, position)
   end
@@ -156,12 +156,13 @@ end`;
 const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
   local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
+  for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
     ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
         ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+        graceMs = tonumber(graceMs) or 0,
       }
     end
   end
@@ -171,8 +172,9 @@ const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs
   }
 end
 local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+  local line = string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
 end
 local function formatLock(lock)
   local lines = {}
@@ -210,6 +212,9 @@ local function isFullFor(lock, owner)
   end
   return holds >= MOST_HOLDS_OF_OWNER
 end
+local function leaseEnd(holder)
+  return holder.ending - holder.graceMs
+end
 local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
@@ -221,8 +226,8 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
+    ending = lock.now + lengthMs + who.graceMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label, graceMs = who.graceMs,
   }
   lock.holders[#lock.holders + 1] = holder
   return holder
@@ -293,7 +298,7 @@ local function giveTurn(lock, line, named)
   end
   local ending = lock.now + first.patience
   lock.mode, lock.queued = 'w', true
-  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' } }
+  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 } }
   tellTurn(lock, first.process)
 end
 local function writeLine(line)
@@ -354,9 +359,9 @@ local function isAlive(lock, record)
   return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
 end
 local function readWaiter(id, record)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (.). (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, leaseMs, minHoldMs, graceMs, fences, owner, label = string.match(record, '^%S+ (.). (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return {
-    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), fences = tonumber(fences), owner = owner, label = label,
   }
 end
 local function firstWaiter(lock, mode)
@@ -397,8 +402,8 @@ local function joinQueue(lock, who, mode, leaseMs, turn)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format(INSTANT .. ' %s%s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, turn, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, turn, leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
@@ -496,7 +501,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'c2b45b5c270be3769c2bb05883f1eeea01a65aec',
+  sha1: '70d827b14469291379a5220e084a44e7dee48d41',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -558,11 +563,11 @@ local function answer(lock, who, mode, leaseMs, queue)
   return 2
 end
 local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
-  local mode, queue, floor, fences, minHoldMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, queue, floor, fences, minHoldMs, graceMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(names, '^(%S+) (%S+)$')
   local leaseMs = tonumber(lengthMs)
   local text = redis.call('GET', lockKey) or ''
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), owner = owner, label = label }
   if owner ~= '-' and replaces == '-' then
     local fence, ending = joinAsText(text, lockKey, queueKey, who, math.max(leaseMs, who.minHoldMs), tonumber(longestMs))
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
@@ -574,7 +579,7 @@ local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, na
   local code, holder = answer(lock, who, mode, leaseMs, queue)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, id) } end
   if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
@@ -605,7 +610,7 @@ return 1`,
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '9a6af3faa0352808a617a018cbd85535b2751dfe',
+  sha1: '02b8d563ef5d71383f11502721880c78ed37d2c0',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['id', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -647,7 +652,7 @@ return 1`,
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: 'ea17073709f54362545a3aee7b27f70d76e819e2',
+  sha1: '77c2699856d5596ac2c69826f0f56a14b59e37ea',
   keys: ['lockKey', 'queueKey', 'fenceKey'],
   args: ['fence', 'floor'],
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
@@ -681,7 +686,7 @@ return taken`,
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '11c0899a88c983eeb711355d73093f8de090f7c5',
+  sha1: '8c4a3937968db45f8e51f6c435c1c69854ae8797',
   keys: ['...keys'],
   args: ['...leaving'],
   source: `local keys, leaving = KEYS, ARGV
@@ -720,7 +725,7 @@ local function leave(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return 0 end
   if holder.minEnd > now and not abandoned then
-    holder.id, holder.ending = '~' .. id, holder.minEnd
+    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
   else
     table.remove(lock.holders, position)
   end
@@ -771,7 +776,7 @@ return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId,
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'f92379b127bbc45a9e8e21c9a6a94983885e8d69',
+  sha1: 'fba794e09058e5bb04afe4eacade8ca7abcd53de',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
@@ -786,7 +791,7 @@ ${sharedCloseLock}
 local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
-  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 } end
+  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
 end
 local function heartbeat(lockKeys, waiters)
@@ -827,7 +832,7 @@ return reply`,
 
 export const inspect = {
   name: 'inspect',
-  sha1: '0a9861b9d4a0ca0335cf6cb4ac867ce0e5eeee34',
+  sha1: 'c66b19a5aa5a1206ff946024114a4fd9cfdf8ff1',
   keys: ['lockKey', 'queueKey'],
   args: [],
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
@@ -838,7 +843,7 @@ ${sharedLockRecord}
 local lock = parseLock(text, {}, 0, now, nowUs)
 local reply = { lock.mode, #lock.holders }
 for _, holder in ipairs(lock.holders) do
-  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label }) do
+  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
     reply[#reply + 1] = field
   end
 end
@@ -861,7 +866,7 @@ return reply`,
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: '30027a120da2b4679ea526d59c54c4ece930b666',
+  sha1: '58719096cedc496c710fd4a7a3db8da84f8a2d78',
   keys: ['lockKey', 'fenceKey'],
   args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
@@ -882,7 +887,7 @@ return 1`,
 
 export const release = {
   name: 'release',
-  sha1: '56800760abf7f5b8aa08f0f4c372d07c12e30748',
+  sha1: '699379bedc93f622546600756329d57d9dd99fa9',
   keys: ['...keys'],
   args: ['...holders'],
   source: `local keys, holders = KEYS, ARGV
@@ -932,7 +937,7 @@ return count == 1 and replies[1] or replies`,
 
 export const renew = {
   name: 'renew',
-  sha1: 'b7d3fc232eee77780ce9d29dfe6298454ae83c58',
+  sha1: '6d782f2cf926f58499714234568f0d80b6530d46',
   keys: ['...lockKeys'],
   args: ['...requests'],
   source: `local lockKeys, requests = KEYS, ARGV
@@ -979,7 +984,7 @@ local function renew(lockKey, leases)
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease[2]]
-    if holder then holder.ending, found = math.max(holder.ending, lease[3], holder.minEnd), true end
+    if holder then holder.ending, found = math.max(holder.ending, lease[3], holder.minEnd + holder.graceMs), true end
   end
   if found then
     local leftMs = lastEnd(lock) - now
@@ -1016,14 +1021,14 @@ return reply`,
 
 export const vote = {
   name: 'vote',
-  sha1: 'c9f0e82f82d2a2d9a709bfc4898105cce2ab66a3',
+  sha1: '748c34160e65bcb62456f0701577b6f01fca88c1',
   keys: ['...keys'],
   args: ['...requests'],
   source: `local keys, requests = KEYS, ARGV
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
-local FIELDS = 14
+local FIELDS = 15
 local count = #requests / FIELDS
 local replies, uncommon = {}, {}
 local function remembers(epochKey, runId)
@@ -1038,7 +1043,8 @@ for n = 1, count do
     replies[n] = { 3, now }
   elseif
     requests[at + 9] == '0'
-    and remembers(epochKey, requests[at + 11])
+    and requests[at + 10] == '0'
+    and remembers(epochKey, requests[at + 12])
     and tonumber(proposal) <= HIGHEST_FLOOR
     and not redis.pcall('GET', lockKey)
     and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
@@ -1057,7 +1063,7 @@ ${sharedEpoch}
 ${sharedMarks}
 ${sharedRefusal}
 local function granted(lock, holder, shared, waiting)
-  return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
+  return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
 end
 local function keepRecord(lock)
   return formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
@@ -1089,7 +1095,7 @@ local function refuse(lock, line, mark)
   writeLine(line)
   return { 0, now, leftMs }
 end
-local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fences, proposal, _, label, owner, minHoldMs, maxLeaseMs, runId, process, waitedMs, patienceMs)
+local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fences, proposal, _, label, owner, minHoldMs, graceMs, maxLeaseMs, runId, process, waitedMs, patienceMs)
   if not remembers(epochKey, runId) then
     local epoch = readEpoch(epochKey, tonumber(maxLeaseMs), now)
     if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
@@ -1118,7 +1124,7 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
   if not kin then lock.mode = mode end
   local waiting = nextInLine(line, lock.mode)
   lock.queued = waiting and true or false
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), owner = owner, label = label }
   local holder = enter(lock, who, math.max(tonumber(leaseMs), who.minHoldMs), kin and kin.fence)
   redis.call('SET', lockKey, keepRecord(lock))
   writeLine(line)

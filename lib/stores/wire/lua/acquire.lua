@@ -2,7 +2,7 @@
 --- KEYS[...] keys      for each request: the lock, its waiters, the slot group's last fence
 --- ARGV[...] requests  for each: id (new for each request), leaseMs, terms (see below), who (owner and label, each - for none)
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
---- RETURNS 1 granted  now, fence, fences, 1 for write or 0 for read, end, 1 when others wait
+--- RETURNS 1 granted  now, fence, fences, 1 for write or 0 for read, end of the lease, 1 when others wait
 --- RETURNS 2 waiting  now, ms until the present hold ends or -1 when others come first
 --- RETURNS 3 busy     now, ms until the present hold ends
 --- RETURNS 4 upgrade  now
@@ -18,11 +18,11 @@ local keys, requests = KEYS, ARGV
 --- @include shared/server-time
 --- @include shared/limits
 
--- The terms of a request. The first three have a fixed width; a plain request wants one fence, owes no minHoldMs and replaces
+-- The terms of a request. The first three have a fixed width; a plain request wants one fence, owes no minHoldMs, has no grace and replaces
 -- nothing. `queue` is 0 for who takes no place, 2 for who is passed over while nobody listens on its process's channel, else 1.
 -- After `notAfter` nothing is done, `floor` is the highest fence that the caller has seen in the slot group.
 --
---   <mode><queue><plain> <notAfter, 13 digits> <floor, 16 digits> <fences> <minHoldMs> <longestMs> <replaces>
+--   <mode><queue><plain> <notAfter, 13 digits> <floor, 16 digits> <fences> <minHoldMs> <graceMs> <longestMs> <replaces>
 local FIELDS = 4
 local count = #requests / FIELDS
 local replies, uncommon = {}, {}
@@ -87,11 +87,11 @@ local function answer(lock, who, mode, leaseMs, queue)
 end
 
 local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
-  local mode, queue, floor, fences, minHoldMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, queue, floor, fences, minHoldMs, graceMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(names, '^(%S+) (%S+)$')
   local leaseMs = tonumber(lengthMs)
   local text = redis.call('GET', lockKey) or ''
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), owner = owner, label = label }
   if owner ~= '-' and replaces == '-' then
     local fence, ending = joinAsText(text, lockKey, queueKey, who, math.max(leaseMs, who.minHoldMs), tonumber(longestMs))
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
@@ -103,7 +103,7 @@ local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, na
   local code, holder = answer(lock, who, mode, leaseMs, queue)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, id) } end
   if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end

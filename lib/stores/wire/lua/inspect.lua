@@ -3,7 +3,7 @@
 --- KEYS[2] queueKey  its waiters
 --- RETURNS [1] phase        w, r, or nothing for a free lock
 --- RETURNS [2] holderCount  how many holders follow
---- RETURNS [3...] holders   five fields each: id, fence, owner or -, ms until its lease ends, label or -
+--- RETURNS [3...] holders   six fields each: id, fence, owner or -, ms until its lease and its grace have ended, label or -, graceMs
 --- RETURNS [...] waiters    three fields each: id, w or r, label or -; first all readers, then all writers, each in the order they came
 --- INVARIANT whoever has ended is left out, though no other script has dropped it yet
 local lockKey, queueKey = KEYS[1], KEYS[2]
@@ -17,7 +17,7 @@ if not text then return { '', 0 } end
 local lock = parseLock(text, {}, 0, now, nowUs)
 local reply = { lock.mode, #lock.holders }
 for _, holder in ipairs(lock.holders) do
-  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label }) do
+  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
     reply[#reply + 1] = field
   end
 end

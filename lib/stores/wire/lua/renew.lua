@@ -1,8 +1,8 @@
 --- Prolongs the leases of many holders; never creates, never revives, never shortens.
 --- KEYS[...] lockKeys  for each lease its lock
---- ARGV[...] requests  the longest lease that can be, in ms; then for each run of locks that get the same length: that length in ms, the holders' ids with spaces between
+--- ARGV[...] requests  the longest lease that can be, in ms; then for each run of locks that get the same length: that length in ms, with the grace after it, the holders' ids with spaces between
 --- RETURNS [1] now
---- RETURNS [...] news  for each lease that was not just renewed to that length while nobody waits, three numbers: which one it is, ms until the lease ends or -1 for lost, 1 when others wait, else 0
+--- RETURNS [...] news  for each lease that was not just renewed to that length while nobody waits, three numbers: which one it is, ms until the lease ends, with its grace, or -1 for lost, 1 when others wait, else 0
 --- RETURNS [...] news  or for a lock whose key the server refused: which lease it is, the server's words, 0
 --- INVARIANT a lock that is in the batch for many holders is read and written once
 --- INVARIANT an end further away than any lease can be, from before the server's clock was set back, is brought to the latest that can be
@@ -67,7 +67,7 @@ local function renew(lockKey, leases)
   for _, lease in ipairs(leases) do
     local holder = holders[lease[2]]
     -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
-    if holder then holder.ending, found = math.max(holder.ending, lease[3], holder.minEnd), true end
+    if holder then holder.ending, found = math.max(holder.ending, lease[3], holder.minEnd + holder.graceMs), true end
   end
   if found then
     local leftMs = lastEnd(lock) - now

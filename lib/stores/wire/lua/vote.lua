@@ -1,6 +1,6 @@
 --- Votes for a grant on one node of a Redlock, or against it; for one request or for many.
 --- KEYS[...] keys      for each request: the lock, the slot group's last fence, the marks of those who wait, since when this node remembers
---- ARGV[...] requests  for each: id (of the ballot, new for each attempt), mode (w or r), leaseMs, fences (how many to reserve), proposal (the least fence the caller can use), notAfter (server ms after which to do nothing, 0 for none), label and owner (or -), minHoldMs, maxLeaseMs (how long a node that forgot stays out), runId (of the server, as it told on this connection, or -), process (of the caller), waitedMs (how long it has waited; -1 when it does not wait; -2 when it has the lock already, on other nodes), patienceMs (how long to keep the lock for it when its turn has come)
+--- ARGV[...] requests  for each: id (of the ballot, new for each attempt), mode (w or r), leaseMs, fences (how many to reserve), proposal (the least fence the caller can use), notAfter (server ms after which to do nothing, 0 for none), label and owner (or -), minHoldMs, graceMs, maxLeaseMs (how long a node that forgot stays out), runId (of the server, as it told on this connection, or -), process (of the caller), waitedMs (how long it has waited; -1 when it does not wait; -2 when it has the lock already, on other nodes), patienceMs (how long to keep the lock for it when its turn has come)
 --- RETURNS 0 busy         now, ms until the present hold ends or -1 when it is somebody else's turn
 --- RETURNS 1 granted      now, fence, ms until the lease ends, 1 for write or 0 for read, 1 when the fence is that of its owner's hold; and when others wait, the process that has waited longest
 --- RETURNS 2 upgrade      now
@@ -20,7 +20,7 @@ local keys, requests = KEYS, ARGV
 --- @include shared/limits
 --- @include shared/next-fence
 
-local FIELDS = 14
+local FIELDS = 15
 local count = #requests / FIELDS
 local replies, uncommon = {}, {}
 
@@ -42,7 +42,8 @@ for n = 1, count do
     replies[n] = { 3, now }
   elseif
     requests[at + 9] == '0'
-    and remembers(epochKey, requests[at + 11])
+    and requests[at + 10] == '0'
+    and remembers(epochKey, requests[at + 12])
     and tonumber(proposal) <= HIGHEST_FLOOR
     and not redis.pcall('GET', lockKey)
     and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
@@ -63,7 +64,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/refusal
 
 local function granted(lock, holder, shared, waiting)
-  return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
+  return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
 end
 
 local function keepRecord(lock)
@@ -102,7 +103,7 @@ local function refuse(lock, line, mark)
   return { 0, now, leftMs }
 end
 
-local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fences, proposal, _, label, owner, minHoldMs, maxLeaseMs, runId, process, waitedMs, patienceMs)
+local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fences, proposal, _, label, owner, minHoldMs, graceMs, maxLeaseMs, runId, process, waitedMs, patienceMs)
   if not remembers(epochKey, runId) then
     local epoch = readEpoch(epochKey, tonumber(maxLeaseMs), now)
     if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
@@ -132,7 +133,7 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
   if not kin then lock.mode = mode end
   local waiting = nextInLine(line, lock.mode)
   lock.queued = waiting and true or false
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), owner = owner, label = label }
+  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), owner = owner, label = label }
   local holder = enter(lock, who, math.max(tonumber(leaseMs), who.minHoldMs), kin and kin.fence)
   redis.call('SET', lockKey, keepRecord(lock))
   writeLine(line)

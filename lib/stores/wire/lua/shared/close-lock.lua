@@ -44,8 +44,8 @@ local function tell(lock)
   for _, news in ipairs(lock.told) do
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
-      local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
+      local ending = leaseEnd(text)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, ending, ending - lock.now, contended)
     end
     redis.pcall('PUBLISH', channelOf(lock, id), text .. ' ' .. key)
   end

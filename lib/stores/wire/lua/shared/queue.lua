@@ -2,7 +2,7 @@
 -- no gap behind and every step costs the same with one waiter or with thousands.
 --
 --   rh rt wh wt   ids of the first and last waiter of each mode
---   @<id>         <end of its waiter lease> <mode><turn> <leaseMs> <minHoldMs> <fences> <owner> <label>
+--   @<id>         <end of its waiter lease> <mode><turn> <leaseMs> <minHoldMs> <graceMs> <fences> <owner> <label>
 --   ><id> <<id>   the ids after and before it
 --
 -- turn    whether it is passed over while nobody listens on its process's channel (listening.lua)
@@ -55,9 +55,9 @@ local function isAlive(lock, record)
 end
 
 local function readWaiter(id, record)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (.). (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, leaseMs, minHoldMs, graceMs, fences, owner, label = string.match(record, '^%S+ (.). (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return {
-    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), fences = tonumber(fences), owner = owner, label = label,
   }
 end
 
@@ -107,8 +107,8 @@ local function joinQueue(lock, who, mode, leaseMs, turn)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format(INSTANT .. ' %s%s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, turn, leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, turn, leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
