@@ -1,6 +1,6 @@
 /** `writeFenced`: writes into a Redis hash, and refuses the write of a holder when a later holder has written already. */
 import { LockUsageError } from './core/port/errors.js';
-import { fencedWrite } from './stores/wire/lua.generated.js';
+import { fencedWriteCall } from './stores/wire/lua.generated.js';
 
 /** The part of an ioredis client (Redis or Cluster) that {@link writeFenced} needs. */
 export interface EvalClient {
@@ -26,6 +26,7 @@ export async function writeFenced(
 ): Promise<'written' | 'stale'> {
   if (!Number.isSafeInteger(fence) || fence < 1) throw new LockUsageError(`writeFenced('${key}'): expected the fence of a lease, got ${String(fence)}.`);
   if ('fence' in fields) throw new LockUsageError(`writeFenced('${key}'): the field 'fence' is kept by writeFenced itself.`);
-  const written = await client.eval(fencedWrite.source, 1, key, fence, ...Object.entries(fields).flat());
+  const { script, keys, args } = fencedWriteCall({ dataKey: key }, { fence, fields: Object.entries(fields).flat() });
+  const written = await client.eval(script.source, keys.length, ...keys, ...args);
   return written === 1 ? 'written' : 'stale';
 }

@@ -4,11 +4,15 @@
 import { Subject, type Observable } from 'rxjs';
 import { keysInOrder } from './core/key/call-key.js';
 import { keptAlive, systemClock, type Clock } from './core/port/clock.js';
-import { LockTimeoutError, LockUsageError } from './core/port/errors.js';
+import { LockTimeoutError } from './core/port/errors.js';
+import { notHeldError } from './core/port/hold-errors.js';
 import { Announcer } from './core/hold/announcer.js';
+import { Election } from './core/hold/election.js';
 import { Hold, type HoldHost } from './core/hold/hold.js';
 import { HoldContext } from './core/hold/hold-context.js';
 import { checkKey } from './core/key/check-key.js';
+import { roleKey } from './core/key/role-key.js';
+import type { LeadOptions, Leadership, LockHolder, Term } from './core/hold/leadership.js';
 import type { Lease } from './core/port/lease.js';
 import { LocalQueue } from './core/queue/local-queue.js';
 import type { LockEvent } from './core/port/lock-events.js';
@@ -64,6 +68,7 @@ export class LockService {
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
   private readonly waitWatch: WaitWatch;
+  private readonly election: Election;
   /** The number of the last call. */
   private calls = 0;
 
@@ -87,6 +92,7 @@ export class LockService {
       },
     };
     this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, context, waiting);
+    this.election = new Election({ clock, context, defaults, announcer, acquire: async (key, given) => this.hold(this.request(key, given)) });
     this.host = {
       store,
       clock,
@@ -95,8 +101,8 @@ export class LockService {
       defaults,
       lost: (hold, cause) => announcer.lost(hold, cause, !this.shutdown.holdLost(hold)),
       ended: (hold, outcome) => {
-        if (!hold.isLost) this.shutdown.holdEnded();
-        announcer.released(hold, outcome);
+        if (outcome !== 'lost') this.shutdown.holdEnded();
+        if (this.eventSubject.observed) announcer.released(hold, outcome);
       },
     };
   }
@@ -156,11 +162,7 @@ export class LockService {
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
     checkMode(mode, key);
     const hold = this.context.find(checkKey(key), mode);
-    if (!hold) {
-      const found = this.context.find(checkKey(key)) ? 'it holds it for reading only' : 'it does not hold it';
-      const wanted = mode === 'write' ? 'writing' : 'reading';
-      throw new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}.`, { key });
-    }
+    if (!hold) throw notHeldError(key, mode, this.context.find(key) !== undefined);
     hold.assertHeld();
     return hold;
   }
@@ -198,13 +200,33 @@ export class LockService {
     return this.context.outside(fn);
   }
 
+  /**
+   * Stands for election until it is stopped or the module is closed, and runs `fn` while this process leads: one leader at a time in
+   * all processes. It never rejects: failures of `fn` are told as events and in the log. @throws LockKeyError, LockUsageError
+   */
+  lead(role: string, fn: Term, options: LeadOptions & CallSite = {}): Leadership {
+    return this.election.stand(role, roleKey(role), fn, options);
+  }
+
+  /** Who leads now; null when nobody does. @throws LockKeyError, LockStoreError */
+  async leader(role: string): Promise<LockHolder | null> {
+    return (await this.store.inspect(roleKey(role))).holders[0] ?? null;
+  }
+
+  /** The roles that this process stands for, or leads: also those of methods with `@Leader`. */
+  get leaderships(): readonly Leadership[] {
+    return this.election.leaderships;
+  }
+
   /** Begins the shutdown: calls that wait and new calls reject with LockClosedError, except those made inside a hold. */
   prepareShutdown(): void {
+    this.election.close();
     this.shutdown.begin();
   }
 
   /** Waits up to `shutdownGraceMs` for holds to end, aborts the signals of the others without releasing them, and closes the store. */
   async close(): Promise<void> {
+    this.prepareShutdown();
     await this.shutdown.finish();
     await this.store.close();
     this.eventSubject.complete();
@@ -221,7 +243,7 @@ export class LockService {
 
   private request(key: LockKey, given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Request {
     const keys = typeof key === 'string' ? [checkKey(key)] : keysInOrder(key);
-    const resolved = resolveOptions(given, this.defaults, keys[0], list);
+    const resolved = given === undefined ? this.defaults : resolveOptions(given, this.defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     options.signal?.throwIfAborted();
     return { call: (this.calls += 1), keys, options, since: this.clock.now() };
@@ -250,7 +272,7 @@ export class LockService {
     // The hold is counted before it is made, because a lease that was lost meanwhile ends it in its constructor.
     this.shutdown.holdBegan();
     const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options, call);
-    this.announcer.granted(hold, hold.startedAt - since);
+    if (this.eventSubject.observed) this.announcer.granted(hold, hold.startedAt - since);
     return hold;
   }
 

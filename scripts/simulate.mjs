@@ -38,7 +38,7 @@ function build() {
     jsc: { target: 'es2022', parser: { syntax: 'typescript', decorators: true }, transform: { legacyDecorator: true, decoratorMetadata: true }, keepClassNames: true },
     module: { type: 'es6' },
   };
-  for (const folder of ['lib/core', 'lib/stores', 'lib/lock.service.ts', 'test/simulation', 'test/model']) {
+  for (const folder of ['lib/core', 'lib/stores', 'lib/lock.service.ts', 'test/simulation', 'test/model', 'test/support/store-around.ts']) {
     for (const file of filesOf(join(root, folder))) {
       const target = join(built, relative(root, file)).replace(/\.ts$/, '.js');
       mkdirSync(dirname(target), { recursive: true });

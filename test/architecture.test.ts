@@ -106,6 +106,13 @@ describe('the architecture', () => {
     expect(offences(others, ({ ours }) => (stores(ours).length > 1 ? stores(ours) : []))).toEqual([]);
   });
 
+  it('writes the state of a lease only in the two files of the lease', () => {
+    const owners = ['core/lease/guarded-lease.ts', 'core/lease/store-lease.ts'];
+    const others = files.filter(({ path }) => path.startsWith('core/') && !owners.includes(path));
+    const write = /\b(?:lease|current|unused|one|entered|next)[?!]?\.(?:mode|trustedUntil|contended|heardAt|isRenewing|fence|users|turns|admittedAt|askedAt|abandoned)\s*(?:[-+*]?=(?!=)|\+\+|--)/g;
+    expect(offences(others, ({ text }) => code(text).match(write) ?? [])).toEqual([]);
+  });
+
   it('imports lib/index.ts only from outside', () => {
     expect(offences(files, ({ ours }) => ours.filter((target) => target === 'index.ts'))).toEqual([]);
   });

@@ -2,10 +2,8 @@
  * Bare: our own scripts, sent by ioredis without the library. The library's share is what lies between this and Holdfast.
  */
 import { Redis } from 'ioredis';
-import { addAcquire } from '../../lib/stores/wire/acquire-request.js';
-import { acquire, release } from '../../lib/stores/wire/lua.generated.js';
+import { acquire, acquireCall, release, releaseCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
-import type { ScriptArgument } from '../../lib/stores/wire/script-runner.js';
 import type { Contender } from './contender.js';
 
 const LEASE_MS = 30_000;
@@ -23,16 +21,16 @@ export const bare: Contender = {
     const keys = new RedisKeys('bare');
     await redis.script('LOAD', acquire.source);
     await redis.script('LOAD', release.source);
+    const run = ({ script, keys: names, args }: BuiltCall): Promise<unknown> => redis.evalsha(script.sha1, names.length, ...names, ...args);
     let sequence = 0;
     return {
       async withLock(key, work) {
         const id = `bare-process.${++sequence}`;
-        const [lockKey, queueKey, fenceKey] = keys.all(keys.groupOf(key), key);
-        const args: ScriptArgument[] = [];
-        addAcquire(args, { id, mode: 'write', leaseMs: LEASE_MS, queue: true, notAfter: LONG_FROM_NOW, floor: 0, fences: FENCES, minHoldMs: 0, longestMs: LONGEST_LEASE_MS });
-        const granted = await redis.evalsha(acquire.sha1, 3, lockKey, queueKey, fenceKey, ...args);
+        const spot = keys.spotOf(key);
+        const asked = { id, mode: 'write', leaseMs: LEASE_MS, queue: true, needsListener: false, plain: true, notAfter: LONG_FROM_NOW, floor: 0, fences: FENCES, minHoldMs: 0, graceMs: 0, longestMs: LONGEST_LEASE_MS } as const;
+        const granted = await run(acquireCall(spot, asked));
         await work();
-        const released = await redis.evalsha(release.sha1, 3, lockKey, queueKey, fenceKey, id, '0 0');
+        const released = await run(releaseCall(spot, { id, floor: 0, abandoned: false }));
         // A script whose arguments have changed may do nothing at all, and fast: then there is nothing to compare with.
         if (released !== 1) throw new Error(`the bare scripts did not hold ${key}: ${String(granted)}, then ${String(released)}`);
       },

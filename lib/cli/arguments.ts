@@ -13,6 +13,7 @@ export interface Target {
 export type Command =
   | { readonly name: 'list'; readonly startsWith: string; readonly onlyWaited: boolean }
   | { readonly name: 'inspect'; readonly key: string }
+  | { readonly name: 'leader'; readonly role: string }
   | { readonly name: 'watch'; readonly startsWith: string; readonly everyMs: number }
   | { readonly name: 'redlock init' }
   | { readonly name: 'release'; readonly key: string; readonly fence: number; readonly confirmed: boolean };
@@ -27,6 +28,7 @@ export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who
 
   holdfast list [start of keys] [--waited]   every lock that is held or waited for
   holdfast inspect <key>                     one lock: all its holders, all who wait, in order
+  holdfast leader <role>                     who leads a role, and who stands for it
   holdfast watch [start of keys]             the most waited for, again and again, until Ctrl-C
   holdfast release <key> --fence <n> --yes   takes a lock away from the holder with this fence
   holdfast redlock init <url> <url> <url>    lets all nodes of a new Redlock vote at once; refuses when one has voted before
@@ -40,7 +42,7 @@ export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who
   --help, --version
 
 Exit code: 0 done, 1 nothing found or not released, 2 the command line is wrong, 3 the store cannot be reached or refuses.
-list, inspect and watch write nothing to Redis.`;
+list, inspect, leader and watch write nothing to Redis.`;
 
 /** The command line is not valid. The message says why, as a sentence without a period. */
 export class UsageError extends Error {
@@ -73,9 +75,9 @@ export function readArguments(args: readonly string[], environment: NodeJS.Proce
   if (values.help === true) return 'help';
   if (values.version === true) return 'version';
   const [name, subject, ...rest] = positionals;
-  if (name === undefined) throw new UsageError('a command is missing: list, inspect, watch, release or redlock init');
+  if (name === undefined) throw new UsageError('a command is missing: list, inspect, leader, watch, release or redlock init');
   if (name === 'redlock') return redlockOrder(subject, rest, values, environment);
-  if (rest.length > 0) throw new UsageError(`'${rest.join(' ')}' is too much; quote a key that has spaces`);
+  if (rest.length > 0) throw new UsageError(`unexpected argument '${rest.join(' ')}'; quote a key that has spaces`);
   for (const [option, commands] of Object.entries(OWN)) {
     const fits = !Object.hasOwn(values, option) || (commands as readonly string[]).includes(name);
     if (!fits) throw new UsageError(`--${option} belongs to ${commands.join(', ')}`);
@@ -106,6 +108,9 @@ function commandOf(name: string, subject: string | undefined, values: Values): C
       return { name, startsWith: subject ?? '', onlyWaited: values.waited ?? false };
     case 'inspect':
       return { name, key: keyOf(name, subject) };
+    case 'leader':
+      if (subject === undefined || subject === '') throw new UsageError('leader wants a role');
+      return { name, role: subject };
     case 'watch': {
       const everyMs = values.every === undefined ? DEFAULT_EVERY_MS : Number(values.every);
       if (!Number.isInteger(everyMs) || everyMs < SHORTEST_EVERY_MS) throw new UsageError(`--every wants ms, at least ${SHORTEST_EVERY_MS}`);

@@ -3,12 +3,13 @@
  */
 import { systemClock, delay } from '../core/port/clock.js';
 import { checkKey } from '../core/key/check-key.js';
+import { roleKey } from '../core/key/role-key.js';
 import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
 import type { LockState } from '../core/port/lock-store.js';
 import type { Command } from './arguments.js';
 import type { Look } from './look.js';
 import type { Output } from './output.js';
-import { columnsFor, details, heading, summaryLine, who } from './table.js';
+import { columnsFor, details, heading, ledBy, summaryLine, who } from './table.js';
 
 export const EXIT = { done: 0, nothing: 1, usage: 2, store: 3 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
@@ -35,6 +36,8 @@ export function run(command: Exclude<Command, Of<'redlock init'>>, look: Look, a
       return list(command, look, around);
     case 'inspect':
       return inspect(command, look, around);
+    case 'leader':
+      return leader(command, look, around);
     case 'watch':
       return watch(command, look, around);
     case 'release':
@@ -64,6 +67,14 @@ async function inspect({ key }: Of<'inspect'>, look: Look, { out, json }: Surrou
   return isIdle(state) ? EXIT.nothing : EXIT.done;
 }
 
+async function leader({ role }: Of<'leader'>, look: Look, { out, json }: Surroundings): Promise<ExitCode> {
+  const { holders, waiters } = await look.inspect(roleKey(role));
+  const [holder = null] = holders;
+  if (json) await out.line(JSON.stringify({ role, leader: holder, candidates: waiters }));
+  else for (const line of ledBy(role, holder, waiters, systemClock.wallNow())) await out.line(line);
+  return holder === null ? EXIT.nothing : EXIT.done;
+}
+
 async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, json, stop }: Surroundings): Promise<ExitCode> {
   const stopped = aborted(stop);
   while (!out.hungUp && !stop.aborted) {
@@ -80,7 +91,7 @@ async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { o
     const { holders } = rowOf(await look.inspect(key));
     const holder = holders.find((one) => one.fence === fence);
     const from = holder === undefined ? `a holder with fence ${fence}, which it does not have at the moment` : who(holder);
-    await err.line(`This would take '${key}' away from ${from}. Its method is told, but may go on for a moment. Repeat with --yes to do it.`);
+    await err.line(`This would take '${key}' away from ${from}. The signal of its method aborts, but the method may go on for a moment. Repeat with --yes to do it.`);
     return EXIT.usage;
   }
   const released = await look.forceRelease(key, fence);

@@ -18,7 +18,7 @@ async function main(): Promise<ExitCode> {
     order = readArguments(process.argv.slice(2), process.env);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    await err.line(`holdfast: ${error.message}.\nholdfast --help says what there is.`);
+    await err.line(`holdfast: ${error.message}.\nSee holdfast --help.`);
     return EXIT.usage;
   }
   if (typeof order === 'string') {

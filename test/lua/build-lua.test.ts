@@ -8,8 +8,23 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 
 const SCRIPT = fileURLToPath(new URL('../../scripts/build-lua.mjs', import.meta.url));
-const HEADER = ['--- Takes a thing.', '--- KEYS[1] thingKey  the thing', '--- ARGV[1] id  of the taker', '--- RETURNS 1 taken', '--- INVARIANT none is lost'];
+const HEADER = ['--- Takes a thing.', '--- KEYS[1] thingKey  the thing', '--- ARGV[1] id: text  of the taker', '--- RETURNS 1 taken', '--- INVARIANT none is lost'];
+const BIND = '--- @bind';
+/** What the build makes of it. */
 const BINDINGS = ['local thingKey = KEYS[1]', 'local id = ARGV[1]'];
+const MANY = [
+  '--- Takes things.',
+  '--- KEYS[...] keys  for each:',
+  '---   thingKey  the thing',
+  '---   shelfKey  where it stands',
+  '--- ARGV[...] requests  for each:',
+  '---   id: text  of the taker',
+  '---   terms: <mode> <floor>,<owner>  how it is taken',
+  '---     mode: mode  to read or to write',
+  '---     floor: number of 4 digits  not below it',
+  '---     owner: encoded or -  for whom',
+  '--- RETURNS 1 taken',
+];
 
 describe('the build of the scripts', () => {
   let folder: string;
@@ -32,19 +47,46 @@ describe('the build of the scripts', () => {
   const source = (text: string) =>
     /source: `([\s\S]*?)`,/.exec(text)?.[1]?.replace(/\$\{(\w+)\}/g, (_, name) => new RegExp(`const ${name} = \`([\\s\\S]*?)\`;`).exec(text)![1]!);
 
-  it('names keys and arguments as the header does', () => {
-    write('take-it.lua', ...HEADER, ...BINDINGS, 'return 1');
-    expect(built()).toContain("export const takeIt = {\n  name: 'take-it',");
-    expect(built()).toContain("keys: ['thingKey'],\n  args: ['id'],");
+  it('makes of the header a function that builds a call by name', () => {
+    write('take-it.lua', ...HEADER, BIND, 'return 1');
+    const text = built();
+    expect(text).toContain("export const takeIt = {\n  name: 'take-it',");
+    expect(text).toContain('export interface TakeItArgs {\n  /** Of the taker. */\n  readonly id: string;\n}');
+    expect(text).toContain('takeItCall(on: TakeItKeys, request: TakeItArgs): BuiltCall {\n  return { script: takeIt, keys: [on.thingKey], args: [request.id] };');
+  });
+
+  it('makes of a header for any number of requests a function that adds one, with packed fields in their layout', () => {
+    write('take.lua', ...MANY, BIND, 'return 1');
+    const text = built();
+    expect(text).toContain('addTake(keys: string[], args: ScriptArgument[], on: TakeKeys, request: TakeArgs): void {\n  keys.push(on.thingKey, on.shelfKey);');
+    const terms = "${request.mode === 'write' ? 'w' : 'r'} ${String(request.floor).padStart(4, '0')},${toField(request.owner)}";
+    expect(text).toContain(`args.push(request.id, \`${terms}\`);`);
+    expect(text).toContain('readonly owner?: string | undefined;');
+  });
+
+  it('binds the fields of one request to locals, and cuts those of a fixed width out of what they are packed in', () => {
+    write('take.lua', ...MANY, BIND, 'for n = 1, count do', '  --- @bind shelfKey, id, floor of n', 'end', 'return 1');
+    expect(source(built())).toBe([
+      'local keys = KEYS', 'local args, count = ARGV, #ARGV / 2', 'for n = 1, count do',
+      '  local shelfKey, id, floor = keys[2 * n], args[2 * n - 1], string.sub(args[2 * n], 3, 6)', 'end', 'return 1',
+    ].join('\n'));
+  });
+
+  it('reads a whole request into a table by name', () => {
+    write('take.lua', ...MANY, BIND, '--- @request', 'return 1');
+    expect(source(built())).toContain([
+      'local function requestOf(n)', "  local mode, floor, owner = string.match(args[2 * n], '^(.) (%S+),(%S+)$')",
+      '  return { thingKey = keys[2 * n - 1], shelfKey = keys[2 * n], id = args[2 * n - 1], mode = mode, floor = tonumber(floor), owner = owner }', 'end',
+    ].join('\n'));
   });
 
   it('strips comments and blank lines, but not what looks like one inside a string', () => {
-    write('take.lua', ...HEADER, ...BINDINGS, '', '-- why', "local dashes = '--' -- why", 'return 1');
+    write('take.lua', ...HEADER, BIND, '', '-- why', "local dashes = '--' -- why", 'return 1');
     expect(source(built())).toBe([...BINDINGS, "local dashes = '--'", 'return 1'].join('\n'));
   });
 
   it('gives the sha1 of the text as sent', () => {
-    write('take.lua', ...HEADER, ...BINDINGS, 'return 1');
+    write('take.lua', ...HEADER, BIND, 'return 1');
     const sha1 = createHash('sha1').update([...BINDINGS, 'return 1'].join('\n')).digest('hex');
     expect(built()).toContain(`sha1: '${sha1}'`);
   });
@@ -52,18 +94,38 @@ describe('the build of the scripts', () => {
   it('pulls a shared file in once, where it is first named', () => {
     write('shared/time.lua', '-- The time.', 'local now = 1');
     write('shared/queue.lua', '--- @include shared/time', 'local queue = now');
-    write('take.lua', ...HEADER, ...BINDINGS, '--- @include shared/queue', '--- @include shared/time', 'return now');
+    write('take.lua', ...HEADER, BIND, '--- @include shared/queue', '--- @include shared/time', 'return now');
     expect(source(built())).toBe([...BINDINGS, 'local now = 1', 'local queue = now', 'return now'].join('\n'));
   });
 
-  it('knows scripts for any number of locks', () => {
-    const header = ['--- Renews.', '--- KEYS[...] keys  the locks', '--- ARGV[...] requests  for each: id', '--- RETURNS 1 done'];
-    write('renew.lua', ...header, 'local keys, requests = KEYS, ARGV', 'return 1');
-    expect(built()).toContain("keys: ['...keys'],\n  args: ['...requests'],");
+  it('reads an answer by its code and the names of its fields', () => {
+    const returns = ['--- RETURNS 0 busy: leftMs  until the end', '--- RETURNS 1 granted: fence, mode mode, next text or nothing', '--- RETURNS refused  in words'];
+    write('take.lua', ...HEADER.slice(0, 3), ...returns, BIND, 'return 1');
+    const text = built();
+    expect(text).toContain("  /** Until the end. */\n  | { readonly kind: 'busy'; readonly leftMs: number }");
+    const next = 'reply[at + 3] === undefined ? undefined : String(reply[at + 3])';
+    expect(text).toContain(`case 1:\n      return { kind: 'granted', fence: Number(reply[at + 1]), mode: Number(reply[at + 2]) === 1 ? 'write' : 'read', next: ${next} };`);
+  });
+
+  it('reads what stands once in a reply and what is repeated behind it', () => {
+    const returns = ['--- RETURNS all head: now', '--- RETURNS each holder: id text, owner encoded  who holds'];
+    write('look.lua', ...HEADER.slice(0, 3), ...returns, BIND, 'return 1');
+    const text = built();
+    expect(text).toContain('export const lookHolderSize = 2;');
+    expect(text).toContain('readLookHolder(reply: ReplyItems, at = 0): LookHolder {\n  return { id: String(reply[at]), owner: fromField(reply[at + 1]) };');
+    expect(text).toContain('readLookHead(reply: ReplyItems, at = 0): LookHead {\n  return { now: Number(reply[at]) };');
+  });
+
+  it('knows lists behind what is named alone', () => {
+    const header = ['--- Renews.', '--- KEYS[...] lockKeys  the locks', '--- ARGV[1] leaseMs: number  how long', '--- ARGV[...] ids: text  the holders', '--- RETURNS 1 done'];
+    write('renew.lua', ...header, BIND, 'return 1');
+    const text = built();
+    expect(source(text)).toBe(['local lockKeys = KEYS', 'local leaseMs, ids = tonumber(ARGV[1]), { unpack(ARGV, 2) }', 'return 1'].join('\n'));
+    expect(text).toContain('{ script: renew, keys: [...on.lockKeys], args: [request.leaseMs, ...request.ids] }');
   });
 
   it('writes nothing when nothing changed', () => {
-    write('take.lua', ...HEADER, ...BINDINGS, 'return 1');
+    write('take.lua', ...HEADER, BIND, 'return 1');
     built();
     const { mtimeNs } = statSync(out(), { bigint: true });
     built();
@@ -71,24 +133,32 @@ describe('the build of the scripts', () => {
   });
 
   it('says with --check that the module is stale, and leaves it alone', () => {
-    write('take.lua', ...HEADER, ...BINDINGS, 'return 1');
+    write('take.lua', ...HEADER, BIND, 'return 1');
     const before = built();
-    write('take.lua', ...HEADER, ...BINDINGS, 'return 2');
+    write('take.lua', ...HEADER, BIND, 'return 2');
     expect(build('--check')).toMatchObject({ status: 1, stderr: expect.stringContaining('npm run build:lua') });
     expect(readFileSync(out(), 'utf8')).toBe(before);
   });
 
   const [sentence = '', key = '', arg = '', returns = '', invariant = ''] = HEADER;
   it.each([
-    ['more keys than the body binds', [sentence, key, '--- KEYS[2] other  another', arg, returns, ...BINDINGS], 'bind KEYS[1]'],
-    ['fewer arguments than the body binds', [sentence, key, returns, ...BINDINGS], 'names no ARGV'],
-    ['a key out of order', [sentence, '--- KEYS[2] thingKey  the thing', arg, returns, ...BINDINGS], 'out of order'],
-    ['no sentence', [key, arg, returns, ...BINDINGS], 'one sentence'],
-    ['no RETURNS', [sentence, key, arg, ...BINDINGS], 'RETURNS'],
-    ['an invariant before the keys', [sentence, invariant, key, arg, returns, ...BINDINGS], 'order'],
-    ['a key without a meaning', [sentence, '--- KEYS[1] thingKey', arg, returns, ...BINDINGS], 'name meaning'],
-    ['KEYS in use after the bindings', [...HEADER, ...BINDINGS, "redis.call('DEL', KEYS[1])"], 'first lines only'],
-    ['an include of nothing', [...HEADER, ...BINDINGS, '--- @include shared/nothing'], 'no shared/nothing.lua'],
+    ['a script that does not bind what its header names', [...HEADER, 'return 1'], 'expected "--- @bind"'],
+    ['a key out of order', [sentence, '--- KEYS[2] thingKey  the thing', arg, returns, BIND], 'out of order'],
+    ['a key behind a list of keys', [sentence, '--- KEYS[...] things  all', '--- KEYS[1] thingKey  the thing', returns, BIND], 'nothing follows'],
+    ['no sentence', [key, arg, returns, BIND], 'one sentence'],
+    ['no RETURNS', [sentence, key, arg, BIND], 'RETURNS'],
+    ['an invariant before the keys', [sentence, invariant, key, arg, returns, BIND], 'order'],
+    ['a key without a meaning', [sentence, '--- KEYS[1] thingKey', arg, returns, BIND], 'name meaning'],
+    ['a kind that nobody knows', [sentence, key, '--- ARGV[1] id: colour  of the taker', returns, BIND], '"colour" is none of'],
+    ['two fields of one name', [sentence, key, '--- ARGV[1] thingKey: text  again', returns, BIND], 'two fields of the name thingKey'],
+    ['a field of nothing', [sentence, key, returns, invariant, '---   id: text  of the taker', BIND], 'belongs to no'],
+    ['a layout without its parts', [...MANY.filter((line) => !line.includes('floor:')), BIND], 'do not agree'],
+    ['KEYS in use by its number', [...HEADER, BIND, "redis.call('DEL', KEYS[1])"], 'bound by their names'],
+    ['a field that the header does not name', [...MANY, BIND, '--- @bind colour of n'], 'names no colour'],
+    ['a part that has no fixed place', [...MANY, BIND, '--- @bind owner of n'], 'no fixed place'],
+    ['a reply with a field of no kind', [...HEADER.slice(0, 3), '--- RETURNS 1 granted: fence colour', BIND], 'no field of a reply'],
+    ['a directive that nobody knows', [...HEADER, BIND, '--- @forget'], 'no directive'],
+    ['an include of nothing', [...HEADER, BIND, '--- @include shared/nothing'], 'no shared/nothing.lua'],
   ])('refuses %s', (_, lines, message) => {
     write('take.lua', ...lines);
     expect(build()).toMatchObject({ status: 1, stderr: expect.stringContaining(message) });

@@ -1,7 +1,7 @@
 /** heartbeat.lua on a real server: every code it returns, and what a waiter's silence does. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { heartbeat, release } from '../../lib/stores/wire/lua.generated.js';
-import { LuaServer, type LuaLock } from '../support/lua-server.js';
+import { releaseCall } from '../../lib/stores/wire/lua.generated.js';
+import { heartbeats, LuaServer, type LuaLock } from '../support/lua-server.js';
 
 let lua: LuaServer;
 beforeAll(async () => {
@@ -81,10 +81,9 @@ describe('heartbeat.lua', () => {
     await lock.acquire('p.2');
     await lua.client.config('SET', 'maxmemory', 1);
     try {
-      // As it is shipped, without the line that would allow it.
-      const shipped = (id: string) => lua.client.eval(heartbeat.source, 3, ...lock.all, id, 0, 60_000);
+      const shipped = (id: string) => lua.shipped(heartbeats(lock, [id]));
       expect(await shipped('p.2')).toEqual([expect.any(Number), 2, -1, 0, 0, 0, 0]);
-      expect(await lua.client.eval(release.source, 3, ...lock.all, 'p.0', '0 0')).toBe(1);
+      expect(await lua.shipped(releaseCall(lock, { id: 'p.0', floor: 0, abandoned: false }))).toBe(1);
       expect(((await shipped('p.1')) as number[])[1]).toBe(1);
     } finally {
       await lua.client.config('SET', 'maxmemory', 0);
@@ -106,7 +105,7 @@ describe('heartbeat.lua', () => {
     await lock.acquire('p.0');
     await lock.acquire('p.1');
     await lock.acquire('p.2');
-    const reply = (await lua.run(heartbeat, [...lock.all, ...lock.all, ...lock.all], ['p.2', 0, 60_000, 'p.9', 0, 60_000, 'p.0', 0, 60_000])) as number[];
+    const reply = (await lua.run(heartbeats(lock, ['p.2', 'p.9', 'p.0']))) as number[];
     expect([reply.length, reply[1], reply[7], reply[13]]).toEqual([19, 2, 0, 1]);
   });
 });

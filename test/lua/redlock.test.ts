@@ -30,7 +30,7 @@ describe('vote.lua', () => {
   it('returns 1 with a fence that leaves half of all fences to count on, however high the proposal', async () => {
     node.runId = String((await node.greet())[2]); // as every caller does that has met the server
     const [code, , fence] = await node.vote('a', 'p.1/1', { proposal: Number.MAX_SAFE_INTEGER });
-    node.runId = '-';
+    node.runId = undefined;
     expect([code, fence]).toEqual([1, 2 ** 52 + 1]);
   });
 
@@ -184,7 +184,7 @@ describe('The line of those who wait', () => {
   it('has a process back in its place whose vote came to nothing', async () => {
     await node.vote('a', 'q.1/1', { process: 'q', waitedMs: 500 });
     await asks('r');
-    await node.release('a', 'q.1/1', { abandoned: 1, process: 'q', waitedMs: 500 });
+    await node.release('a', 'q.1/1', { abandoned: true, process: 'q', waitedMs: 500 });
     expect(await asks('r')).toBe(0);
     expect(await asks('q')).toBe(1);
   });
@@ -205,7 +205,7 @@ describe('The line of those who wait', () => {
     await asks('q', { waitedMs: -1 });
     await asks('q', { mode: 'r', waitedMs: -1 });
     expect(await asks('q', { mode: 'r' })).toBe(1);
-    await node.release('a', '-', { process: 'q', mode: 'r', waitedMs: 0 });
+    await node.release('a', '-', { process: 'q', mode: 'read', waitedMs: 0 });
     expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w q', 'r q']);
   });
 
@@ -237,7 +237,7 @@ describe('Where another program has written under a key of a lock', () => {
     await client.sadd(keys.lock(keys.groupOf('list'), 'list'), 'x');
     await client.sadd(keys.fence(keys.groupOf('fence')), 'x');
   });
-  afterEach(() => void (node.runId = '-'));
+  afterEach(() => void (node.runId = undefined));
 
   it('only the votes for that lock are refused, with the words of the server', async () => {
     const granted = [1, expect.any(Number), expect.any(Number), 5_000, 1, 0];
@@ -277,7 +277,7 @@ describe('A vote on the incarnation of a server that the caller knows', () => {
     node.runId = '0'.repeat(40);
     await node.vote('a', 'p.1/1');
     expect(await infos()).toBe(before + 3);
-    node.runId = '-';
+    node.runId = undefined;
   });
 });
 

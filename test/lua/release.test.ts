@@ -1,5 +1,6 @@
 /** release.lua on a real server: every code it returns, in every place where an id can be. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { releaseCall } from '../../lib/stores/wire/lua.generated.js';
 import { eventually } from '../support/eventually.js';
 import { LuaServer } from '../support/lua-server.js';
 
@@ -81,11 +82,11 @@ describe('release.lua', () => {
   it('lets nobody wait for the minHoldMs of a hold whose work never began', async () => {
     const lock = lua.lock('r6b');
     await lock.acquire('p.1', { minHoldMs: 20_000 });
-    expect(await lock.release('p.1', 0, 1)).toBe(1);
+    expect(await lock.release('p.1', 0, true)).toBe(1);
     expect(await lua.client.exists(lock.lockKey)).toBe(0);
     await lock.acquire('p.2', { minHoldMs: 20_000 });
     expect(await lock.release('p.2')).toBe(1);
-    expect(await lock.release('p.2', 0, 1)).toBe(0);
+    expect(await lock.release('p.2', 0, true)).toBe(0);
     expect(await lua.client.get(lock.lockKey)).toContain(' ~p.2 ');
   });
 
@@ -100,9 +101,7 @@ describe('release.lua', () => {
     await lua.client.config('SET', 'maxmemory', Math.floor(used / 2));
     try {
       await expect(lua.client.set('{lock:1}:full', 'x')).rejects.toThrow(/OOM/);
-      // As it is shipped, without the line that would allow it.
-      const { release } = await import('../../lib/stores/wire/lua.generated.js');
-      const shipped = (one: typeof lock, id: string) => lua.client.eval(release.source, 3, ...one.all, id, '0 0');
+      const shipped = (one: typeof lock, id: string) => lua.shipped(releaseCall(one, { id, floor: 0, abandoned: false }));
       expect(await shipped(lock, 'p.0')).toBe(1);
       expect(await shipped(lock, 'p.1')).toBe(1);
       expect(await shipped(other, 'p.2')).toBe(1);

@@ -1,7 +1,7 @@
 /** renew.lua on a real server: every code it returns, for one lock and for many. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { acquire, renew } from '../../lib/stores/wire/lua.generated.js';
-import { acquireArguments, LuaServer } from '../support/lua-server.js';
+import { acquireCall } from '../../lib/stores/wire/lua.generated.js';
+import { acquireArguments, LuaServer, renewal } from '../support/lua-server.js';
 
 let lua: LuaServer;
 beforeAll(async () => {
@@ -79,12 +79,12 @@ describe('renew.lua', () => {
   it('works on a server whose memory is full, also for a batch', async () => {
     const keys = [0, 1].map((i) => `{lock:8}:l:full${i}`);
     for (const i of [0, 1]) {
-      await lua.run(acquire, [keys[i]!, `{lock:8}:q:full${i}`, '{lock:8}:f'], acquireArguments(`p.${i}`, { leaseMs: 1_000 }));
+      const on = { lockKey: keys[i]!, queueKey: `{lock:8}:q:full${i}`, fenceKey: '{lock:8}:f' };
+      await lua.run(acquireCall(on, acquireArguments(`p.${i}`, { leaseMs: 1_000 })));
     }
     await lua.client.config('SET', 'maxmemory', 1);
     try {
-      // As it is shipped, without the line that would allow it.
-      const reply = await lua.client.eval(renew.source, 2, ...keys, 60_000, 9_000, 'p.0 p.1');
+      const reply = await lua.shipped(renewal(keys, [{ leaseMs: 9_000, ids: 'p.0 p.1' }]));
       expect(reply).toEqual([expect.any(Number)]);
     } finally {
       await lua.client.config('SET', 'maxmemory', 0);
@@ -95,7 +95,7 @@ describe('renew.lua', () => {
     const lock = lua.lock('n9');
     await lock.acquire('p.1', { mode: 'r', leaseMs: 2_000 });
     await lock.acquire('p.2', { mode: 'r', leaseMs: 2_000 });
-    await lua.run(renew, [lock.lockKey, lock.lockKey], [60_000, 20_000, 'p.1 p.2']);
+    await lua.run(renewal([lock.lockKey, lock.lockKey], [{ leaseMs: 20_000, ids: 'p.1 p.2' }]));
     const [, , , , , first, , , , , , second] = (await lock.inspect()) as number[];
     expect(first).toBeGreaterThan(19_000);
     expect(second).toBeGreaterThan(19_000);
@@ -105,9 +105,11 @@ describe('renew.lua', () => {
     // Locks of one slot group, as a batch in a Cluster has them.
     const keys = [0, 1, 2].map((i) => `{lock:7}:l:n${i}`);
     for (const i of [0, 2]) {
-      await lua.run(acquire, [keys[i]!, `{lock:7}:q:n${i}`, '{lock:7}:f'], acquireArguments(`p.${i}`, { leaseMs: 1_000 }));
+      const on = { lockKey: keys[i]!, queueKey: `{lock:7}:q:n${i}`, fenceKey: '{lock:7}:f' };
+      await lua.run(acquireCall(on, acquireArguments(`p.${i}`, { leaseMs: 1_000 })));
     }
-    expect(await lua.run(renew, keys, [60_000, 5_000, 'p.0 p.1', 7_000, 'p.2'])).toEqual([expect.any(Number), 2, -1, 0]);
+    const runs = [{ leaseMs: 5_000, ids: 'p.0 p.1' }, { leaseMs: 7_000, ids: 'p.2' }];
+    expect(await lua.run(renewal(keys, runs))).toEqual([expect.any(Number), 2, -1, 0]);
     expect(await lua.client.pttl(keys[0]!)).toBeLessThanOrEqual(6_000);
     expect(await lua.client.pttl(keys[2]!)).toBeGreaterThan(6_500);
   });

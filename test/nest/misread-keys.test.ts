@@ -34,7 +34,7 @@ describe('a key that is the same for every call though it looks otherwise', () =
     await start({ providers: [Orders, MoreOrders] }, { strictOverrides: true });
     expect(warned).toEqual([
       `Orders.pay: '{0}' in its key 'order:{0}' is text, the same for every call. Probably 'order:<0>' is meant: ` +
-        `a placeholder is <0> for the first argument, <0.id> for a property of it. If the text is, give a function: () => 'order:{0}'.`,
+        `a placeholder is <0> for the first argument, <0.id> for a property of it. If the text itself is meant, give a function: () => 'order:{0}'.`,
       expect.stringContaining(`Orders.look: '$0' in its key 'audit:$0' is text, the same for every call. Probably 'audit:<0>' is meant`),
     ]);
   });

@@ -2,17 +2,10 @@
  * An application of a user: a copy of test/package/apps/<name> in a folder of its own, with the packed package installed
  * into it by `npm install`, without --force and without --legacy-peer-deps.
  */
-import { spawn } from 'node:child_process';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-export interface Outcome {
-  readonly exitCode: number | null;
-  readonly stdout: string;
-  /** Both streams, for what a failing test shows. */
-  readonly output: string;
-}
+import { runToItsEnd, type EndedProgram } from '../support/ended-program.js';
 
 /** Longest time of one command; installing into an empty cache takes most. */
 export const COMMAND_TAKES_AT_MOST_MS = 240_000;
@@ -21,7 +14,7 @@ export class Application {
   private constructor(
     readonly folder: string,
     /** What npm said when it installed everything. */
-    readonly installed: Outcome,
+    readonly installed: EndedProgram,
   ) {}
 
   /** `packages` are installed beside those of its package.json. */
@@ -34,7 +27,7 @@ export class Application {
   }
 
   /** Runs a program in its folder; `env` comes on top of a user's. `told` hears each line that it prints, while it runs. */
-  run(program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}, told: (line: string) => void = () => {}): Promise<Outcome> {
+  run(program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}, told: (line: string) => void = () => {}): Promise<EndedProgram> {
     return run(program, args, this.folder, env, told);
   }
 
@@ -56,7 +49,7 @@ export class Application {
   }
 }
 
-function npmInstall(folder: string, packages: readonly string[]): Promise<Outcome> {
+function npmInstall(folder: string, packages: readonly string[]): Promise<EndedProgram> {
   return run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...packages], folder, {});
 }
 
@@ -67,31 +60,18 @@ export function environmentOfUsers(): NodeJS.ProcessEnv {
 }
 
 /** Ends for certain: a program that does not end by itself is killed, with its children, and has no exit code. */
-async function run(
+function run(
   program: string,
   args: readonly string[],
   cwd: string,
   more: Readonly<Record<string, string>>,
   told: (line: string) => void = () => {},
-): Promise<Outcome> {
-  const env = { ...environmentOfUsers(), ...more };
-  const child = spawn(program, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
-  let stdout = '';
-  let output = '';
-  child.stdout.on('data', (chunk) => {
-    const before = stdout.lastIndexOf('\n') + 1;
-    stdout += String(chunk);
-    output += String(chunk);
-    for (const line of stdout.slice(before).split('\n').slice(0, -1)) told(line);
-  });
-  child.stderr.on('data', (chunk) => (output += String(chunk)));
-  const watch = setTimeout(() => child.pid !== undefined && process.kill(-child.pid, 'SIGKILL'), COMMAND_TAKES_AT_MOST_MS);
-  try {
-    const exitCode = await new Promise<number | null>((resolve, reject) => {
-      child.on('close', resolve).on('error', reject);
-    });
-    return { exitCode, stdout, output };
-  } finally {
-    clearTimeout(watch);
-  }
+): Promise<EndedProgram> {
+  let heard = 0;
+  const read = (stdout: string): void => {
+    const whole = stdout.slice(heard, stdout.lastIndexOf('\n') + 1);
+    heard += whole.length;
+    for (const line of whole.split('\n').slice(0, -1)) told(line);
+  };
+  return runToItsEnd(program, args, { cwd, env: { ...environmentOfUsers(), ...more }, longestMs: COMMAND_TAKES_AT_MOST_MS, read });
 }

@@ -1,10 +1,11 @@
 /** Redis away, with every version of ioredis that users have: what an application sees of it, and the program `holdfast`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { EndedProgram } from '../support/ended-program.js';
 import { eventually } from '../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { Application, COMMAND_TAKES_AT_MOST_MS, type Outcome } from './application.js';
+import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
 import { pack, type Packed } from './packed.js';
 import { IOREDIS_VERSIONS } from './peers.js';
 
@@ -38,7 +39,7 @@ describe.each(IOREDIS_VERSIONS)('With ioredis %s an application', (version) => {
   afterAll(() => app?.remove());
 
   /** `react` may cause what the application is to go through, when it has printed a line. */
-  function boots(then: 'hold' | 'end', react: Readonly<Record<string, () => unknown>> = {}): Promise<Outcome> {
+  function boots(then: 'hold' | 'end', react: Readonly<Record<string, () => unknown>> = {}): Promise<EndedProgram> {
     const env = { REDIS_URL: proxy.url, BOOT_TIMEOUT_MS: String(BOOT_TIMEOUT_MS) };
     return app.run(process.execPath, ['outage.cjs', then], env, (line) => react[line]?.());
   }

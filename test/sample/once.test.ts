@@ -1,30 +1,15 @@
 /** `npm start -- --once` as a newcomer runs it: what it prints, and that it ends by itself. */
-import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { runToItsEnd, type EndedProgram } from '../support/ended-program.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const LONGEST_MS = 150_000;
 
-interface Run {
-  readonly exitCode: number | null;
-  readonly output: string;
-}
-
 /** Runs a command in the repository; its whole process group is killed when it does not end. */
-async function run(command: string, args: readonly string[], redisUrl: string): Promise<Run> {
-  const env = { ...process.env, REDIS_URL: redisUrl, NODE_OPTIONS: '', PORT: '' };
-  const child = spawn(command, args, { cwd: ROOT, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
-  let output = '';
-  child.stdout.on('data', (chunk) => (output += String(chunk)));
-  child.stderr.on('data', (chunk) => (output += String(chunk)));
-  const watch = setTimeout(() => child.pid !== undefined && process.kill(-child.pid, 'SIGKILL'), LONGEST_MS);
-  const exitCode = await new Promise<number | null>((resolve, reject) => {
-    child.on('close', resolve).on('error', reject);
-  });
-  clearTimeout(watch);
-  return { exitCode, output };
+function run(command: string, args: readonly string[], redisUrl: string): Promise<EndedProgram> {
+  return runToItsEnd(command, args, { cwd: ROOT, env: { ...process.env, REDIS_URL: redisUrl, NODE_OPTIONS: '', PORT: '' }, longestMs: LONGEST_MS });
 }
 
 /** What the row of the flash sale that begins like this says. */
@@ -33,7 +18,7 @@ function row(output: string, name: string): { sold: number; oversold: number } {
   return { sold: Number(sold), oversold: Number(oversold) };
 }
 
-function expectHonestTour({ exitCode, output }: Run): void {
+function expectHonestTour({ exitCode, output }: EndedProgram): void {
   expect({ exitCode, output }).toEqual({ exitCode: 0, output: expect.stringContaining('Flash sale') });
   expect(row(output, 'with @Locked')).toEqual({ sold: 40, oversold: 0 });
   expect(row(output, 'without a lock').oversold).toBeGreaterThan(0);
@@ -41,7 +26,7 @@ function expectHonestTour({ exitCode, output }: Run): void {
 
 describe('npm start -- --once', () => {
   let redis: RedisServer;
-  let started: Run;
+  let started: EndedProgram;
 
   beforeAll(async () => {
     redis = await startRedis();

@@ -8,16 +8,15 @@ import type {
   Grant,
   HeartbeatOutcome,
   HolderRef,
-  ListOptions,
   LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,
   RenewRequest,
-  StoreCapabilities,
   Wake,
 } from '../../lib/core/port/lock-store.js';
 import type { HistoryEvent } from '../model/history.js';
+import { StoreAround } from '../support/store-around.js';
 import type { SimProcess } from './sim-process.js';
 
 export interface Recorder {
@@ -26,35 +25,26 @@ export interface Recorder {
   storeCalls: number;
 }
 
-export class RecordingStore implements LockStore {
-  readonly capabilities: StoreCapabilities;
+export class RecordingStore extends StoreAround {
   /** The keys of requests, by id, for what is told by id alone. */
   private readonly keys = new Map<string, string>();
 
   constructor(
-    private readonly store: LockStore,
+    store: LockStore,
     private readonly process: SimProcess,
     private readonly recorder: Recorder,
   ) {
-    this.capabilities = store.capabilities;
+    super(store);
   }
 
-  open(): Promise<void> {
-    return this.store.open();
-  }
-
-  close(): Promise<void> {
-    return this.store.close();
-  }
-
-  onWake(listener: (wake: Wake) => void): void {
+  override onWake(listener: (wake: Wake) => void): void {
     this.store.onWake((wake) => {
       if (wake.kind === 'granted') this.granted(wake.id, wake.grant);
       listener(wake);
     });
   }
 
-  async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+  override async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
     const { key, id, mode, owner, replaces } = request;
     this.keys.set(id, key);
     if (replaces !== undefined) this.tell(replaces, { kind: 'released' });
@@ -67,7 +57,7 @@ export class RecordingStore implements LockStore {
     return outcome;
   }
 
-  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  override async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     this.recorder.storeCalls++;
     const outcomes = await this.store.renew(requests);
     requests.forEach(({ id }, at) => {
@@ -78,7 +68,7 @@ export class RecordingStore implements LockStore {
     return outcomes;
   }
 
-  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+  override async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     this.recorder.storeCalls++;
     const outcomes = await this.store.heartbeat(waiters);
     waiters.forEach(({ id }, at) => {
@@ -89,33 +79,29 @@ export class RecordingStore implements LockStore {
     return outcomes;
   }
 
-  async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+  override async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     this.recorder.storeCalls++;
     this.tell(request.id, { kind: 'released' });
     return this.store.release(request);
   }
 
-  async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
+  override async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
     this.recorder.storeCalls++;
     this.tell(holder.id, { kind: 'downgraded' });
     return this.store.downgrade(holder);
   }
 
-  inspect(key: string): Promise<LockState> {
+  override inspect(key: string): Promise<LockState> {
     this.recorder.storeCalls++;
     return this.store.inspect(key);
   }
 
-  list(options?: ListOptions): AsyncIterable<LockState> {
-    return this.store.list(options);
-  }
-
-  forceRelease(key: string, fence?: number): Promise<boolean> {
+  override forceRelease(key: string, fence?: number): Promise<boolean> {
     this.recorder.storeCalls++;
     return this.store.forceRelease(key, fence);
   }
 
-  tryOut(): Promise<void> {
+  override tryOut(): Promise<void> {
     this.recorder.storeCalls++;
     return this.store.tryOut();
   }

@@ -112,7 +112,7 @@ class Pair {
       await real.config('SET', 'maxmemory', full ? '1' : '0');
     }
     this.data.collect(this.nowMs);
-    const [script, keys, args] = this.calls.at(this.nowUs);
+    const { script, keys, args } = this.calls.at(this.nowUs);
     await this.compare(script, keys, args.map(String));
   }
 

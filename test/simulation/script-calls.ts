@@ -1,8 +1,14 @@
 /** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
-import { addAcquire } from '../../lib/stores/wire/acquire-request.js';
+import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import type { Random } from './random.js';
 import type { RedisData } from './redis-data.js';
+
+const EPOCH = '{sim}:e';
+/** The last instant that an acquire can name. */
+const NEVER = 9_999_999_999_999;
+
+type SimLock = scripts.AcquireKeys & scripts.VoteKeys;
 
 export class ScriptCalls {
   private nowUs = 0;
@@ -16,93 +22,90 @@ export class ScriptCalls {
   ) {}
 
   /** The next one, at this server time. */
-  at(nowUs: number): [script: scripts.LuaScript, keys: readonly string[], args: readonly (string | number)[]] {
+  at(nowUs: number): scripts.BuiltCall {
     this.nowUs = nowUs;
     const { random, runId } = this;
-    const lock = this.lock();
-    const [lockKey, , fenceKey] = lock;
+    const on = this.lock();
     const id = this.anId();
     switch (random.whole(0, 20)) {
       case 0:
-        return [scripts.renew, [lockKey], [60_000, random.pick([100, 30_000]), id]];
+        return scripts.renewCall({ lockKeys: [on.lockKey] }, { longestMs: 60_000, runs: [{ leaseMs: random.pick([100, 30_000]), ids: id }] });
       case 1: {
-        const locks = [this.lock(), this.lock(), this.lock()];
-        return [scripts.renew, locks.map(([key]) => key), [60_000, 2_000, `${this.anId()} ${this.anId()}`, 100, this.anId()]];
+        const lockKeys = [this.lock(), this.lock(), this.lock()].map(({ lockKey }) => lockKey);
+        const runs = [{ leaseMs: 2_000, ids: `${this.anId()} ${this.anId()}` }, { leaseMs: 100, ids: this.anId() }];
+        return scripts.renewCall({ lockKeys }, { longestMs: 60_000, runs });
       }
-      case 2: {
-        const locks = [this.lock(), this.lock()];
-        return [scripts.heartbeat, locks.flat(), locks.flatMap(() => [this.anId(), 0, random.pick([1_000, 60_000])])];
-      }
+      case 2:
+        return many(scripts.heartbeat, [this.lock(), this.lock()], (keys, args, each) =>
+          scripts.addHeartbeat(keys, args, each, { id: this.anId(), floor: 0, longestMs: random.pick([1_000, 60_000]) }));
       case 3:
-        return [scripts.downgrade, lock, [random.chance(0.3) ? this.holderOf(lockKey) : id, 0]];
+        return scripts.downgradeCall(on, { id: random.chance(0.3) ? this.holderOf(on.lockKey) : id, floor: 0 });
       case 4:
-        return [scripts.forceRelease, lock, [random.pick(['', this.nowUs, this.fenceOf(lockKey)]), 0]];
+        return scripts.forceReleaseCall(on, { fence: random.pick([undefined, this.nowUs, this.fenceOf(on.lockKey)]), floor: 0 });
       case 5:
-        return [scripts.inspect, lock.slice(0, 2), []];
+        return scripts.inspectCall(on);
       case 6:
       case 16:
       case 17:
-        return [scripts.vote, [lockKey, fenceKey, this.marksOf(lockKey), '{sim}:e'], [
-          this.newId(), this.mode(), 3_000, random.pick([1, 16]), this.nowUs, random.pick([0, 0, 0, 1]), 'Class.method', random.pick(['-', 'saga:1', 'saga:1', 'saga:1']), random.pick([0, 0, 900]), random.pick([0, 0, 700]), random.pick([1, 1, 5_000]),
-          random.pick(['-', runId]), random.pick(['p1', 'p2', 'p3']), random.pick([-1, 0, 3, 700]), random.pick([1, 50]),
-        ]];
+        return scripts.voteCall(on, {
+          id: this.newId(), mode: this.mode(), leaseMs: 3_000, fences: random.pick([1, 16]), proposal: this.nowUs, notAfter: random.pick([0, 0, 0, 1]), label: 'Class.method',
+          owner: random.pick([undefined, 'saga:1', 'saga:1', 'saga:1']), minHoldMs: random.pick([0, 0, 900]), graceMs: random.pick([0, 0, 700]), maxLeaseMs: random.pick([1, 1, 5_000]),
+          runId: random.pick([undefined, runId]), process: random.pick(['p1', 'p2', 'p3']), waitedMs: random.pick([-1, 0, 3, 700]), patienceMs: random.pick([1, 50]),
+        });
       case 19:
       case 20:
-        return [scripts.giveBack, [lockKey, this.marksOf(lockKey)], [
-          random.pick(['-', this.holderOf(lockKey), id]), random.pick([0, 0, 1]), random.pick(['-', 'p1', 'p2']), random.pick(['p1', 'p2']), random.pick([-2, -1, 0, 700]), this.mode(), random.pick([1, 50]),
-        ]];
+        return scripts.giveBackCall(on, {
+          id: random.pick([undefined, this.holderOf(on.lockKey), id]), abandoned: random.pick([false, false, true]), next: random.pick([undefined, 'p1', 'p2']),
+          process: random.pick(['p1', 'p2']), waitedMs: random.pick([-2, -1, 0, 700]), mode: this.mode(), patienceMs: random.pick([1, 50]),
+        });
       case 7:
-        return [scripts.raiseFence, [lockKey, fenceKey], [random.pick([id, this.holderOf(lockKey)]), this.nowUs + random.pick([-10, 10]), 1]];
+        return scripts.raiseFenceCall(on, { id: random.pick([id, this.holderOf(on.lockKey)]), fence: this.nowUs + random.pick([-10, 10]), fences: 1 });
       case 8:
         return random.chance(0.5)
-          ? [scripts.greet, ['{sim}:e', fenceKey], [random.pick([1, 5_000]), this.nowUs + 5]]
-          : [scripts.survey, ['{sim}:e', fenceKey, '{sim:9}:f'], [5_000]];
-      case 18:
-        return [scripts.fencedWrite, ['{guarded}'], [this.nowUs + random.pick([-90_000_000, 0, 1_000]), 'state', 'paid', 'by', id]];
-      case 9:
-        return [scripts.admit, ['{sim}:e', fenceKey], [random.pick([1, 5_000]), runId, this.epochSince(), this.nowUs + 7]];
+          ? scripts.greetCall({ epochKey: EPOCH, fenceKeys: [on.fenceKey] }, { maxLeaseMs: random.pick([1, 5_000]), floors: [this.nowUs + 5] })
+          : scripts.surveyCall({ epochKey: EPOCH, fenceKeys: [on.fenceKey, '{sim:9}:f'] }, { maxLeaseMs: 5_000 });
+      case 18: {
+        const fence = this.nowUs + random.pick([-90_000_000, 0, 1_000]);
+        return scripts.fencedWriteCall({ dataKey: '{guarded}' }, { fence, fields: ['state', 'paid', 'by', id] });
+      }
+      case 9: {
+        const said = { maxLeaseMs: random.pick([1, 5_000]), runId, since: this.epochSince(), floors: [this.nowUs + 7] };
+        return scripts.admitCall({ epochKey: EPOCH, fenceKeys: [on.fenceKey] }, said);
+      }
       case 10:
       case 11:
-      case 12: {
-        const locks = this.someLocks(lock);
-        return [scripts.release, locks.flat(), locks.flatMap(() => [this.anId(), `${random.pick([0, this.nowUs + 1_000])} ${random.pick([0, 0, 1])}`])];
-      }
-      default: {
-        const locks = this.someLocks(lock);
-        return [scripts.acquire, locks.flat(), locks.flatMap(() => this.request())];
-      }
+      case 12:
+        return many(scripts.release, this.someLocks(on), (keys, args, each) =>
+          scripts.addRelease(keys, args, each, { id: this.anId(), floor: random.pick([0, this.nowUs + 1_000]), abandoned: random.pick([false, false, true]) }));
+      default:
+        return many(scripts.acquire, this.someLocks(on), (keys, args, each) => scripts.addAcquire(keys, args, each, this.request()));
     }
   }
 
   /** Mostly one; a process puts what it asks for in one turn into one command. */
-  private someLocks(first: [string, string, string]): [string, string, string][] {
+  private someLocks(first: SimLock): SimLock[] {
     return this.random.chance(0.8) ? [first] : [first, this.lock(), this.lock()];
   }
 
-  private request(): (string | number)[] {
+  private request(): scripts.AcquireArgs {
     const { random, nowUs } = this;
-    const args: (string | number)[] = [];
-    const owner = this.owner();
-    addAcquire(args, {
-      id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode() === 'w' ? 'write' : 'read', leaseMs: random.pick([150, 2_000, 30_000]),
-      fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([0, 0, Math.floor(nowUs / 1000), 1]),
-      queue: random.pick([true, true, false]), needsListener: random.chance(0.7), label: random.pick([undefined, 'Orders.pay']), owner: owner === '-' ? undefined : owner,
+    const owner = random.pick([undefined, undefined, 'saga:1']);
+    const said = {
+      id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode(), leaseMs: random.pick([150, 2_000, 30_000]),
+      fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([NEVER, NEVER, Math.floor(nowUs / 1000), 1]),
+      queue: random.pick([true, true, false]), needsListener: random.chance(0.7), label: random.pick([undefined, 'Orders.pay']), owner,
       minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]),
-    });
-    return args;
+    };
+    return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.graceMs === 0 && said.replaces === undefined };
   }
 
-  private lock(): [string, string, string] {
+  private lock(): SimLock {
     const [group, key] = this.random.pick([['{sim:1}', 'a'], ['{sim:1}', 'ä b'], ['{sim:2}', 'c']] as const);
-    return [`${group}:l:${key}`, `${group}:q:${key}`, `${group}:f`];
+    return { lockKey: `${group}:l:${key}`, queueKey: `${group}:q:${key}`, marksKey: `${group}:m:${key}`, fenceKey: `${group}:f`, epochKey: EPOCH };
   }
 
-  private mode(): string {
-    return this.random.pick(['w', 'w', 'r']);
-  }
-
-  private owner(): string {
-    return this.random.pick(['-', '-', 'saga:1']);
+  private mode(): LockMode {
+    return this.random.pick(['write', 'write', 'read']);
   }
 
   private newId(): string {
@@ -114,16 +117,12 @@ export class ScriptCalls {
     return `p${this.random.whole(1, 3)}.${Math.max(1, this.ids - this.random.whole(0, 9))}`;
   }
 
-  private marksOf(lockKey: string): string {
-    return lockKey.replace('}:l:', '}:m:');
-  }
-
   private holderOf(lockKey: string): string {
     return this.fieldOf(lockKey, 2);
   }
 
-  private fenceOf(lockKey: string): string {
-    return this.fieldOf(lockKey, 3);
+  private fenceOf(lockKey: string): number | undefined {
+    return Number(this.fieldOf(lockKey, 3)) || undefined;
   }
 
   /** Of its first holder. */
@@ -132,8 +131,15 @@ export class ScriptCalls {
     return typeof value === 'string' ? (value.split(' ')[at] ?? '') : '';
   }
 
-  private epochSince(): string {
-    const value = this.data.peek('{sim}:e', Math.floor(this.nowUs / 1000))?.value;
-    return typeof value === 'string' ? (value.split(' ')[1] ?? '0') : '0';
+  private epochSince(): number {
+    const value = this.data.peek(EPOCH, Math.floor(this.nowUs / 1000))?.value;
+    return typeof value === 'string' ? Number(value.split(' ')[1]) : 0;
   }
+}
+
+/** A call of a script that takes many requests, one for each of the locks. */
+function many(script: scripts.LuaScript, locks: readonly SimLock[], add: (keys: string[], args: scripts.ScriptArgument[], lock: SimLock) => void): scripts.BuiltCall {
+  const [keys, args]: [string[], scripts.ScriptArgument[]] = [[], []];
+  for (const lock of locks) add(keys, args, lock);
+  return { script, keys, args };
 }

@@ -11,7 +11,8 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { builtPackage } from './built-package.js';
 
-const READY_WITHIN_MS = 20_000;
+/** Long, because a busy machine starts several at once. */
+const READY_WITHIN_MS = 60_000;
 
 interface Waiting {
   resolve(value: never): void;
@@ -101,8 +102,12 @@ export class DrivenProcess {
     if (this.child.connected) this.child.disconnect();
   }
 
-  private answered({ call, result, error }: Message): void {
-    if (call === undefined) return;
+  /** It said something that it was not asked. */
+  protected heard(_message: object): void {}
+
+  private answered(message: Message): void {
+    const { call, result, error } = message;
+    if (call === undefined) return this.heard(message);
     const waiting = this.pending.get(call);
     this.pending.delete(call);
     if (error) waiting?.reject(Object.assign(new Error('a process failed'), error));

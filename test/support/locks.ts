@@ -8,9 +8,10 @@ import { LockStoreError } from '../../lib/core/port/errors.js';
 import type { Report } from '../../lib/core/port/report.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { FakeClock } from './fake-clock.js';
+import { StoreAround } from './store-around.js';
 
 /** One process of a fleet: its view of the shared store, with a network that a test can cut. */
-export class Wire implements LockStore {
+export class Wire extends StoreAround {
   /** Commands that reached the store, by verb. */
   readonly sent = { acquire: 0, renew: 0, heartbeat: 0, release: 0, downgrade: 0 };
   /** Requests do not arrive. */
@@ -21,47 +22,43 @@ export class Wire implements LockStore {
   slowMs = 0;
   /** Wakes of these kinds are lost. */
   readonly lostWakes = new Set<Wake['kind']>();
-  readonly capabilities;
 
   constructor(
-    private readonly store: LockStore,
+    store: LockStore,
     private readonly clock: Clock,
     private readonly wakes: Set<(wake: Wake) => void>,
     groupOf?: StoreCapabilities['groupOf'],
   ) {
-    this.capabilities = { ...store.capabilities, groupOf };
+    super(store, { groupOf });
   }
 
   get commands(): number {
     return Object.values(this.sent).reduce((sum, count) => sum + count, 0);
   }
 
-  open = async (): Promise<void> => {};
-  close = async (): Promise<void> => {};
-  inspect: LockStore['inspect'] = (key) => this.store.inspect(key);
-  list: LockStore['list'] = (options) => this.store.list(options);
-  forceRelease: LockStore['forceRelease'] = (key, fence) => this.store.forceRelease(key, fence);
-  tryOut: LockStore['tryOut'] = () => this.store.tryOut();
+  /** The store is that of all processes: none of them opens it, and none closes it. */
+  override async open(): Promise<void> {}
+  override async close(): Promise<void> {}
 
-  onWake(listener: (wake: Wake) => void): void {
+  override onWake(listener: (wake: Wake) => void): void {
     this.wakes.add((wake) => {
       if (!this.lostWakes.has(wake.kind) && !this.cut) listener(wake);
     });
   }
 
-  acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+  override acquire(request: AcquireRequest): Promise<AcquireOutcome> {
     return this.send('acquire', () => this.store.acquire(request));
   }
 
-  release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+  override release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     return this.send('release', () => this.store.release(request));
   }
 
-  downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
+  override downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
     return this.send('downgrade', () => this.store.downgrade(holder));
   }
 
-  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  override async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     try {
       return await this.send('renew', () => this.store.renew(requests));
     } catch (cause) {
@@ -69,7 +66,7 @@ export class Wire implements LockStore {
     }
   }
 
-  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+  override async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     try {
       return await this.send('heartbeat', () => this.store.heartbeat(waiters));
     } catch (cause) {

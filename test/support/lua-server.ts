@@ -5,7 +5,6 @@
 import { expect } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
-import { addAcquire } from '../../lib/stores/wire/acquire-request.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import { eventually } from './eventually.js';
 import { majorVersion } from './redis-binary.js';
@@ -13,6 +12,8 @@ import { startRedis, type RedisServer } from './redis-server.js';
 
 /** maxLeaseMs. */
 const LONGEST_MS = 60_000;
+/** The last instant that an acquire can name. */
+const NEVER = 9_999_999_999_999;
 
 export type Reply = number | string | (number | string)[];
 
@@ -31,13 +32,12 @@ export interface AcquireArguments {
   readonly replaces?: string;
 }
 
-/** What acquire.lua is given for one request. */
-export function acquireArguments(id: string, how: AcquireArguments = {}): (string | number)[] {
-  const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = 0, queue = 1, needsListener, minHoldMs = 0, label, owner, replaces } = how;
-  const args: (string | number)[] = [];
-  const named = { label: given(label), owner: given(owner), replaces: given(replaces) };
-  addAcquire(args, { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, minHoldMs, longestMs: LONGEST_MS, ...named });
-  return args;
+/** What acquire.lua is told in one request. */
+export function acquireArguments(id: string, how: AcquireArguments = {}): scripts.AcquireArgs {
+  const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = NEVER, queue = 1, needsListener = false, minHoldMs = 0 } = how;
+  const [label, owner, replaces] = [given(how.label), given(how.owner), given(how.replaces)];
+  const plain = fences === 1 && minHoldMs === 0 && replaces === undefined;
+  return { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, plain, minHoldMs, graceMs: 0, longestMs: LONGEST_MS, label, owner, replaces };
 }
 
 /** In records - stands for none. */
@@ -75,13 +75,29 @@ export class LuaServer {
     await eventually(async () => expect(await this.now()).toBeGreaterThan(instant));
   }
 
-  run(script: scripts.LuaScript, keys: readonly string[], args: readonly (string | number)[]): Promise<Reply> {
+  run({ script, keys, args }: scripts.BuiltCall): Promise<Reply> {
     return this.client.eval(this.header + script.source, keys.length, ...keys, ...args) as Promise<Reply>;
+  }
+
+  /** As it is shipped, without the line that would let it through on a full server. */
+  shipped({ script, keys, args }: scripts.BuiltCall): Promise<Reply> {
+    return this.client.eval(script.source, keys.length, ...keys, ...args) as Promise<Reply>;
   }
 
   lock(key: string): LuaLock {
     return new LuaLock(this, key);
   }
+}
+
+export function renewal(lockKeys: readonly string[], runs: scripts.RenewArgs['runs']): scripts.BuiltCall {
+  return scripts.renewCall({ lockKeys }, { longestMs: LONGEST_MS, runs });
+}
+
+/** Of several waiters of one lock. */
+export function heartbeats(on: scripts.HeartbeatKeys, ids: readonly string[], floor = 0): scripts.BuiltCall {
+  const [keys, args]: [string[], scripts.ScriptArgument[]] = [[], []];
+  for (const id of ids) scripts.addHeartbeat(keys, args, on, { id, floor, longestMs: LONGEST_MS });
+  return { script: scripts.heartbeat, keys, args };
 }
 
 /** The scripts on one lock. */
@@ -100,12 +116,8 @@ export class LuaLock {
     [this.lockKey, this.queueKey, this.fenceKey] = this.names.all(this.group, key);
   }
 
-  get all(): string[] {
-    return [this.lockKey, this.queueKey, this.fenceKey];
-  }
-
   acquire(id: string, how: AcquireArguments = {}): Promise<Reply> {
-    return this.lua.run(scripts.acquire, this.all, acquireArguments(id, how));
+    return this.lua.run(scripts.acquireCall(this, acquireArguments(id, how)));
   }
 
   /** Is granted the lock at once, whichever way the script says so. */
@@ -117,27 +129,27 @@ export class LuaLock {
     return { fence: fence as number, grantedAt: grantedAt as number };
   }
 
-  release(id: string, floor = 0, abandoned = 0): Promise<Reply> {
-    return this.lua.run(scripts.release, this.all, [id, `${floor} ${abandoned}`]);
+  release(id: string, floor = 0, abandoned = false): Promise<Reply> {
+    return this.lua.run(scripts.releaseCall(this, { id, floor, abandoned }));
   }
 
   renew(id: string, leaseMs = 30_000): Promise<Reply> {
-    return this.lua.run(scripts.renew, [this.lockKey], [LONGEST_MS, leaseMs, id]);
+    return this.lua.run(renewal([this.lockKey], [{ leaseMs, ids: id }]));
   }
 
   heartbeat(id: string, floor = 0): Promise<Reply> {
-    return this.lua.run(scripts.heartbeat, this.all, [id, floor, LONGEST_MS]);
+    return this.lua.run(heartbeats(this, [id], floor));
   }
 
   downgrade(id: string): Promise<Reply> {
-    return this.lua.run(scripts.downgrade, this.all, [id, 0]);
+    return this.lua.run(scripts.downgradeCall(this, { id, floor: 0 }));
   }
 
-  forceRelease(fence: number | '' = ''): Promise<Reply> {
-    return this.lua.run(scripts.forceRelease, this.all, [fence, 0]);
+  forceRelease(fence?: number): Promise<Reply> {
+    return this.lua.run(scripts.forceReleaseCall(this, { fence, floor: 0 }));
   }
 
   inspect(): Promise<Reply> {
-    return this.lua.run(scripts.inspect, [this.lockKey, this.queueKey], []);
+    return this.lua.run(scripts.inspectCall(this));
   }
 }

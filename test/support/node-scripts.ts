@@ -1,7 +1,9 @@
 /** The scripts of one Redlock node, run one by one on a server of their own. */
 import type { Redis } from 'ioredis';
-import { admit, giveBack, greet, raiseFence, survey, vote, type LuaScript } from '../../lib/stores/wire/lua.generated.js';
-import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
+import {
+  addGiveBack, addVote, admitCall, giveBack, giveBackCall, greetCall, raiseFenceCall, surveyCall, vote, voteCall, type BuiltCall, type GiveBackArgs, type ScriptArgument, type VoteArgs,
+} from '../../lib/stores/wire/lua.generated.js';
+import { RedisKeys, type NodeKeys } from '../../lib/stores/wire/redis-keys.js';
 import { startRedis, type RedisServer } from './redis-server.js';
 
 export interface VoteArguments {
@@ -12,7 +14,6 @@ export interface VoteArguments {
   readonly notAfter?: number;
   readonly owner?: string;
   readonly minHoldMs?: number;
-  readonly graceMs?: number;
   readonly process?: string;
   readonly waitedMs?: number;
   readonly patienceMs?: number;
@@ -24,7 +25,7 @@ export class NodeScripts {
   readonly keys = new RedisKeys('lock');
   readonly epochKey = '{lock}:e';
   /** What the caller of a vote believes the server to be. */
-  runId = '-';
+  runId: string | undefined;
 
   private constructor(
     readonly server: RedisServer,
@@ -50,57 +51,63 @@ export class NodeScripts {
   }
 
   vote(key: string, id: string, how: VoteArguments = {}): Promise<Reply> {
-    return this.run(vote, this.voteKeys(key), this.voteArgs(id, how)) as Promise<Reply>;
+    return this.run(voteCall(this.on(key), this.voteArgs(id, how))) as Promise<Reply>;
   }
 
   /** One ballot for each key, in one command. */
   voteTogether(keys: readonly string[], id: string): Promise<Reply[]> {
-    return this.run(vote, keys.flatMap((key) => this.voteKeys(key)), keys.flatMap(() => this.voteArgs(id, {}))) as Promise<Reply[]>;
+    const [redisKeys, args]: [string[], ScriptArgument[]] = [[], []];
+    for (const key of keys) addVote(redisKeys, args, this.on(key), this.voteArgs(id, {}));
+    return this.run({ script: vote, keys: redisKeys, args }) as Promise<Reply[]>;
   }
 
   raiseFence(key: string, id: string, fence: number, fences = 1): Promise<unknown> {
-    const group = this.keys.groupOf(key);
-    return this.run(raiseFence, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences]);
+    return this.run(raiseFenceCall(this.on(key), { id, fence, fences }));
   }
 
-  release(key: string, id: string, { abandoned = 0, next = '-', process = 'p', waitedMs = -2, mode = 'w' } = {}): Promise<unknown> {
-    return this.run(giveBack, this.releaseKeys(key), [id, abandoned, next, process, waitedMs, mode, 50]);
+  release(key: string, id: string, how: Partial<GiveBackArgs> = {}): Promise<unknown> {
+    return this.run(giveBackCall(this.on(key), this.giveBackArgs(id, how)));
   }
 
   /** Takes the same ballot away from each key, in one command. */
   releaseTogether(keys: readonly string[], id: string): Promise<unknown[]> {
-    return this.run(giveBack, keys.flatMap((key) => this.releaseKeys(key)), keys.flatMap(() => [id, 0, '-', 'p', -2, 'w', 50])) as Promise<unknown[]>;
+    const [redisKeys, args]: [string[], ScriptArgument[]] = [[], []];
+    for (const key of keys) addGiveBack(redisKeys, args, this.on(key), this.giveBackArgs(id));
+    return this.run({ script: giveBack, keys: redisKeys, args }) as Promise<unknown[]>;
   }
 
   greet(floors: ReadonlyMap<number, number> = new Map()): Promise<Reply> {
-    return this.run(greet, [this.epochKey, ...[...floors.keys()].map((group) => this.keys.fence(group))], [this.maxLeaseMs, ...floors.values()]) as Promise<Reply>;
+    return this.run(greetCall(this.memoryOf(floors.keys()), { maxLeaseMs: this.maxLeaseMs, floors: [...floors.values()] })) as Promise<Reply>;
   }
 
   survey(groups: readonly number[]): Promise<Reply> {
-    return this.run(survey, [this.epochKey, ...groups.map((group) => this.keys.fence(group))], [this.maxLeaseMs]) as Promise<Reply>;
+    return this.run(surveyCall(this.memoryOf(groups), { maxLeaseMs: this.maxLeaseMs })) as Promise<Reply>;
   }
 
   admit(runId: string, since: number, floors: ReadonlyMap<number, number> = new Map()): Promise<unknown> {
-    const keys = [this.epochKey, ...[...floors.keys()].map((group) => this.keys.fence(group))];
-    return this.run(admit, keys, [this.maxLeaseMs, runId, since, ...floors.values()]);
+    return this.run(admitCall(this.memoryOf(floors.keys()), { maxLeaseMs: this.maxLeaseMs, runId, since, floors: [...floors.values()] }));
   }
 
-  private voteKeys(key: string): string[] {
-    const group = this.keys.groupOf(key);
-    return [this.keys.lock(group, key), this.keys.fence(group), this.keys.marks(group, key), this.epochKey];
+  private on(key: string): NodeKeys {
+    return this.keys.onNode(this.keys.groupOf(key), key);
   }
 
-  private voteArgs(id: string, how: VoteArguments): (string | number)[] {
-    const { mode = 'w', leaseMs = 5_000, fences = 1, proposal = 1, notAfter = 0, owner = '-', minHoldMs = 0, graceMs = 0, process = 'p', waitedMs = -1, patienceMs = 50 } = how;
-    return [id, mode, leaseMs, fences, proposal, notAfter, '-', owner, minHoldMs, graceMs, this.maxLeaseMs, this.runId, process, waitedMs, patienceMs];
+  private memoryOf(groups: Iterable<number>): { epochKey: string; fenceKeys: string[] } {
+    return { epochKey: this.epochKey, fenceKeys: [...groups].map((group) => this.keys.fence(group)) };
   }
 
-  private releaseKeys(key: string): string[] {
-    const group = this.keys.groupOf(key);
-    return [this.keys.lock(group, key), this.keys.marks(group, key)];
+  private voteArgs(id: string, { mode = 'w', owner, ...how }: VoteArguments): VoteArgs {
+    return {
+      id, mode: mode === 'w' ? 'write' : 'read', owner: owner === '-' ? undefined : owner, leaseMs: 5_000, fences: 1, proposal: 1, notAfter: 0, minHoldMs: 0, graceMs: 0,
+      maxLeaseMs: this.maxLeaseMs, runId: this.runId, process: 'p', waitedMs: -1, patienceMs: 50, ...how,
+    };
   }
 
-  private run(script: LuaScript, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+  private giveBackArgs(id: string, how: Partial<GiveBackArgs> = {}): GiveBackArgs {
+    return { id, abandoned: false, process: 'p', waitedMs: -2, mode: 'write', patienceMs: 50, ...how };
+  }
+
+  private run({ script, keys, args }: BuiltCall): Promise<unknown> {
     return this.client.eval(script.source, keys.length, ...keys, ...args);
   }
 }

@@ -1,7 +1,7 @@
 /** Redis stores for tests, with the usual options; `closeStores` ends all that were opened. */
-import { systemClock } from '../../lib/core/port/clock.js';
 import { RedisStore, type RedisStoreOptions } from '../../lib/stores/redis/redis-store.js';
 import type { RedisTarget } from '../../lib/stores/wire/redis-connection.js';
+import { USUAL_OPTIONS } from './store-options.js';
 
 const opened = new Set<RedisStore>();
 
@@ -9,17 +9,7 @@ const opened = new Set<RedisStore>();
 export const PATIENT: Partial<RedisStoreOptions> = { commandTimeoutMs: 10_000 };
 
 export function makeRedisStore(connection: RedisTarget, process: string, options: Partial<RedisStoreOptions> = {}): RedisStore {
-  const store = new RedisStore({
-    connection,
-    prefix: 'lock',
-    process,
-    maxLeaseMs: 60_000,
-    commandTimeoutMs: 2_000,
-    bootTimeoutMs: 5_000,
-    clock: systemClock,
-    report: () => undefined,
-    ...options,
-  });
+  const store = new RedisStore({ ...USUAL_OPTIONS, connection, process, ...options });
   opened.add(store);
   return store;
 }

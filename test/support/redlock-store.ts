@@ -1,23 +1,14 @@
 /** Redlock stores for tests, with the usual options; `closeRedlocks` ends all that were opened. */
-import { systemClock } from '../../lib/core/port/clock.js';
 import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock/redlock-store.js';
+import { acquireRequest } from './acquire-request.js';
 import { eventually } from './eventually.js';
 import type { RedisServer } from './redis-server.js';
+import { USUAL_OPTIONS } from './store-options.js';
 
 const opened = new Set<RedlockStore>();
 
 export function makeRedlock(urls: readonly string[], process: string, options: Partial<RedlockStoreOptions> = {}): RedlockStore {
-  const store = new RedlockStore({
-    nodes: urls,
-    prefix: 'lock',
-    process,
-    maxLeaseMs: 60_000,
-    commandTimeoutMs: 2_000,
-    bootTimeoutMs: 5_000,
-    clock: systemClock,
-    report: () => undefined,
-    ...options,
-  });
+  const store = new RedlockStore({ ...USUAL_OPTIONS, nodes: urls, process, ...options });
   opened.add(store);
   return store;
 }
@@ -46,9 +37,7 @@ export async function untilUsable(store: RedlockStore, withinMs: number): Promis
   let attempt = 0;
   await eventually(async () => {
     const holder = { key: 'usable?', id: `usable.${++attempt}` };
-    const outcome = await store.acquire({
-      ...holder, mode: 'write', leaseMs: 500, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: systemClock.now() + 1_000,
-    });
+    const outcome = await store.acquire(acquireRequest({ ...holder, leaseMs: 500, queue: false, notAfter: performance.now() + 1_000 }));
     if (outcome.kind !== 'granted') throw new Error(`not usable yet: ${outcome.kind}`);
     await store.release(holder);
   }, withinMs);

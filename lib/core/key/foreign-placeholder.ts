@@ -27,7 +27,7 @@ export function foreignPlaceholder(template: string, parameters: number, subject
   const [first] = found;
   if (first === undefined) return undefined;
   const text = `'${first[0]}' in its key '${template}' is text, the same for every call`;
-  return `${text}. Probably '${replaced(template, found, subject)}' is meant: ${PLACEHOLDERS[subject]}. If the text is, give a function: () => '${template}'.`;
+  return `${text}. Probably '${replaced(template, found, subject)}' is meant: ${PLACEHOLDERS[subject]}. If the text itself is meant, give a function: () => '${template}'.`;
 }
 
 /** Whether the match can mean an argument. A number that is the position of none is text, and so is a name if there are no parameters. */

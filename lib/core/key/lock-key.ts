@@ -8,7 +8,7 @@ import { UnfitForKey } from './key-value.js';
 const frames = new WeakMap<TemplateStringsArray, KeyFrame>();
 
 /**
- * The key that `@Locked` makes by a template of the same shape: `` lockKey`order:${id}:${line}` `` for
+ * Makes the key that `@Locked` makes from a template of the same shape: `` lockKey`order:${id}:${line}` `` for
  * `@Locked('order:<0>:<1>')`. With one value that is the string as written. With several values, the characters that separate
  * them are escaped inside the values, so that ('a:b', 'c') and ('a', 'b:c') are different locks.
  * @throws LockKeyError when a value is missing or is no id, or when the key is empty or too long

@@ -1,20 +1,27 @@
 /** Makes the errors with which calls for a lock and holds end. Each message says what happened to which lock, and what to do next. */
 import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError, type BusyHolder, type WaitFacts } from './errors.js';
+import type { LockMode } from './lock-mode.js';
 import { MOST_HOLDS_OF_OWNER } from './lock-store.js';
 
 /** What is true of every failed call for a lock: its work did not begin, and a grant that it may have is released in the background. */
-const NOTHING_BEGAN = 'Nothing was begun, and what may have been granted is taken back';
+const NOTHING_BEGAN = 'The work did not begin, and what may have been granted is released in the background';
 
 export function lostError(key: string, reason: string): LockLostError {
   return new LockLostError(
-    `Lock '${key}' was lost: ${reason}. Another holder may be at work: stop, and let the fence refuse what was not written yet.`,
+    `Lock '${key}' was lost: ${reason}. Another holder may be at work: stop, and let the fence refuse later writes.`,
     { key },
   );
 }
 
 export function renewalError(key: string, cause: LockStoreError): LockStoreError {
-  const message = `Lock '${key}' could not be renewed; it is trusted until its present end. ${cause.message}`;
+  const message = `Lock '${key}' could not be renewed; the lease is trusted until its present end. ${cause.message}`;
   return new LockStoreError(message, { key, cause, nodes: cause.nodes });
+}
+
+export function notHeldError(key: string, mode: LockMode, isHeldForReading: boolean): LockUsageError {
+  const found = isHeldForReading ? 'it holds it for reading only' : 'it does not hold it';
+  const wanted = mode === 'write' ? 'writing' : 'reading';
+  return new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}.`, { key });
 }
 
 export function upgradeError(key: string): LockUsageError {
@@ -50,8 +57,8 @@ export function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle:
   }
   if (idle) {
     sentences.push(
-      'That is a lease which acquire() gave out, and no code runs inside of it: whoever has it and asks for its lock again waits for itself. ' +
-        'Run the inner call inside the hold, with lease.run(fn).',
+      'A holder in this process got its lease from acquire(), and no code runs inside it: code that has it and asks for the lock again ' +
+        'waits for itself. Run the inner call inside the hold, with lease.run(fn).',
     );
   }
   return sentences.map((sentence) => ` ${sentence}`).join('');
@@ -79,7 +86,7 @@ export function tooManyHoldsError(key: string, owner: string | undefined): LockU
 }
 
 export function outageError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
-  const next = cause.retryable ? 'it is safe to try again' : 'trying again will not help until the server was looked after';
+  const next = cause.retryable ? 'it is safe to try again' : 'trying again does not help before an operator has corrected the server';
   const message = `Lock '${key}' could not be asked for ${within(waitMs)}: ${failuresOf(cause)}. ${NOTHING_BEGAN}; ${next}.`;
   return new LockStoreError(message, { key, cause, nodes: cause.nodes, retryable: cause.retryable });
 }
@@ -108,7 +115,7 @@ export function silenceError(key: string, waitMs: number): LockStoreError {
 
 export function slownessError(key: string, leaseMs: number): LockStoreError {
   const message =
-    `Lock '${key}': it was granted, but its ${leaseMs} ms were over before the answer was here. ` +
+    `Lock '${key}': the store granted it, but the lease of ${leaseMs} ms had ended before the answer arrived. ` +
     'It is safe to try again, with a longer lease if this happens often.';
   return new LockStoreError(message, { key });
 }

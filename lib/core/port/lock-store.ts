@@ -13,8 +13,8 @@
  *       that comes while a writer waits queues behind it (only with `capabilities.queue`).
  *   P8  A waiter that sends no heartbeat for 2,500 ms loses its place, and a grant made to a waiter is short
  *       until its first renewal, so dead waiters delay the next live one by a bounded time.
- *   P9  `trustedUntil` is counted on our monotonic clock from a moment before the grant and ends before the
- *       store gives the lock to anybody else.
+ *   P9  `trustedUntil` is an instant on this process's monotonic clock, counted from a moment before the grant, and comes before
+ *       the store gives the lock to anybody else.
  *   P10 A wake is a hint. A store may lose wakes; a heartbeat or a repeated acquire always tells the truth.
  *   P11 A refusal is a value. A method rejects (or answers `unknown`) only when the outcome is not known or the
  *       store cannot serve; the error is always a LockStoreError.

@@ -2,7 +2,7 @@
  * Finds options that nothing reads, because a misspelt name, or one of another library, would silently mean a default.
  */
 
-/** The options of one call. */
+/** The names of the options that one call takes. */
 export interface OptionList {
   readonly names: Readonly<Record<string, true>>;
   /** How options of this call are written, for the message to a caller who gave something else. */

@@ -38,6 +38,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
   readonly owner: string | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
+  replaces: string | undefined;
   /** When the request was sent, and after when the store must not act on it. Both are set anew whenever it is sent. */
   askedAt = 0;
   notAfter = 0;
@@ -83,10 +84,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.owner = options.owner;
     this.label = options.label;
     this.minReplicas = options.minReplicas;
-  }
-
-  get replaces(): string | undefined {
-    return this.replaced?.id;
+    this.replaces = replaced?.id;
   }
 
   /**
@@ -182,7 +180,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.lastError = undefined;
     this.backoff = undefined;
     this.replaced?.released(this.parts.background);
-    this.replaced = undefined;
+    this.replaced = this.replaces = undefined;
     switch (outcome.kind) {
       case 'granted':
         return this.judge(outcome.grant, this.askedAt);
@@ -255,7 +253,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
 
   private end(state: 'answered' | 'cancelled'): void {
     this.state = state;
-    this.heartbeats.forget(this);
+    if (this.isKnownToWait) this.heartbeats.forget(this);
     if (this.bound) this.askIn(undefined);
   }
 

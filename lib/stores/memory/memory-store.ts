@@ -68,7 +68,7 @@ export class MemoryStore implements LockStore {
       case 'busy':
         return { kind: 'busy', retryInMs: RETRY_MS, replacedLost: reply.replacedLost };
       case 'late':
-        throw new LockStoreError(`Lock '${request.key}': the request was looked at only after its time was over.`, { key: request.key });
+        throw lateError(request.key);
       default:
         return reply;
     }
@@ -167,4 +167,9 @@ export class MemoryStore implements LockStore {
 
 function trusted({ fence, fences, mode, end, contended }: MachineGrant): Grant {
   return { fence, fences, mode, trustedUntil: end, contended };
+}
+
+function lateError(key: string): LockStoreError {
+  const message = `Lock '${key}': the store got the request only after its time was over; nothing was done. It is safe to try again.`;
+  return new LockStoreError(message, { key });
 }

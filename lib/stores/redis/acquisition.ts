@@ -4,15 +4,15 @@
  */
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { LockStoreError } from '../../core/port/errors.js';
-import { addAcquire } from '../wire/acquire-request.js';
 import type { BundledRequest } from '../wire/bundles.js';
-import { grantAt, numbersOf, type ServerGrant } from '../wire/lock-reply.js';
-import type { LockSpot } from '../wire/redis-keys.js';
-import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+import { listOf, type ServerGrant } from '../wire/lock-reply.js';
+import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
+import type { ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
+import type { Spot } from './spots.js';
 
 /** A request that was refused without a place asks again after about this long, in ms, or when the present lease ends. */
 const RETRY_MS = 50;
@@ -38,7 +38,7 @@ export class Acquisition implements BundledRequest {
   constructor(
     private readonly acquiring: Acquiring,
     readonly request: AcquireRequest,
-    readonly spot: LockSpot,
+    readonly spot: Spot,
     /** The place that the request has in the queue already, if it asks again. */
     private readonly known: Place | undefined,
     /** The highest fence that was known when this id was first asked for. */
@@ -50,17 +50,16 @@ export class Acquisition implements BundledRequest {
     this.key = spot.key;
     this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt ?? clock.now();
-    this.limit = trust.limit(spot.group, request.notAfter, this.askedAt);
+    this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { lockKey, queueKey, fenceKey, group } = this.spot;
     const { trust, maxLeaseMs, needsListener } = this.acquiring.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, minHoldMs, graceMs, replaces } = this.request;
-    keys.push(lockKey, queueKey, fenceKey);
-    addAcquire(args, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), notAfter: this.limit || LONG_AGO, floor: trust.floors.of(group),
-      fences, minHoldMs: Math.floor(minHoldMs), graceMs, longestMs: maxLeaseMs, replaces, owner, label,
+    const { id, mode, leaseMs, fences, queue, label, owner, replaces, graceMs = 0 } = this.request;
+    const minHoldMs = Math.floor(this.request.minHoldMs);
+    addAcquire(keys, args, this.spot, {
+      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
+      notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), fences, minHoldMs, graceMs, longestMs: maxLeaseMs, replaces, owner, label,
     });
   }
 
@@ -69,12 +68,13 @@ export class Acquisition implements BundledRequest {
     const receivedAt = clock.now();
     if (this.hasFailed) return;
     if (typeof reply === 'string') return this.grantedAsAsked(Number(reply), sentAt, receivedAt);
-    const numbers = numbersOf(reply);
-    const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[1] ?? 0 };
-    trust.observe(this.spot.group, exchange);
-    const [code = 0] = numbers;
+    const list = listOf(reply);
+    const code = Number(list[0]);
     const replacedLost = code >= REPLACED_LOST;
-    const outcome = this.outcomeOf(replacedLost ? code - REPLACED_LOST : code, numbers, exchange);
+    const told = readAcquire(list, 0, replacedLost ? code - REPLACED_LOST : code);
+    const exchange: Exchange = { sentAt, receivedAt, serverNow: told.now };
+    trust.clock.observe(this.spot.source, exchange);
+    const outcome = this.outcomeOf(told, exchange);
     if (outcome === undefined) return this.askOnceMore();
     this.settle(outcome instanceof Promise ? outcome.then((later) => withReplaced(later, replacedLost)) : withReplaced(outcome, replacedLost));
   }
@@ -91,33 +91,30 @@ export class Acquisition implements BundledRequest {
     const { trust } = this.acquiring.parts;
     const serverNow = Math.floor(fence / 1000);
     const exchange: Exchange = { sentAt, receivedAt, serverNow };
-    trust.observe(spot.group, exchange);
+    trust.clock.observe(spot.source, exchange);
     const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
     const granted = trust.answered(spot.group, grant, exchange);
     this.settle(request.minReplicas > 0 ? this.acquiring.confirmed(request, granted) : { kind: 'granted', grant: granted });
   }
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
-  private outcomeOf(code: number, numbers: readonly number[], exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
+  private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
     const { trust, clock } = acquiring.parts;
-    const third = numbers[2] ?? 0;
-    switch (code) {
-      case 1: {
-        const grant = grantAt(numbers, 2);
+    switch (told.kind) {
+      case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
-        if (this.known && grant.fence <= this.known.floor) return acquiring.askAnew(request);
-        return this.granted(trust.answered(spot.group, grant, exchange));
-      }
-      case 2:
-        return this.waits(third < 0 ? undefined : third);
-      case 3:
-        return { kind: 'busy', retryInMs: Math.min(third, RETRY_MS * (0.5 + Math.random())) };
-      case 4:
+        if (this.known && told.fence <= this.known.floor) return acquiring.askAnew(request);
+        return this.granted(trust.answered(spot.group, told, exchange));
+      case 'waiting':
+        return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
+      case 'busy':
+        return { kind: 'busy', retryInMs: Math.min(told.leftMs, RETRY_MS * (0.5 + Math.random())) };
+      case 'upgrade':
         return { kind: 'upgrade' };
-      case 6:
+      case 'full':
         return { kind: 'full' };
-      default:
+      case 'late':
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
         throw acquiring.lateError(request.key);
     }
@@ -155,7 +152,7 @@ export class Acquisition implements BundledRequest {
 
   private askOnceMore(): void {
     const { acquiring, request, spot, known, floor, resolve, reject } = this;
-    acquiring.send(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, floor, resolve, reject));
+    acquiring.sendAgain(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, floor, resolve, reject));
   }
 }
 

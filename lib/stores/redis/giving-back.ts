@@ -3,30 +3,33 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { releaseOutcome } from '../wire/lock-reply.js';
+import { addRelease, type ReleaseArgs, type ScriptArgument } from '../wire/lua.generated.js';
 import type { LockSpot } from '../wire/redis-keys.js';
-import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+import type { ScriptReply } from '../wire/script-runner.js';
 
-export class GivingBack implements BundledRequest {
+export class GivingBack implements BundledRequest, ReleaseArgs {
+  readonly id: string;
+  readonly abandoned: boolean;
   readonly key: string;
   readonly lockKey: string;
   readonly askedAt: number | undefined;
 
   constructor(
-    private readonly request: ReleaseRequest,
+    request: ReleaseRequest,
     private readonly spot: LockSpot,
-    private readonly floor: number,
+    readonly floor: number,
     private readonly resolve: (outcome: 'released' | 'lost') => void,
     readonly failed: (error: LockStoreError) => void,
   ) {
+    this.id = request.id;
+    this.abandoned = request.abandoned === true;
     this.key = spot.key;
     this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt;
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { lockKey, queueKey, fenceKey } = this.spot;
-    keys.push(lockKey, queueKey, fenceKey);
-    args.push(this.request.id, `${this.floor} ${this.request.abandoned ? 1 : 0}`);
+    addRelease(keys, args, this.spot, this);
   }
 
   answered(reply: ScriptReply): void {

@@ -4,10 +4,12 @@
  */
 import type { HeartbeatOutcome, HolderRef } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
-import { grantAt, listOf, numbersOf } from '../wire/lock-reply.js';
-import { heartbeat } from '../wire/lua.generated.js';
+import { listOf } from '../wire/lock-reply.js';
+import {
+  addHeartbeat, heartbeat, heartbeatHeadSize, heartbeatSize, readHeartbeat, readHeartbeatHead, type HeartbeatReply, type ScriptArgument,
+} from '../wire/lua.generated.js';
 import type { Places } from './places.js';
-import type { RedisKeys } from '../wire/redis-keys.js';
+import type { LockSpot, RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import { storeFailure } from '../wire/store-failure.js';
@@ -15,10 +17,6 @@ import type { Trust } from './trust.js';
 
 /** How many waiters one command has at most. Each costs the server about 5 µs. */
 const BATCH = 100;
-/** How many values a reply has for each waiter. */
-const STRIDE = 6;
-/** The code of heartbeat.lua for a waiter whose Redis keys the server refused. */
-const REFUSED = 3;
 
 export interface HeartbeatsParts {
   readonly runner: ScriptRunner;
@@ -47,24 +45,19 @@ export class Heartbeats {
 
   private async one(all: readonly HolderRef[], batch: readonly number[], outcomes: HeartbeatOutcome[]): Promise<void> {
     const { runner, keys, trust, node, maxLeaseMs } = this.parts;
-    const waiters = batch.map((position) => ({ ...(all[position] as HolderRef), group: keys.groupOf((all[position] as HolderRef).key) }));
-    const key = waiters.length === 1 ? waiters[0]?.key : undefined;
-    const call = {
-      script: heartbeat,
-      key,
-      keys: waiters.flatMap((waiter) => keys.all(waiter.group, waiter.key)),
-      args: waiters.flatMap(({ id, group }) => [id, trust.floors.of(group), maxLeaseMs]),
-    };
+    const waiters = batch.map((position) => ({ id: all[position]!.id, spot: keys.spotOf(all[position]!.key) }));
+    const key = waiters.length === 1 ? waiters[0]!.spot.key : undefined;
+    const redisKeys: string[] = [];
+    const args: ScriptArgument[] = [];
+    for (const { id, spot } of waiters) addHeartbeat(redisKeys, args, spot, { id, floor: trust.floors.of(spot.group), longestMs: maxLeaseMs });
+    const call = { script: heartbeat, key, keys: redisKeys, args };
     try {
       await runner.run(call, (reply, sentAt, receivedAt) => {
         const told = listOf(reply);
-        const numbers = numbersOf(reply);
-        const exchange: Exchange = { sentAt, receivedAt, serverNow: numbers[0] ?? 0 };
-        trust.observe(waiters[0]?.group ?? 0, exchange);
-        waiters.forEach((waiter, n) => {
-          const at = 1 + STRIDE * n;
-          const refused = numbers[at] === REFUSED;
-          outcomes[batch[n] as number] = refused ? this.refused(waiter, String(told[at + 1])) : this.outcomeOf(waiter.id, waiter.group, numbers, at, exchange);
+        const exchange: Exchange = { sentAt, receivedAt, serverNow: readHeartbeatHead(told).now };
+        trust.observe(waiters[0]!.spot.group, exchange);
+        waiters.forEach(({ id, spot }, n) => {
+          outcomes[batch[n]!] = this.outcomeOf(id, spot, readHeartbeat(told, heartbeatHeadSize + heartbeatSize * n), exchange);
         });
       });
     } catch (error) {
@@ -73,25 +66,24 @@ export class Heartbeats {
     }
   }
 
-  private refused({ key, group }: HolderRef & { readonly group: number }, words: string): HeartbeatOutcome {
-    const { keys, node } = this.parts;
-    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'heartbeat', key, node, redisKeys: keys.all(group, key) }) };
+  private refused({ key, lockKey, queueKey, fenceKey }: LockSpot, words: string): HeartbeatOutcome {
+    const redisKeys = [lockKey, queueKey, fenceKey];
+    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'heartbeat', key, node: this.parts.node, redisKeys }) };
   }
 
-  private outcomeOf(id: string, group: number, reply: readonly number[], at: number, exchange: Exchange): HeartbeatOutcome {
+  private outcomeOf(id: string, spot: LockSpot, told: HeartbeatReply, exchange: Exchange): HeartbeatOutcome {
     const { places, trust, missed } = this.parts;
-    const [code, askAgainInMs = -1] = reply.slice(at, at + 2);
-    if (code === 2) return { kind: 'waiting', askAgainInMs: askAgainInMs < 0 ? undefined : askAgainInMs };
+    if (told.kind === 'refused') return this.refused(spot, told.words);
+    if (told.kind === 'waiting') return { kind: 'waiting', askAgainInMs: told.leftMs < 0 ? undefined : told.leftMs };
     const place = places.get(id);
-    if (code !== 1) {
+    if (told.kind === 'gone') {
       places.release(id);
       return { kind: 'gone' };
     }
     if (place !== undefined) missed(id);
-    const grant = grantAt(reply, at + 1);
     // The grant needs more than this answer: acknowledgements of replicas, or a higher fence. An acquire of the same id gets them.
-    if (place !== undefined && (place.request.minReplicas > 0 || grant.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
+    if (place !== undefined && (place.request.minReplicas > 0 || told.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
     places.release(id);
-    return { kind: 'granted', grant: trust.answered(group, grant, exchange) };
+    return { kind: 'granted', grant: trust.answered(spot.group, told, exchange) };
   }
 }

@@ -26,13 +26,14 @@ import { GivingBack } from './giving-back.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
-import { downgrade, forceRelease, inspect, release, type LuaScript } from '../wire/lua.generated.js';
+import { downgradeCall, forceReleaseCall, inspectCall, release } from '../wire/lua.generated.js';
 import { lasted, Outage, type OutageListener } from '../wire/outage.js';
 import { Places } from './places.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
+import { Spots } from './spots.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { Trust } from './trust.js';
@@ -68,7 +69,7 @@ export class RedisStore implements LockStore {
   private readonly places = new Places();
   private readonly damaged: DamagedLocks;
   private readonly bundles: Bundles;
-  private readonly sourceOf: (group: number) => number;
+  private readonly spots: Spots;
   private readonly acquiring: Acquiring;
   private readonly renewals: Renewals;
   private readonly heartbeats: Heartbeats;
@@ -90,11 +91,11 @@ export class RedisStore implements LockStore {
     const sourceOf = (group: number): number => (isCluster ? group : 0);
     const trust = (this.trust = new Trust(sourceOf));
     const { places } = this;
-    this.sourceOf = sourceOf;
+    const spots = (this.spots = new Spots(keys, sourceOf));
     this.bundles = new Bundles(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release, needsListener: () => this.needsListener });
+    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, renewals, clock, node, maxLeaseMs, release, needsListener: () => this.needsListener });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
@@ -147,25 +148,27 @@ export class RedisStore implements LockStore {
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     this.places.release(request.id);
-    const spot = this.keys.spotOf(request.key);
+    const spot = this.spots.of(request.key);
     const floor = this.trust.floors.of(spot.group);
     return new Promise((resolve, reject) => {
-      this.bundles.add(release, this.sourceOf(spot.group), new GivingBack(request, spot, floor, resolve, reject));
+      this.bundles.add(release, spot.source, new GivingBack(request, spot, floor, resolve, reject));
     });
   }
 
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
-    return this.act(downgrade, key, id, (done) => (done ? 'downgraded' : 'lost'));
+    const spot = this.keys.spotOf(key);
+    const call = downgradeCall(spot, { id, floor: this.trust.floors.of(spot.group) });
+    return this.runner.run({ ...call, key }, (reply) => (reply === 1 ? 'downgraded' : 'lost'));
   }
 
   forceRelease(key: string, fence?: number): Promise<boolean> {
-    return this.act(forceRelease, key, fence ?? '', (done) => done);
+    const spot = this.keys.spotOf(key);
+    const call = forceReleaseCall(spot, { fence, floor: this.trust.floors.of(spot.group) });
+    return this.runner.run({ ...call, key }, (reply) => reply === 1);
   }
 
   inspect(key: string): Promise<LockState> {
-    const group = this.keys.groupOf(key);
-    const keys = [this.keys.lock(group, key), this.keys.queue(group, key)];
-    return this.runner.run({ script: inspect, key, keys, args: [] }, (reply) => lockState(key, reply));
+    return this.runner.run({ ...inspectCall(this.keys.spotOf(key)), key }, (reply) => lockState(key, reply));
   }
 
   list(options: ListOptions = {}): AsyncIterable<LockState> {
@@ -181,13 +184,6 @@ export class RedisStore implements LockStore {
     this.channel.close();
     this.runner.close();
     this.connections.close();
-  }
-
-  /** Runs a script that acts on a holder (`subject`: its id or fence), may grant to waiters, and replies 1 or 0. */
-  private act<T>(script: LuaScript, key: string, subject: string | number, outcomeOf: (done: boolean) => T): Promise<T> {
-    const group = this.keys.groupOf(key);
-    const args = [subject, this.trust.floors.of(group)];
-    return this.runner.run({ script, key, keys: this.keys.all(group, key), args }, (reply) => outcomeOf(reply === 1));
   }
 
   private outageLines(): OutageListener {
@@ -237,6 +233,6 @@ export class RedisStore implements LockStore {
 }
 
 function awayText(node: string, reason: string): string {
-  const meanwhile = 'What is held stays held until its lease ends, requests wait as long as their waitMs allows, and it is tried again all the while.';
+  const meanwhile = 'Locks that are held stay held until their leases end, calls wait as long as their waitMs allows, and the server is tried again all the time.';
   return `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}`;
 }

@@ -7,8 +7,8 @@ import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import { GatheredRenewals } from './gathered-renewals.js';
-import { listOf, renewArgs, renewOutcomes } from '../wire/lock-reply.js';
-import { renew } from '../wire/lua.generated.js';
+import { listOf, renewOutcomes, runsOf } from '../wire/lock-reply.js';
+import { readRenewHead, renewCall } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptCall, ScriptReply, ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
@@ -67,8 +67,7 @@ export class Renewals {
     const { runner, keys, trust } = this.parts;
     const { key = '' } = requests[0] ?? {};
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
-      const [serverNow] = listOf(reply);
-      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: Number(serverNow) });
+      trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
       return this.outcomesOf(reply, requests, sentAt);
     });
   }
@@ -84,11 +83,10 @@ export class Renewals {
   private callFor(requests: readonly RenewRequest[]): ScriptCall {
     const { keys, timeoutMs, maxLeaseMs } = this.parts;
     const shortestMs = Math.min(...requests.map(({ leaseMs }) => leaseMs));
+    const lockKeys = requests.map(({ key }) => keys.lock(keys.groupOf(key), key));
     return {
-      script: renew,
+      ...renewCall({ lockKeys }, { longestMs: maxLeaseMs, runs: runsOf(requests) }),
       key: requests.length === 1 ? requests[0]?.key : undefined,
-      keys: requests.map(({ key }) => keys.lock(keys.groupOf(key), key)),
-      args: [maxLeaseMs, ...renewArgs(requests)],
       // The deadline leaves time for another try before the shortest lease ends. All leases of a command are of like length.
       timeoutMs: Math.min(timeoutMs, shortestMs / 3),
     };

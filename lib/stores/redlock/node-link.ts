@@ -14,15 +14,15 @@ import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
 import { nodeRightsError } from '../wire/access-rule.js';
 import { probe } from '../wire/boot-probe.js';
-import { giveBack, greet, vote, type LuaScript } from '../wire/lua.generated.js';
+import { giveBackCall, greetCall, voteCall, type LuaScript } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
-import { ScriptRunner, type ScriptArgument, type ScriptReply } from '../wire/script-runner.js';
+import { ScriptRunner, type ScriptCall, type ScriptReply } from '../wire/script-runner.js';
 import { ServerClock } from '../wire/server-clock.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { WakeChannel } from '../wire/wake-channel.js';
-import { Bundles } from '../wire/bundles.js';
+import { Bundles, type BundledRequest } from '../wire/bundles.js';
 import type { KnownServers } from './known-servers.js';
 import type { NodeOutages } from './node-outages.js';
 
@@ -165,54 +165,29 @@ export class NodeLink {
   }
 
   /** Runs a script. Rejects without sending anything when the node must not be asked. */
-  run<T>(
-    script: LuaScript,
-    key: string | undefined,
-    keys: readonly string[],
-    args: readonly ScriptArgument[],
-    decode: DecodeNow<T>,
-    timeoutMs?: number,
-  ): Promise<T> {
-    if (this.refused !== undefined) return Promise.reject(this.refused);
-    if (!this.connected) return Promise.reject(this.failure(this.twin === undefined ? 'not connected' : `the same server as ${this.twin.name}`, key));
-    return this.send(script, key, keys, args, decode, timeoutMs);
+  run<T>(call: ScriptCall, decode: DecodeNow<T>): Promise<T> {
+    if (this.refused !== undefined || !this.connected) return Promise.reject(this.refusal(call.key));
+    return this.send(call, decode);
   }
 
   /** Runs a script on a connection that has not been checked yet. */
-  send<T>(
-    script: LuaScript,
-    key: string | undefined,
-    keys: readonly string[],
-    args: readonly ScriptArgument[],
-    decode: DecodeNow<T>,
-    timeoutMs?: number,
-  ): Promise<T> {
-    return this.runner.run({ script, key, keys, args, timeoutMs }, this.hearing(decode));
+  send<T>(call: ScriptCall, decode: DecodeNow<T>): Promise<T> {
+    return this.runner.run(call, this.hearing(decode));
   }
 
   /** Runs a script for one request, in one command with all other requests of this turn of the event loop. */
-  runBundled<T>(
-    script: LuaScript,
-    key: string,
-    keys: readonly string[],
-    args: readonly ScriptArgument[],
-    decode: DecodeNow<T>,
-  ): Promise<T> {
-    if (!this.connected) return this.run(script, key, keys, args, decode); // rejects with the reason
+  runBundled<T>(script: LuaScript, request: Pick<BundledRequest, 'key' | 'lockKey' | 'addTo'>, decode: DecodeNow<T>): Promise<T> {
+    if (!this.connected) return Promise.reject(this.refusal(request.key));
     const heard = this.hearing(decode);
     return new Promise<T>((resolve, failed) => {
-      this.bundles.add(script, 0, {
-        key,
-        lockKey: keys[0]!,
-        askedAt: undefined,
-        addTo: (allKeys, allArgs) => {
-          allKeys.push(...keys);
-          allArgs.push(...args);
-        },
-        answered: (reply, sentAt) => resolve(heard(reply, sentAt, this.options.clock.now())),
-        failed,
-      });
+      const answered = (reply: ScriptReply, sentAt: number): void => resolve(heard(reply, sentAt, this.options.clock.now()));
+      this.bundles.add(script, 0, { ...request, askedAt: undefined, answered, failed });
     });
+  }
+
+  /** Why the node must not be asked. */
+  private refusal(key: string | undefined): LockStoreError {
+    return this.refused ?? this.failure(this.twin === undefined ? 'not connected' : `the same server as ${this.twin.name}`, key);
   }
 
   /** Any answer shows that the node is not silent. */
@@ -231,11 +206,10 @@ export class NodeLink {
   private async teachScripts(): Promise<void> {
     const { runner, options } = this;
     const { keys, process, maxLeaseMs } = options;
-    const group = keys.groupOf('');
-    const [lock, marks] = [keys.lock(group, ''), keys.marks(group, '')];
-    const tooLate = ['-', 'w', 1, 1, 1, 1, '-', '-', 0, 0, maxLeaseMs, '-', process, -1, 0];
-    await runner.run({ script: vote, keys: [lock, keys.fence(group), marks, keys.epoch], args: tooLate }, () => undefined);
-    await runner.run({ script: giveBack, keys: [lock, marks], args: ['-', 0, '-', process, -2, 'w', 0] }, () => undefined);
+    const on = keys.onNode(keys.groupOf(''), '');
+    const tooLate = { id: '-', mode: 'write', leaseMs: 1, fences: 1, proposal: 1, notAfter: 1, minHoldMs: 0, graceMs: 0, maxLeaseMs, process, waitedMs: -1, patienceMs: 0 } as const;
+    await runner.run(voteCall(on, tooLate), () => undefined);
+    await runner.run(giveBackCall(on, { abandoned: false, process, waitedMs: -2, mode: 'write', patienceMs: 0 }), () => undefined);
   }
 
   /** Asks the server for its run id. Only a Redlock needs it. */
@@ -243,7 +217,7 @@ export class NodeLink {
     const { runner, name, options } = this;
     const { keys, maxLeaseMs } = options;
     try {
-      await runner.run({ script: greet, keys: [keys.epoch], args: [maxLeaseMs] }, () => undefined);
+      await runner.run(greetCall({ epochKey: keys.epoch, fenceKeys: [] }, { maxLeaseMs, floors: [] }), () => undefined);
     } catch (error) {
       throw nodeRightsError(error, name, keys.prefix) ?? error;
     }

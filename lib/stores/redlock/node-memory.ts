@@ -2,9 +2,9 @@
  * Asks a node of a Redlock whether it remembers what it granted, and brings it back when it does not (recovery.ts).
  */
 import { listOf } from '../wire/lock-reply.js';
-import { admit, greet, survey, type LuaScript } from '../wire/lua.generated.js';
+import { admitCall, greetCall, readGreetMemory, readSurveyHead, surveyCall, surveyHeadSize, type BuiltCall, type SurveyKeys } from '../wire/lua.generated.js';
 import { SLOT_GROUPS, type RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptArgument, ScriptReply } from '../wire/script-runner.js';
+import type { ScriptReply } from '../wire/script-runner.js';
 import type { ServerClock } from '../wire/server-clock.js';
 
 /** Whether a node remembers what it granted (shared/epoch.lua). */
@@ -26,12 +26,7 @@ export interface Survey {
 }
 
 /** Runs a script on the node. */
-type Run = <T>(
-  script: LuaScript,
-  keys: readonly string[],
-  args: readonly ScriptArgument[],
-  decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T,
-) => Promise<T>;
+type Run = <T>(call: BuiltCall, decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T) => Promise<T>;
 
 export class NodeMemory {
   constructor(
@@ -42,30 +37,32 @@ export class NodeMemory {
 
   /** Asks the node whether it remembers what it granted. If it does not, it takes the fences that this process has seen. */
   greet(floors: ReadonlyMap<number, number>): Promise<Memory> {
-    const keys = [this.keys.epoch, ...[...floors.keys()].map((group) => this.keys.fence(group))];
-    return this.run.first(greet, keys, [this.around.maxLeaseMs, ...floors.values()], (reply, sentAt, receivedAt) => {
-      const [whole, leftMs, runId, since, now, hasVoted] = listOf(reply);
+    const fenceKeys = [...floors.keys()].map((group) => this.keys.fence(group));
+    const call = greetCall({ epochKey: this.keys.epoch, fenceKeys }, { maxLeaseMs: this.around.maxLeaseMs, floors: [...floors.values()] });
+    return this.run.first(call, (reply, sentAt, receivedAt) => {
+      const memory = readGreetMemory(listOf(reply));
       // From the first request on, limits can be sent in the time of this server.
-      this.around.clock.observe(0, { sentAt, receivedAt, serverNow: Number(now) });
-      this.around.met(String(runId));
-      return { whole: whole === 1, leftMs: Number(leftMs), runId: String(runId), since: Number(since), hasVoted: hasVoted === 1 };
+      this.around.clock.observe(0, { sentAt, receivedAt, serverNow: memory.now });
+      this.around.met(memory.runId);
+      return memory;
     });
   }
 
   survey(): Promise<Survey> {
-    return this.run.later(survey, [this.keys.epoch, ...this.fenceKeys()], [this.around.maxLeaseMs], (reply) => {
-      const [whole, ...fences] = listOf(reply);
-      return { whole: whole === 1, fences: fences.map(Number) };
+    return this.run.later(surveyCall(this.memoryKeys(), { maxLeaseMs: this.around.maxLeaseMs }), (reply) => {
+      const told = listOf(reply);
+      return { whole: readSurveyHead(told).whole, fences: told.slice(surveyHeadSize).map(Number) };
     });
   }
 
   /** Lets the node vote again, if it has not lost its memory once more since it was greeted. */
   admit({ runId, since }: Memory, fences: readonly number[]): Promise<boolean> {
-    const args = [this.around.maxLeaseMs, runId, since, ...fences];
-    return this.run.later(admit, [this.keys.epoch, ...this.fenceKeys().slice(0, fences.length)], args, (reply) => reply === 1);
+    const { epochKey, fenceKeys } = this.memoryKeys();
+    const call = admitCall({ epochKey, fenceKeys: fenceKeys.slice(0, fences.length) }, { maxLeaseMs: this.around.maxLeaseMs, runId, since, floors: fences });
+    return this.run.later(call, (reply) => reply === 1);
   }
 
-  private fenceKeys(): string[] {
-    return Array.from({ length: SLOT_GROUPS }, (_, group) => this.keys.fence(group));
+  private memoryKeys(): SurveyKeys {
+    return { epochKey: this.keys.epoch, fenceKeys: Array.from({ length: SLOT_GROUPS }, (_, group) => this.keys.fence(group)) };
   }
 }

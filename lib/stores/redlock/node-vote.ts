@@ -4,6 +4,7 @@
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { AcquireRequest, LockState, ReleaseRequest } from '../../core/port/lock-store.js';
+import type { VoteReply } from '../wire/lua.generated.js';
 import { trustOf } from '../wire/server-clock.js';
 import type { Reply } from './poll.js';
 import type { Vote } from './quorum.js';
@@ -93,27 +94,22 @@ export interface NodeView {
   readonly ends: readonly number[];
 }
 
-/** Reads the reply of vote.lua to one request. */
-export function voteOf([code, , ...rest]: readonly (number | string)[], sentAt: number): NodeVote {
-  const [first = 0, leftMs, write, shared, next] = rest;
-  const third = Number(first);
-  switch (code) {
-    case 0:
-      return { kind: 'busy', leftMs: third < 0 ? Infinity : third };
-    case 1: {
-      const end = trustOf(Number(leftMs), sentAt);
-      return { kind: 'granted', fence: third, mode: write === 1 ? 'write' : 'read', end, shared: shared === 1, sentAt, next: next === undefined ? undefined : String(next) };
+/** What a reply of vote.lua means here: its times become instants of this process. */
+export function voteOf(told: VoteReply, sentAt: number): NodeVote {
+  switch (told.kind) {
+    case 'busy':
+      return { kind: 'busy', leftMs: told.leftMs < 0 ? Infinity : told.leftMs };
+    case 'granted': {
+      const { fence, leftMs, mode, shared, next } = told;
+      return { kind: 'granted', fence, mode, end: trustOf(leftMs, sentAt), shared, sentAt, next };
     }
-    case 2:
-      return { kind: 'upgrade' };
-    case 3:
-      return { kind: 'late' };
-    case 4:
-      return { kind: 'quarantined', leftMs: third };
-    case 6:
-      return { kind: 'full' };
-    default:
-      return { kind: 'not admitted' };
+    case 'quarantined':
+      return { kind: 'quarantined', leftMs: told.leftMs };
+    case 'upgrade':
+    case 'late':
+    case 'full':
+    case 'not admitted':
+      return { kind: told.kind };
   }
 }
 

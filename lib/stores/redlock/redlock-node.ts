@@ -4,8 +4,11 @@
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { LockState } from '../../core/port/lock-store.js';
-import { listOf, lockState, numbersOf, releaseOutcome, renewArgs, renewOutcomes, toField } from '../wire/lock-reply.js';
-import { downgrade, forceRelease, giveBack, inspect, raiseFence, renew, vote } from '../wire/lua.generated.js';
+import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
+import {
+  addGiveBack, addVote, downgradeCall, forceReleaseCall, giveBack, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, vote, voteCall,
+  type GiveBackArgs, type VoteArgs,
+} from '../wire/lua.generated.js';
 import type { RedisTarget } from '../wire/redis-connection.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { trustOf } from '../wire/server-clock.js';
@@ -43,8 +46,8 @@ export class RedlockNode {
     this.link = link;
     this.memory = new NodeMemory(
       {
-        first: (script, names, args, decode) => link.send(script, undefined, names, args, decode),
-        later: (script, names, args, decode) => link.run(script, undefined, names, args, decode),
+        first: (call, decode) => link.send(call, decode),
+        later: (call, decode) => link.run(call, decode),
       },
       keys,
       { maxLeaseMs, clock: link.serverClock, met: (runId) => link.meet(runId) },
@@ -91,15 +94,16 @@ export class RedlockNode {
   }
 
   private ask(request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
-    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs, graceMs, waitedMs, patienceMs } = request;
-    const { keys, around, link } = this;
-    return link.runBundled(vote, key, [keys.lock(group, key), keys.fence(group), keys.marks(group, key), keys.epoch], [
-      id, mode === 'write' ? 'w' : 'r', leaseMs, fences, proposal, limit, toField(label), toField(owner), minHoldMs, graceMs, around.maxLeaseMs, link.runId ?? '-',
-      around.process, Math.floor(waitedMs), patienceMs,
-    ], (reply, sentAt, receivedAt) => {
-      const answer = listOf(reply);
-      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: Number(answer[1]) });
-      return voteOf(answer, sentAt);
+    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs, graceMs, patienceMs } = request;
+    const { around: { process, maxLeaseMs }, link } = this;
+    const { runId } = link;
+    const waitedMs = Math.floor(request.waitedMs);
+    const on = this.keys.onNode(group, key);
+    const asked: VoteArgs = { id, mode, leaseMs, fences, proposal, notAfter: limit, label, owner, minHoldMs, graceMs, maxLeaseMs, runId, process, waitedMs, patienceMs };
+    return link.runBundled(vote, { key, lockKey: on.lockKey, addTo: (keys, args) => addVote(keys, args, on, asked) }, (reply, sentAt, receivedAt) => {
+      const told = readVote(listOf(reply));
+      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: told.now });
+      return voteOf(told, sentAt);
     });
   }
 
@@ -111,54 +115,55 @@ export class RedlockNode {
 
   /** Sets the fence of a ballot on this node. False when the ballot does not stand here. */
   raiseFence({ key, group, id, fences }: VoteRequest, fence: number): Promise<boolean> {
-    return this.link.run(raiseFence, key, [this.keys.lock(group, key), this.keys.fence(group)], [id, fence, fences], (reply) => reply === 1);
+    const call = raiseFenceCall(this.keys.onNode(group, key), { id, fence, fences });
+    return this.link.run({ ...call, key }, (reply) => reply === 1);
   }
 
   /** Renews leases on this node. The result of a lease is undefined when it does not stand here. */
   renew(parts: readonly RenewPart[], timeoutMs: number): Promise<readonly (RenewedThere | undefined)[]> {
     const lockKeys = parts.map(({ key }) => this.keys.lock(this.keys.groupOf(key), key));
-    const args = [this.around.maxLeaseMs, ...renewArgs(parts)];
-    return this.link.run(renew, parts.length === 1 ? parts[0]?.key : undefined, lockKeys, args, (reply, sentAt, receivedAt) => {
-      const numbers = numbersOf(reply);
-      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: numbers[0] ?? 0 });
+    const call = renewCall({ lockKeys }, { longestMs: this.around.maxLeaseMs, runs: runsOf(parts) });
+    const key = parts.length === 1 ? parts[0]?.key : undefined;
+    return this.link.run({ ...call, key, timeoutMs }, (reply, sentAt, receivedAt) => {
+      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
       const there = (leftMs: number, contended: boolean): RenewedThere | undefined => (leftMs < 0 ? undefined : { end: trustOf(leftMs, sentAt), contended });
       // A key with a value of another type holds no lease.
       return renewOutcomes(reply, parts, there, () => undefined);
-    }, timeoutMs);
+    });
   }
 
   release({ key, id, abandoned, next, mark }: Leaving): Promise<'released' | 'lost'> {
-    const { keys, around } = this;
-    const group = keys.groupOf(key);
+    const on = this.keys.onNode(this.keys.groupOf(key), key);
     const { mode, waitedMs, patienceMs } = mark ?? UNCHANGED;
-    const args = [id, abandoned ? 1 : 0, next ?? '-', around.process, Math.floor(waitedMs), mode === 'write' ? 'w' : 'r', patienceMs];
-    return this.link.runBundled(giveBack, key, [keys.lock(group, key), keys.marks(group, key)], args, releaseOutcome);
+    const said: GiveBackArgs = { id, abandoned: abandoned === true, next, process: this.around.process, waitedMs: Math.floor(waitedMs), mode, patienceMs };
+    return this.link.runBundled(giveBack, { key, lockKey: on.lockKey, addTo: (keys, args) => addGiveBack(keys, args, on, said) }, releaseOutcome);
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {
-    return this.link.run(downgrade, key, this.allKeys(key), [id, 0], (reply) => (reply === 1 ? 'downgraded' : 'lost'));
+    return this.link.run({ ...downgradeCall(this.keys.spotOf(key), { id, floor: 0 }), key }, (reply) => (reply === 1 ? 'downgraded' : 'lost'));
   }
 
   forceRelease(key: string, fence: number | undefined): Promise<'taken' | 'none'> {
-    return this.link.run(forceRelease, key, this.allKeys(key), [fence ?? '', 0], (reply) => (reply === 1 ? 'taken' : 'none'));
+    return this.link.run({ ...forceReleaseCall(this.keys.spotOf(key), { fence, floor: 0 }), key }, (reply) => (reply === 1 ? 'taken' : 'none'));
   }
 
   /** Finds out whether the node grants locks: takes a lock that nobody else can name, and gives it back. */
   async tryOut(): Promise<'grants'> {
     const { link, keys, around: { process, maxLeaseMs } } = this;
-    const { id, keys: [lockKey, , fenceKey] } = trialOf(process, keys);
-    const marksKey = keys.marksBeside(lockKey);
-    const args = [id, 'w', TRIAL_LEASE_MS, 1, 1, 0, '-', '-', 0, 0, maxLeaseMs, link.runId ?? '-', process, -1, 0];
-    const voted = await link.run(vote, undefined, [lockKey, fenceKey, marksKey, keys.epoch], args, (reply, sentAt) => voteOf(listOf(reply), sentAt));
+    const { id, keys: trial } = trialOf(process, keys);
+    const on = { ...trial, marksKey: keys.marksBeside(trial.lockKey), epochKey: keys.epoch };
+    const asked: VoteArgs = {
+      id, mode: 'write', leaseMs: TRIAL_LEASE_MS, fences: 1, proposal: 1, notAfter: 0, minHoldMs: 0, graceMs: 0, maxLeaseMs, runId: link.runId, process, waitedMs: -1, patienceMs: 0,
+    };
+    const voted = await link.run(voteCall(on, asked), (reply, sentAt) => voteOf(readVote(listOf(reply)), sentAt));
     if (voted.kind !== 'granted') throw this.failure(reasonOf(voted), undefined);
-    await link.run(giveBack, undefined, [lockKey, marksKey], [id, 1, '-', process, -2, 'w', 0], releaseOutcome);
+    await link.run(giveBackCall(on, { id, abandoned: true, process, ...UNCHANGED }), releaseOutcome);
     return 'grants';
   }
 
   /** The lock as this node alone knows it, with the ids of ballots, and until when each holder can be trusted here. */
   inspect(key: string): Promise<NodeView> {
-    const keys = this.allKeys(key).slice(0, 2);
-    return this.link.run(inspect, key, keys, [], (reply, askedAt) => {
+    return this.link.run({ ...inspectCall(this.keys.spotOf(key)), key }, (reply, askedAt) => {
       const state = withoutTurns(lockState(key, reply));
       return { state, ends: state.holders.map(({ remainingMs }) => trustOf(remainingMs, askedAt)) };
     });
@@ -169,10 +174,6 @@ export class RedlockNode {
     const pattern = this.keys.lockPattern(startsWith);
     const [next, found] = await this.link.walk('list', (server) => server.scan(cursor, 'MATCH', pattern, 'COUNT', 500));
     return { next, found: this.keys.keysAmong(found, startsWith) };
-  }
-
-  private allKeys(key: string): [string, string, string] {
-    return this.keys.all(this.keys.groupOf(key), key);
   }
 }
 

@@ -6,15 +6,14 @@
 import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
-import type { LockMode } from '../../core/port/lock-mode.js';
 import { rightsError } from './access-rule.js';
-import { addAcquire } from './acquire-request.js';
-import { acquire, downgrade, forceRelease, heartbeat, inspect, release, renew, type LuaScript } from './lua.generated.js';
+import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, releaseCall, renewCall, type BuiltCall } from './lua.generated.js';
 import { connected } from './first-connection.js';
 import type { RedisConnections } from './redis-connection.js';
 import { FORMAT_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
-import type { ScriptArgument, ScriptReply, ScriptRunner } from './script-runner.js';
+import type { ScriptRunner } from './script-runner.js';
 import { reasonOf, storeFailure } from './store-failure.js';
+import { TRIAL_LEASE_MS, trialRequest } from './trial-lock.js';
 import type { WakeChannel } from './wake-channel.js';
 
 export interface Probed {
@@ -77,7 +76,7 @@ async function checkFormat({ runner, keys, options, connections }: Probed): Prom
   if (theirs === null || theirs === ours) return;
   throw new LockStoreError(
     `Locks: the processes that use prefix '${keys.prefix}' on ${connections.node} must agree on their format: found '${theirs}', this process has '${ours}'. ` +
-      `Give both the same options; or, when no other process runs any more, delete the key ${keys.format}.`,
+      `Give all processes the same options; or, when no other process runs any more, delete the key ${keys.format}.`,
     { nodes: [{ node: connections.node, reason: `format '${theirs}' instead of '${ours}'` }], retryable: false },
   );
 }
@@ -93,7 +92,7 @@ function probeName(what: string, { options, connections }: Probed): string {
  */
 async function runEveryCommand(probed: Probed): Promise<void> {
   const { runner, keys, options, connections } = probed;
-  const [key, , fence] = keys.probe(keys.groupOf(''), probeName('rights', probed));
+  const { lockKey: key, fenceKey: fence } = keys.probe(keys.groupOf(''), probeName('rights', probed));
   const calls: readonly (readonly [string, ...(string | number)[]])[] = [
     ['eval', 'return 1', 1, key],
     ['get', key],
@@ -109,7 +108,7 @@ async function runEveryCommand(probed: Probed): Promise<void> {
   ];
   for (const [command, ...args] of calls) await runner.command(command, (client) => client.call(command, ...args));
   for (const group of GROUPS_BY_DIGITS) {
-    const all = keys.probe(group, probeName('keys', probed));
+    const all = Object.values(keys.probe(group, probeName('keys', probed)));
     await runner.command('eval', (client) => client.call('eval', 'return 1', all.length, ...all));
   }
   // The fence key is a string, so a user who may run HSET gets the error WRONGTYPE.
@@ -122,24 +121,21 @@ async function runEveryCommand(probed: Probed): Promise<void> {
 async function runEveryScript(probed: Probed): Promise<void> {
   const { runner, keys, options } = probed;
   const name = probeName('boot', probed);
-  const all = keys.probe(keys.groupOf(name), name);
-  const run = (script: LuaScript, scriptKeys: readonly string[], args: readonly ScriptArgument[]): Promise<ScriptReply> =>
-    runner.run({ script, keys: scriptKeys, args }, (reply) => reply);
+  const on = keys.probe(keys.groupOf(name), name);
+  const longestMs = options.maxLeaseMs;
   const holder = `${options.process}.boot1`;
   const waiter = `${options.process}.boot2`;
-  const ask = (id: string, mode: LockMode): Promise<ScriptReply> => {
-    const args: ScriptArgument[] = [];
-    addAcquire(args, { id, mode, leaseMs: 1_000, queue: true, notAfter: 0, floor: 0, fences: 1, minHoldMs: 0, longestMs: options.maxLeaseMs });
-    return run(acquire, all, args);
-  };
-  await ask(holder, 'write');
-  await ask(waiter, 'read');
-  await run(renew, all.slice(0, 1), [options.maxLeaseMs, 1000, holder]);
-  await run(heartbeat, all, [waiter, 0, options.maxLeaseMs]);
-  await run(inspect, all.slice(0, 2), []);
-  await run(downgrade, all, [holder, 0]);
-  await run(release, all, [holder, '0 0']);
-  await run(forceRelease, all, ['', 0]);
+  const calls: readonly BuiltCall[] = [
+    acquireCall(on, trialRequest({ id: holder, mode: 'write', queue: true, longestMs })),
+    acquireCall(on, trialRequest({ id: waiter, mode: 'read', queue: true, longestMs })),
+    renewCall({ lockKeys: [on.lockKey] }, { longestMs, runs: [{ leaseMs: TRIAL_LEASE_MS, ids: holder }] }),
+    heartbeatCall(on, { id: waiter, floor: 0, longestMs }),
+    inspectCall(on),
+    downgradeCall(on, { id: holder, floor: 0 }),
+    releaseCall(on, { id: holder, floor: 0, abandoned: false }),
+    forceReleaseCall(on, { floor: 0 }),
+  ];
+  for (const call of calls) await runner.run(call, () => undefined);
 }
 
 async function checkEviction({ connections, options, runner }: Probed): Promise<void> {

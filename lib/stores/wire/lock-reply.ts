@@ -1,10 +1,15 @@
 /**
- * Translates between the words of the port and the flat lists that the scripts take and return.
+ * Translates between the words of the port and the flat lists that the scripts return.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
 import { untilFree } from '../../core/port/until-free.js';
-import type { ScriptArgument, ScriptReply } from './script-runner.js';
+import {
+  inspectHeadSize, inspectHolderSize, inspectWaiterSize, readInspectHead, readInspectHolder, readInspectWaiter, readRenewNews, renewHeadSize, renewNewsSize,
+  type RenewArgs, type ReplyItems,
+} from './lua.generated.js';
+import type { ScriptReply } from './script-runner.js';
+import { unexpected } from './unexpected-reply.js';
 
 /** A grant whose end is in the server's time. */
 export interface ServerGrant {
@@ -16,24 +21,12 @@ export interface ServerGrant {
   readonly contended: boolean;
 }
 
-/** The error for a reply that no script of this version gives: something else between this process and the server has answered. */
-function unexpected(reply: ScriptReply): Error {
-  return new Error(`an answer that no script of ours gives: ${JSON.stringify(reply)}`);
-}
-
 /** The reply as a list. @throws Error with the server's words when it refused this request of several (refusal.lua) */
-export function listOf(reply: ScriptReply): readonly (number | string)[] {
+export function listOf(reply: ScriptReply): ReplyItems {
   if (!Array.isArray(reply)) throw unexpected(reply);
-  const list = reply as readonly (number | string)[];
+  const list = reply as ReplyItems;
   if (list[0] === 'refused') throw new Error(String(list[1]));
   return list;
-}
-
-/** The reply as a list of numbers, some of which may have come as text. */
-export function numbersOf(reply: ScriptReply): readonly number[] {
-  const list = listOf(reply);
-  if (typeof list[0] !== 'number') throw unexpected(reply);
-  return list.map(Number);
 }
 
 /** The outcome that release.lua returns for one id. */
@@ -44,21 +37,16 @@ export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
   throw unexpected(reply);
 }
 
-/** The grant in the five numbers from `at`: fence, fences, mode, end, contended. */
-export function grantAt(reply: readonly number[], at: number): ServerGrant {
-  const [fence = 0, fences = 1, write, end = 0, contended] = reply.slice(at, at + 5);
-  return { fence, fences, mode: write === 1 ? 'write' : 'read', end, contended: contended === 1 };
-}
-
-/** The arguments of renew.lua for these leases. Leases of the same length that follow each other share it, as nearly all do. */
-export function renewArgs(requests: readonly { readonly id: string; readonly leaseMs: number; readonly graceMs?: number | undefined }[]): ScriptArgument[] {
-  const args: ScriptArgument[] = [];
+/** These leases as renew.lua takes them. Leases of the same length that follow each other share it, as nearly all do. */
+export function runsOf(requests: readonly { readonly id: string; readonly leaseMs: number; readonly graceMs?: number | undefined }[]): RenewArgs['runs'] {
+  const runs: { leaseMs: number; ids: string }[] = [];
   for (const { id, leaseMs, graceMs = 0 } of requests) {
     const length = Math.floor(leaseMs) + graceMs;
-    if (args.at(-2) === length) args[args.length - 1] += ` ${id}`;
-    else args.push(length, id);
+    const last = runs.at(-1);
+    if (last?.leaseMs === length) last.ids += ` ${id}`;
+    else runs.push({ leaseMs: length, ids: id });
   }
-  return args;
+  return runs;
 }
 
 /**
@@ -73,43 +61,29 @@ export function renewOutcomes<R extends { readonly leaseMs: number; readonly gra
 ): T[] {
   const news = listOf(reply);
   const outcomes = requests.map(({ leaseMs }) => outcomeOf(Math.floor(leaseMs), false));
-  for (let at = 1; at < news.length; at += 3) {
-    const [position = 0, left = -1, contended] = news.slice(at, at + 3);
-    const place = Number(position) - 1;
+  for (let at = renewHeadSize; at < news.length; at += renewNewsSize) {
+    const { position, left, contended } = readRenewNews(news, at);
+    const place = position - 1;
     const { graceMs = 0 } = requests[place]!;
-    outcomes[place] = typeof left === 'string' ? refused(left, requests[place]!) : outcomeOf(left < 0 ? left : Math.max(0, left - graceMs), contended === 1);
+    outcomes[place] = typeof left === 'string' ? refused(left, requests[place]!) : outcomeOf(left < 0 ? left : Math.max(0, left - graceMs), contended);
   }
   return outcomes;
 }
 
-const PLAIN = /^(?!-$)[!-$&-~]+$/;
-
-/** Writes a text as one field of a record: without spaces, and `-` for no text. */
-export function toField(text: string | undefined): string {
-  if (text === undefined || text === '') return '-';
-  if (PLAIN.test(text)) return text;
-  return text === '-' ? '%2D' : encodeURIComponent(text.replace(/\p{Surrogate}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`));
-}
-
-function fromField(field: string | number | undefined): string | undefined {
-  return field === '-' || field === undefined ? undefined : decodeURIComponent(String(field));
-}
-
 /** The state of a lock from the reply of inspect.lua. Waiters are in the order of service: phases alternate, readers enter together. */
 export function lockState(key: string, reply: ScriptReply): LockState {
-  const [phase, holderCount, ...fields] = listOf(reply);
+  const told = listOf(reply);
+  const { phase, holderCount } = readInspectHead(told);
   const holders: HolderState[] = [];
   const readers: WaiterState[] = [];
   const writers: WaiterState[] = [];
-  let at = 0;
-  while (holders.length < Number(holderCount)) {
-    const [id, fence, owner, leftMs, label, graceMs] = fields.slice(at, (at += 6));
-    const left = untilFree(Number(leftMs), Number(graceMs));
-    holders.push({ id: String(id), fence: Number(fence), owner: fromField(owner), label: fromField(label), ...left });
+  let at = inspectHeadSize;
+  for (; holders.length < holderCount; at += inspectHolderSize) {
+    const { leftMs, graceMs, ...holder } = readInspectHolder(told, at);
+    holders.push({ ...holder, ...untilFree(leftMs, graceMs) });
   }
-  while (at < fields.length) {
-    const [id, mode, label] = fields.slice(at, (at += 3));
-    const waiter: WaiterState = { id: String(id), mode: mode === 'w' ? 'write' : 'read', label: fromField(label) };
+  for (; at < told.length; at += inspectWaiterSize) {
+    const waiter = readInspectWaiter(told, at);
     (waiter.mode === 'write' ? writers : readers).push(waiter);
   }
   const waiters = phase === 'w' ? [...readers, ...writers] : [...writers.slice(0, 1), ...readers, ...writers.slice(1)];

@@ -1,19 +1,33 @@
 // Made by scripts/build-lua.mjs from lua/*.lua; never edited.
+import type { LockMode } from '../../core/port/lock-mode.js';
+import { fromField, toField } from './record-field.js';
+import { unexpected } from './unexpected-reply.js';
 
-/** A script as it is sent, and what its header calls its keys and arguments. A name with dots stands for a repeated group. */
+/** A script as it is sent. */
 export interface LuaScript {
   readonly name: string;
   readonly sha1: string;
-  readonly keys: readonly string[];
-  readonly args: readonly string[];
   readonly source: string;
 }
 
-const sharedBesideOwner = `local function joinAsText(text, lockKey, queueKey, who, lengthMs, longestMs)
+export type ScriptArgument = string | number;
+
+/** A reply that is a list. */
+export type ReplyItems = readonly (number | string)[];
+
+/** A script with what it is given. */
+export interface BuiltCall {
+  readonly script: LuaScript;
+  readonly keys: readonly string[];
+  readonly args: readonly ScriptArgument[];
+}
+
+const sharedBesideOwner = `local function joinAsText(text, who)
+  local longestMs, lengthMs = who.longestMs, math.max(who.leaseMs, who.minHoldMs)
   local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
   if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
   if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
-  if queued == '1' and redis.call('HGET', queueKey, '@' .. who.id) then return nil end
+  if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
   local lines, at = 0, 1
   while at do
     lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
@@ -25,17 +39,18 @@ const sharedBesideOwner = `local function joinAsText(text, lockKey, queueKey, wh
     owner = who.owner, label = who.label, graceMs = who.graceMs,
   })
   local keepMs = math.max(longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
-  redis.call('SET', lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
+  redis.call('SET', who.lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
   return tonumber(fence), newEnd - who.graceMs
 end
-local function leaveAsText(text, lockKey, queueKey, id, abandoned)
+local function leaveAsText(text, leaving)
+  local id = leaving.id
   local mode, queued = string.match(text, '^([rw])([01])1 ')
   local at = string.find(text, ' ' .. id .. ' ', 18, true)
   if not at or mode == 'r' and queued == '1' then return nil end
   local first, stop = at - 13, string.find(text, '\\n', at, true)
   local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
   if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
-  if tonumber(ending) < now or tonumber(minEnd) > now and not abandoned then return nil end
+  if tonumber(ending) < now or tonumber(minEnd) > now and not leaving.abandoned then return nil end
   local rest
   if first > 5 then
     rest = string.sub(text, 1, first - 2) .. (stop and string.sub(text, stop) or '')
@@ -43,8 +58,8 @@ local function leaveAsText(text, lockKey, queueKey, id, abandoned)
     rest = string.sub(text, 1, 4) .. string.sub(text, stop + 1)
   end
   if not rest or tonumber(string.sub(rest, 5, 17)) < now then return nil end
-  redis.call('HDEL', queueKey, '@')
-  redis.call('SET', lockKey, rest, 'KEEPTTL')
+  redis.call('HDEL', leaving.queueKey, '@')
+  redis.call('SET', leaving.lockKey, rest, 'KEEPTTL')
   return true
 end`;
 
@@ -393,8 +408,8 @@ local function firstListening(lock, mode)
   end
   return id, record, after
 end
-local function joinQueue(lock, who, mode, leaseMs, turn)
-  local id = who.id
+local function joinQueue(lock, who)
+  local id, mode = who.id, who.mode
   if not lock.queued then
     redis.call('DEL', lock.queueKey)
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
@@ -402,8 +417,9 @@ local function joinQueue(lock, who, mode, leaseMs, turn)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
+  local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, turn, leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
+    lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
@@ -501,30 +517,26 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '70d827b14469291379a5220e084a44e7dee48d41',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: 'c77a5cb09a9a348393d5c7e13d17e6d932f1b7a0',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
 ${sharedLimits}
-local FIELDS = 4
-local count = #requests / FIELDS
 local replies, uncommon = {}, {}
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
 local nowText = string.format(INSTANT, now)
 for n = 1, count do
-  local at = (n - 1) * FIELDS
-  local lockKey, fenceKey, terms = keys[3 * n - 2], keys[3 * n], requests[at + 3]
-  if nowText > string.sub(terms, 5, 17) then
+  local lockKey, fenceKey, id, leaseMs, notAfter, plain = keys[3 * n - 2], keys[3 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 6, 18), string.sub(args[4 * n - 1], 4, 4)
+  if nowText > notAfter then
     replies[n] = { 5, now }
   else
-    local plain = string.sub(terms, 3, 3) == '1' and #clock == 16 and string.sub(terms, 19, 34) < clock and not redis.pcall('GET', lockKey)
-    local last = plain and redis.pcall('GET', fenceKey)
-    if plain and (not last or #last == 16 and last < clock) then
+    local mode, floor, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 20, 35), args[4 * n]
+    local free = plain == '1' and #clock == 16 and floor < clock and not redis.pcall('GET', lockKey)
+    local last = free and redis.pcall('GET', fenceKey)
+    if free and (not last or #last == 16 and last < clock) then
       redis.call('SET', fenceKey, clock)
-      local leaseMs = requests[at + 2]
       local ending = string.format(INSTANT, now + leaseMs)
-      local record = string.sub(terms, 1, 1) .. '00 ' .. ending .. ' ' .. requests[at + 1] .. ' ' .. clock .. ' 1 0 ' .. requests[at + 4]
+      local record = mode .. '00 ' .. ending .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. who
       redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
       replies[n] = clock
     else
@@ -542,77 +554,192 @@ ${sharedSettle}
 ${sharedCloseLock}
 ${sharedBesideOwner}
 ${sharedRefusal}
-local function answer(lock, who, mode, leaseMs, queue)
-  local own = holderOf(lock, who.id)
+local function requestOf(n)
+  local mode, queue, needsListener, plain, notAfter, floor, fences, minHoldMs, graceMs, longestMs, replaces = string.match(args[4 * n - 1], '^(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local owner, label = string.match(args[4 * n], '^(%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), replaces = replaces, owner = owner, label = label }
+end
+local function answer(lock, request)
+  local id, mode, owner = request.id, request.mode, request.owner
+  local own = holderOf(lock, id)
   if own then return 1, own end
-  local waits, entered = keepPlace(lock, who.id)
+  local waits, entered = keepPlace(lock, id)
   if waits then return 2 end
   if entered then return 1, entered end
-  local kin = ownedBy(lock, who.owner)
+  local kin = ownedBy(lock, owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
-  if kin and isFullFor(lock, who.owner) then return 6 end
-  local lengthMs = math.max(leaseMs, who.minHoldMs)
-  if kin then return 1, enter(lock, who, lengthMs, kin.fence) end
+  if kin and isFullFor(lock, owner) then return 6 end
+  local lengthMs = math.max(request.leaseMs, request.minHoldMs)
+  if kin then return 1, enter(lock, request, lengthMs, kin.fence) end
   if #lock.holders == 0 then
     lock.mode = mode
-    return 1, enter(lock, who, lengthMs)
+    return 1, enter(lock, request, lengthMs)
   end
-  if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, who, lengthMs) end
-  if queue == '0' then return 3 end
-  joinQueue(lock, who, mode, leaseMs, queue == '2' and ONLY_IF_HEARD or TAKES_ITS_TURN)
+  if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
+  if not request.queue then return 3 end
+  joinQueue(lock, request)
   return 2
 end
-local function grantOrPlace(lockKey, queueKey, fenceKey, id, lengthMs, terms, names)
-  local mode, queue, floor, fences, minHoldMs, graceMs, longestMs, replaces = string.match(terms, '^(.)(.). %S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  local owner, label = string.match(names, '^(%S+) (%S+)$')
-  local leaseMs = tonumber(lengthMs)
+local function grantOrPlace(request)
+  local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
   local text = redis.call('GET', lockKey) or ''
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), owner = owner, label = label }
-  if owner ~= '-' and replaces == '-' then
-    local fence, ending = joinAsText(text, lockKey, queueKey, who, math.max(leaseMs, who.minHoldMs), tonumber(longestMs))
+  if request.owner ~= '-' and replaces == '-' then
+    local fence, ending = joinAsText(text, request)
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
-  local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs, tonumber(longestMs))
+  local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
-  lock.asking[id] = true
+  lock.asking[request.id] = true
   settle(lock)
-  local code, holder = answer(lock, who, mode, leaseMs, queue)
+  local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
     return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 }
   end
-  if code == 2 then return { 2 + more, now, askAgainIn(lock, id) } end
+  if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
   if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
   return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(grantOrPlace, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+  replies[n] = orRefused(pcall(grantOrPlace, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of one request to acquire.lua. */
+export interface AcquireKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in one request to acquire.lua. */
+export interface AcquireArgs {
+  /** Of who asks, new for each request. */
+  readonly id: string;
+  /** How long it may hold without a renewal. */
+  readonly leaseMs: number;
+  /** How it wants to hold the lock. */
+  readonly mode: LockMode;
+  /** Whether it takes a place in the queue when the lock is busy. */
+  readonly queue: boolean;
+  /** Whether others go first while nobody listens on the channel of its process. */
+  readonly needsListener: boolean;
+  /** Whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing. */
+  readonly plain: boolean;
+  /** Server time in ms after which nothing is done. */
+  readonly notAfter: number;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+  /** How many to reserve. */
+  readonly fences: number;
+  /** How long the lock stays taken at least. */
+  readonly minHoldMs: number;
+  /** How long the lock stays taken after a lease that ended without a release. */
+  readonly graceMs: number;
+  /** The longest lease that can be. */
+  readonly longestMs: number;
+  /** An id to release in the same step. */
+  readonly replaces?: string | undefined;
+  /** Whose requests share a lock. */
+  readonly owner?: string | undefined;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
+}
+
+/** Puts one more request into a call of acquire.lua. */
+export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
+  keys.push(on.lockKey, on.queueKey, on.fenceKey);
+  args.push(request.id, request.leaseMs, `${request.mode === 'write' ? 'w' : 'r'}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.replaces ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+}
+
+/** A call of acquire.lua for one request. */
+export function acquireCall(on: AcquireKeys, request: AcquireArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addAcquire(keys, args, on, request);
+  return { script: acquire, keys, args };
+}
+
+/** What acquire.lua answers. */
+export type AcquireReply =
+  /** The end is that of the lease, without its grace; contended when others wait. */
+  | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
+  /** Until the present hold ends, or -1 when others come first. */
+  | { readonly kind: 'waiting'; readonly now: number; readonly leftMs: number }
+  /** Until the present hold ends. */
+  | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
+  /** The owner reads. */
+  | { readonly kind: 'upgrade'; readonly now: number }
+  /** After notAfter. */
+  | { readonly kind: 'late'; readonly now: number }
+  /** The owner has as many holds of the lock as can be. */
+  | { readonly kind: 'full'; readonly now: number };
+
+/** Reads the answer of acquire.lua that begins with its code at `at`. @throws Error */
+export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at])): AcquireReply {
+  switch (code) {
+    case 1:
+      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), fences: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', end: Number(reply[at + 5]), contended: Number(reply[at + 6]) === 1 };
+    case 2:
+      return { kind: 'waiting', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 3:
+      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 4:
+      return { kind: 'upgrade', now: Number(reply[at + 1]) };
+    case 5:
+      return { kind: 'late', now: Number(reply[at + 1]) };
+    case 6:
+      return { kind: 'full', now: Number(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
+}
+
 export const admit = {
   name: 'admit',
-  sha1: 'd88b178ac8d0eabdc8ca8c21b3cdcc980708744b',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: '06bdca163c100af3d73931183e14f0abb9e7cbe5',
+  source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
+local maxLeaseMs, runId, since, floors = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), { unpack(ARGV, 4) }
 ${sharedServerTime}
 ${sharedEpoch}
-local epochKey, maxLeaseMs = table.remove(keys, 1), tonumber(table.remove(requests, 1))
-local runId, since = table.remove(requests, 1), tonumber(table.remove(requests, 1))
 local epoch = readEpoch(epochKey, maxLeaseMs, now)
 if epoch.runId ~= runId or epoch.since ~= since or not epoch.whole and epoch.leftMs > 0 then return 0 end
-raiseFences(keys, requests)
+raiseFences(fenceKeys, floors)
 redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', since) .. ' 1')
 return 1`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of admit.lua. */
+export interface AdmitKeys {
+  /** Since when this node remembers. */
+  readonly epochKey: string;
+  /** The last fences of slot groups. */
+  readonly fenceKeys: readonly string[];
+}
+
+/** What is said in a call of admit.lua. */
+export interface AdmitArgs {
+  /** The longest lease. */
+  readonly maxLeaseMs: number;
+  /** Of the server, as greet told it. */
+  readonly runId: string;
+  /** From when its memory counts, as greet told it. */
+  readonly since: number;
+  /** For each group the fence to be above. */
+  readonly floors: readonly number[];
+}
+
+export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
+  return { script: admit, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, request.runId, request.since, ...request.floors] };
+}
+
 export const downgrade = {
   name: 'downgrade',
-  sha1: '02b8d563ef5d71383f11502721880c78ed37d2c0',
-  keys: ['lockKey', 'queueKey', 'fenceKey'],
-  args: ['id', 'floor'],
+  sha1: '9f76cb241ee5aa33a91b9580940cdfc22bf8d079',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor = ARGV[1], tonumber(ARGV[2])
 local text = redis.call('GET', lockKey)
@@ -636,25 +763,60 @@ closeLock(lock)
 return holder and 1 or 0`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of downgrade.lua. */
+export interface DowngradeKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in a call of downgrade.lua. */
+export interface DowngradeArgs {
+  /** Of the holder. */
+  readonly id: string;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+}
+
+export function downgradeCall(on: DowngradeKeys, request: DowngradeArgs): BuiltCall {
+  return { script: downgrade, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.id, request.floor] };
+}
+
 export const fencedWrite = {
   name: 'fenced-write',
-  sha1: 'e3307f49dcc379884b4304ffa372bf9c37249d77',
-  keys: ['dataKey'],
-  args: ['...writes'],
+  sha1: '616af4e33f3a2b0b301859de4f706380908acbc5',
   source: `local dataKey = KEYS[1]
-local writes = ARGV
-local fence = writes[1]
+local fence, fields = ARGV[1], { unpack(ARGV, 2) }
 local highest = redis.call('HGET', dataKey, 'fence')
 if highest and tonumber(fence) < tonumber(highest) then return 0 end
-redis.call('HSET', dataKey, 'fence', unpack(writes))
+redis.call('HSET', dataKey, 'fence', fence, unpack(fields))
 return 1`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of fenced-write.lua. */
+export interface FencedWriteKeys {
+  /** The hash; its field `fence` keeps the highest fence that wrote. */
+  readonly dataKey: string;
+}
+
+/** What is said in a call of fenced-write.lua. */
+export interface FencedWriteArgs {
+  /** Of the hold. */
+  readonly fence: number;
+  /** A name and a value for each field. */
+  readonly fields: readonly ScriptArgument[];
+}
+
+export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): BuiltCall {
+  return { script: fencedWrite, keys: [on.dataKey], args: [request.fence, ...request.fields] };
+}
+
 export const forceRelease = {
   name: 'force-release',
-  sha1: '77c2699856d5596ac2c69826f0f56a14b59e37ea',
-  keys: ['lockKey', 'queueKey', 'fenceKey'],
-  args: ['fence', 'floor'],
+  sha1: '989b2b3ac078d1eebcca097b6f7a82851537b5b8',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local text = redis.call('GET', lockKey)
@@ -684,18 +846,37 @@ closeLock(lock)
 return taken`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of force-release.lua. */
+export interface ForceReleaseKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in a call of force-release.lua. */
+export interface ForceReleaseArgs {
+  /** Of the holder to take it from, any of those reserved for it; or nothing for all holders. */
+  readonly fence?: number | undefined;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+}
+
+export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs): BuiltCall {
+  return { script: forceRelease, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.fence ?? '', request.floor] };
+}
+
 export const giveBack = {
   name: 'give-back',
-  sha1: '8c4a3937968db45f8e51f6c435c1c69854ae8797',
-  keys: ['...keys'],
-  args: ['...leaving'],
-  source: `local keys, leaving = KEYS, ARGV
+  sha1: '4618fda0c9cf9989e8cd11bd0ec41e41fe1f76a5',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 7
 ${sharedServerTime}
-local FIELDS = 7
-local count = #leaving / FIELDS
 local replies, uncommon = {}, {}
 for n = 1, count do
-  local lockKey, id, waitedMs = keys[2 * n - 1], leaving[FIELDS * (n - 1) + 1], leaving[FIELDS * (n - 1) + 5]
+  local lockKey, id, waitedMs = keys[2 * n - 1], args[7 * n - 6], args[7 * n - 2]
   local text = redis.pcall('GET', lockKey)
   local ending, holder
   if text and #text > 0 then ending, holder = string.match(text, '^.00 (%d+) (%S+) ') end
@@ -714,6 +895,9 @@ ${sharedNextFence}
 ${sharedLockRecord}
 ${sharedMarks}
 ${sharedRefusal}
+local function requestOf(n)
+  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], id = args[7 * n - 6], abandoned = args[7 * n - 5] == '1', next = args[7 * n - 4], process = args[7 * n - 3], waitedMs = tonumber(args[7 * n - 2]), mode = args[7 * n - 1], patienceMs = tonumber(args[7 * n]) }
+end
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
   local text, keepMs = formatLock(lock), string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
@@ -731,55 +915,131 @@ local function leave(lock, id, abandoned)
   end
   return 1
 end
-local function changeMarks(line, process, waitedMs, mode, patienceMs)
+local function changeMarks(line, request)
+  local process, waitedMs, mode = request.process, request.waitedMs, request.mode
   if waitedMs < -1 then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
   local before, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
   addMark(line, other)
   local since = math.min(now - waitedMs, before and before.since or now)
-  addMark(line, { ending = now + MARK_MS, since = since, patience = patienceMs, mode = mode, process = process })
+  addMark(line, { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
 end
-local function giveBack(lockKey, marksKey, id, abandoned, named, process, waitedMs, mode, patienceMs)
+local function giveBack(request)
+  local lockKey = request.lockKey
   local text = redis.call('GET', lockKey)
   local lock = parseLock(text or '', { lockKey }, 0, now, 0)
-  local line = openLine(lock, marksKey)
-  local there = leave(lock, id, abandoned == '1')
-  changeMarks(line, process, tonumber(waitedMs), mode, tonumber(patienceMs))
+  local line = openLine(lock, request.marksKey)
+  local there = leave(lock, request.id, request.abandoned)
+  changeMarks(line, request)
   if line.turn then
     lock.holders = { line.turn }
   elseif text and #lock.holders == 0 and line.marks[1] then
-    giveTurn(lock, line, named)
+    giveTurn(lock, line, request.next)
   end
   if text then write(lock) end
   writeLine(line)
   return there
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(giveBack, keys[2 * n - 1], keys[2 * n], unpack(leaving, FIELDS * (n - 1) + 1, FIELDS * n)))
+  replies[n] = orRefused(pcall(giveBack, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of one request to give-back.lua. */
+export interface GiveBackKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** The marks of those who wait. */
+  readonly marksKey: string;
+}
+
+/** What is said in one request to give-back.lua. */
+export interface GiveBackArgs {
+  /** Of the ballot. */
+  readonly id?: string | undefined;
+  /** Whether its work never began, so that it owes no minHoldMs. */
+  readonly abandoned: boolean;
+  /** The process whose turn it is, if that waits here. */
+  readonly next?: string | undefined;
+  /** Of the caller. */
+  readonly process: string;
+  /** How long the process has waited for this; -1 when it does not want the lock any more, -2 to leave its marks as they are. */
+  readonly waitedMs: number;
+  /** How it waits. */
+  readonly mode: LockMode;
+  /** How long to keep the lock for it when its turn has come. */
+  readonly patienceMs: number;
+}
+
+/** Puts one more request into a call of give-back.lua. */
+export function addGiveBack(keys: string[], args: ScriptArgument[], on: GiveBackKeys, request: GiveBackArgs): void {
+  keys.push(on.lockKey, on.marksKey);
+  args.push(request.id ?? '-', request.abandoned ? 1 : 0, request.next ?? '-', request.process, request.waitedMs, request.mode === 'write' ? 'w' : 'r', request.patienceMs);
+}
+
+/** A call of give-back.lua for one request. */
+export function giveBackCall(on: GiveBackKeys, request: GiveBackArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addGiveBack(keys, args, on, request);
+  return { script: giveBack, keys, args };
+}
+
 export const greet = {
   name: 'greet',
-  sha1: 'ababdba278a81ac947e272b0205c28b27f141cc2',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: '60c58d4d21db47da7c91c2ede591685971eeb037',
+  source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
+local maxLeaseMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
 ${sharedEpoch}
-local epoch = readEpoch(table.remove(keys, 1), tonumber(table.remove(requests, 1)), now)
-if not epoch.whole then raiseFences(keys, requests) end
+local epoch = readEpoch(epochKey, maxLeaseMs, now)
+if not epoch.whole then raiseFences(fenceKeys, floors) end
 return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now, epoch.hasVoted and 1 or 0 }`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of greet.lua. */
+export interface GreetKeys {
+  /** Since when this node remembers. */
+  readonly epochKey: string;
+  /** The last fences of the slot groups that the caller has seen. */
+  readonly fenceKeys: readonly string[];
+}
+
+/** What is said in a call of greet.lua. */
+export interface GreetArgs {
+  /** The longest lease. */
+  readonly maxLeaseMs: number;
+  /** The highest fence seen in each of those groups. */
+  readonly floors: readonly number[];
+}
+
+export function greetCall(on: GreetKeys, request: GreetArgs): BuiltCall {
+  return { script: greet, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, ...request.floors] };
+}
+
+/** Whole when it may vote; leftMs until all that it may have forgotten has ended; runId of this incarnation of the server; since is the server time in ms from which its memory counts; hasVoted when it may ever have granted anything, as far as its data tell. */
+export interface GreetMemory {
+  readonly whole: boolean;
+  readonly leftMs: number;
+  readonly runId: string;
+  readonly since: number;
+  readonly now: number;
+  readonly hasVoted: boolean;
+}
+
+export const greetMemorySize = 6;
+
+export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
+  return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]), hasVoted: Number(reply[at + 5]) === 1 };
+}
+
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'fba794e09058e5bb04afe4eacade8ca7abcd53de',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: '169d4b71b73af1334c6e930bffe1f5461bd107ea',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
@@ -788,16 +1048,21 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+local function requestOf(n)
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], floor = tonumber(args[3 * n - 1]), longestMs = tonumber(args[3 * n]) }
+end
 local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
   if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
 end
-local function heartbeat(lockKeys, waiters)
-  local text, answers = redis.call('GET', lockKeys[1]), {}
+local function heartbeat(waiters)
+  local first, floor, answers = waiters[1], 0, {}
+  local text = redis.call('GET', first.lockKey)
   if not text then return answers end
-  local lock = parseLock(text, lockKeys, waiters.floor, now, nowUs, waiters.longestMs)
+  for _, waiter in ipairs(waiters) do floor = math.max(floor, waiter.floor) end
+  local lock = parseLock(text, { first.lockKey, first.queueKey, first.fenceKey }, floor, now, nowUs, first.longestMs)
   for _, waiter in ipairs(waiters) do lock.asking[waiter.id] = true end
   settle(lock)
   local holders = holdersById(lock)
@@ -806,19 +1071,18 @@ local function heartbeat(lockKeys, waiters)
   return answers
 end
 local byLock, locks = {}, {}
-for i = 1, #keys / 3 do
-  local lockKey, floor = keys[3 * i - 2], tonumber(requests[3 * i - 1])
-  local waiters = byLock[lockKey]
+for n = 1, count do
+  local waiter = requestOf(n)
+  local waiters = byLock[waiter.lockKey]
   if not waiters then
-    waiters = { floor = floor, longestMs = tonumber(requests[3 * i]), keys = { lockKey, keys[3 * i - 1], keys[3 * i] } }
-    byLock[lockKey], locks[#locks + 1] = waiters, waiters
+    waiters = {}
+    byLock[waiter.lockKey], locks[#locks + 1] = waiters, waiters
   end
-  waiters.floor = math.max(waiters.floor, floor)
-  waiters[#waiters + 1] = { place = i, id = requests[3 * i - 2] }
+  waiter.place, waiters[#waiters + 1] = n, waiter
 end
 local told = {}
 for _, waiters in ipairs(locks) do
-  local done, answers = pcall(heartbeat, waiters.keys, waiters)
+  local done, answers = pcall(heartbeat, waiters)
   for n, waiter in ipairs(waiters) do
     told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
   end
@@ -830,11 +1094,84 @@ end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of one request to heartbeat.lua. */
+export interface HeartbeatKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in one request to heartbeat.lua. */
+export interface HeartbeatArgs {
+  /** Of the waiter. */
+  readonly id: string;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+  /** The longest lease that can be. */
+  readonly longestMs: number;
+}
+
+/** Puts one more request into a call of heartbeat.lua. */
+export function addHeartbeat(keys: string[], args: ScriptArgument[], on: HeartbeatKeys, request: HeartbeatArgs): void {
+  keys.push(on.lockKey, on.queueKey, on.fenceKey);
+  args.push(request.id, request.floor, request.longestMs);
+}
+
+/** A call of heartbeat.lua for one request. */
+export function heartbeatCall(on: HeartbeatKeys, request: HeartbeatArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addHeartbeat(keys, args, on, request);
+  return { script: heartbeat, keys, args };
+}
+
+/** What heartbeat.lua answers. */
+export type HeartbeatReply =
+  /** Filled up with zeros, as the next two are. */
+  | { readonly kind: 'gone' }
+  /** Contended when others wait. */
+  | { readonly kind: 'granted'; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
+  /** Until the present hold ends, or -1 when others come first. */
+  | { readonly kind: 'waiting'; readonly leftMs: number }
+  /** What the server said to this waiter's keys. */
+  | { readonly kind: 'refused'; readonly words: string };
+
+/** How many items each answer of heartbeat.lua has. */
+export const heartbeatSize = 6;
+
+/** Reads the answer of heartbeat.lua that begins with its code at `at`. @throws Error */
+export function readHeartbeat(reply: ReplyItems, at = 0, code = Number(reply[at])): HeartbeatReply {
+  switch (code) {
+    case 0:
+      return { kind: 'gone' };
+    case 1:
+      return { kind: 'granted', fence: Number(reply[at + 1]), fences: Number(reply[at + 2]), mode: Number(reply[at + 3]) === 1 ? 'write' : 'read', end: Number(reply[at + 4]), contended: Number(reply[at + 5]) === 1 };
+    case 2:
+      return { kind: 'waiting', leftMs: Number(reply[at + 1]) };
+    case 3:
+      return { kind: 'refused', words: String(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
+}
+
+/** The server's time in ms. */
+export interface HeartbeatHead {
+  readonly now: number;
+}
+
+export const heartbeatHeadSize = 1;
+
+export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
+  return { now: Number(reply[at]) };
+}
+
 export const inspect = {
   name: 'inspect',
   sha1: 'c66b19a5aa5a1206ff946024114a4fd9cfdf8ff1',
-  keys: ['lockKey', 'queueKey'],
-  args: [],
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -864,11 +1201,62 @@ end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of inspect.lua. */
+export interface InspectKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+}
+
+export function inspectCall(on: InspectKeys): BuiltCall {
+  return { script: inspect, keys: [on.lockKey, on.queueKey], args: [] };
+}
+
+/** The phase is w, r, or nothing for a free lock. */
+export interface InspectHead {
+  readonly phase: string;
+  readonly holderCount: number;
+}
+
+export const inspectHeadSize = 2;
+
+export function readInspectHead(reply: ReplyItems, at = 0): InspectHead {
+  return { phase: String(reply[at]), holderCount: Number(reply[at + 1]) };
+}
+
+/** As many as the head says; leftMs until the lease and the grace after it have ended. */
+export interface InspectHolder {
+  readonly id: string;
+  readonly fence: number;
+  readonly owner: string | undefined;
+  readonly leftMs: number;
+  readonly label: string | undefined;
+  readonly graceMs: number;
+}
+
+export const inspectHolderSize = 6;
+
+export function readInspectHolder(reply: ReplyItems, at = 0): InspectHolder {
+  return { id: String(reply[at]), fence: Number(reply[at + 1]), owner: fromField(reply[at + 2]), leftMs: Number(reply[at + 3]), label: fromField(reply[at + 4]), graceMs: Number(reply[at + 5]) };
+}
+
+/** All that follow: first all readers, then all writers, each in the order they came. */
+export interface InspectWaiter {
+  readonly id: string;
+  readonly mode: LockMode;
+  readonly label: string | undefined;
+}
+
+export const inspectWaiterSize = 3;
+
+export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
+  return { id: String(reply[at]), mode: reply[at + 1] === 'w' ? 'write' : 'read', label: fromField(reply[at + 2]) };
+}
+
 export const raiseFence = {
   name: 'raise-fence',
   sha1: '58719096cedc496c710fd4a7a3db8da84f8a2d78',
-  keys: ['lockKey', 'fenceKey'],
-  args: ['id', 'fence', 'fences'],
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -885,18 +1273,37 @@ redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd
 return 1`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of raise-fence.lua. */
+export interface RaiseFenceKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in a call of raise-fence.lua. */
+export interface RaiseFenceArgs {
+  /** Of the ballot. */
+  readonly id: string;
+  /** What was agreed on, the first of the reserved ones. */
+  readonly fence: number;
+  /** How many are reserved. */
+  readonly fences: number;
+}
+
+export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): BuiltCall {
+  return { script: raiseFence, keys: [on.lockKey, on.fenceKey], args: [request.id, request.fence, request.fences] };
+}
+
 export const release = {
   name: 'release',
-  sha1: '699379bedc93f622546600756329d57d9dd99fa9',
-  keys: ['...keys'],
-  args: ['...holders'],
-  source: `local keys, holders = KEYS, ARGV
+  sha1: '8bbf438988c2d24fd9ac5cf12039cf1d23834bc9',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
-local FIELDS = 2
-local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 for n = 1, count do
-  local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
+  local lockKey, id = keys[3 * n - 2], args[2 * n - 1]
   local text = redis.pcall('GET', lockKey)
   if not text then
     replies[n] = 0
@@ -918,29 +1325,66 @@ ${sharedSettle}
 ${sharedCloseLock}
 ${sharedBesideOwner}
 ${sharedRefusal}
-local function release(lockKey, queueKey, fenceKey, id, terms)
-  local floor, abandoned = string.match(terms, '^(%S+) (%S+)$')
+local function requestOf(n)
+  local floor, abandoned = string.match(args[2 * n], '^(%S+) (.)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[2 * n - 1], floor = tonumber(floor), abandoned = abandoned == '1' }
+end
+local function release(request)
+  local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
   local text = redis.call('GET', lockKey)
   if not text then return 0 end
-  if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end
-  local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
-  local there = leave(lock, id, abandoned == '1')
+  if leaveAsText(text, request) then return 1 end
+  local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
+  local there = leave(lock, id, abandoned)
   settle(lock)
   closeLock(lock)
   return there and 1 or 0
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(release, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(holders, FIELDS * (n - 1) + 1, FIELDS * n)))
+  replies[n] = orRefused(pcall(release, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of one request to release.lua. */
+export interface ReleaseKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** Its waiters. */
+  readonly queueKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+}
+
+/** What is said in one request to release.lua. */
+export interface ReleaseArgs {
+  /** Of the holder or waiter. */
+  readonly id: string;
+  /** The highest fence that the caller has seen in the slot group. */
+  readonly floor: number;
+  /** Whether its work never began, so that it owes no minHoldMs. */
+  readonly abandoned: boolean;
+}
+
+/** Puts one more request into a call of release.lua. */
+export function addRelease(keys: string[], args: ScriptArgument[], on: ReleaseKeys, request: ReleaseArgs): void {
+  keys.push(on.lockKey, on.queueKey, on.fenceKey);
+  args.push(request.id, `${request.floor} ${request.abandoned ? 1 : 0}`);
+}
+
+/** A call of release.lua for one request. */
+export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addRelease(keys, args, on, request);
+  return { script: release, keys, args };
+}
+
 export const renew = {
   name: 'renew',
-  sha1: '6d782f2cf926f58499714234568f0d80b6530d46',
-  keys: ['...lockKeys'],
-  args: ['...requests'],
-  source: `local lockKeys, requests = KEYS, ARGV
+  sha1: '4190a9ea130a923299baf40bb206337ae5858282',
+  source: `local lockKeys = KEYS
+local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
 ${sharedLimits}
 local written = false
@@ -952,10 +1396,10 @@ end
 local uncommon, locks = {}, {}
 local reply, position = { now }, 0
 local nowText = string.format(INSTANT, now)
-for run = 2, #requests, 2 do
-  local leaseMs = requests[run]
+for run = 1, count do
+  local leaseMs, ids = args[2 * run], args[2 * run + 1]
   local newEnd, keepMs = string.format(INSTANT, now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
-  for id in string.gmatch(requests[run + 1], '%S+') do
+  for id in string.gmatch(ids, '%S+') do
     position = position + 1
     local lockKey = lockKeys[position]
     local known = uncommon[lockKey]
@@ -965,16 +1409,15 @@ for run = 2, #requests, 2 do
     if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
     elseif known then
-      known[#known + 1] = { position, id, now + leaseMs }
+      known[#known + 1] = { position = position, id = id, ending = now + leaseMs }
     else
-      uncommon[lockKey] = { { position, id, now + leaseMs } }
+      uncommon[lockKey] = { { position = position, id = id, ending = now + leaseMs } }
       locks[#locks + 1] = lockKey
     end
   end
 end
 if #locks == 0 then return reply end
 ${sharedLockRecord}
-local longestMs = tonumber(requests[1])
 local function tell(at, left, queued)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
@@ -983,8 +1426,8 @@ local function renew(lockKey, leases)
   local lock = parseLock(redis.call('GET', lockKey) or '', {}, 0, now, nowUs, longestMs)
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
-    local holder = holders[lease[2]]
-    if holder then holder.ending, found = math.max(holder.ending, lease[3], holder.minEnd + holder.graceMs), true end
+    local holder = holders[lease.id]
+    if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd + holder.graceMs), true end
   end
   if found then
     local leftMs = lastEnd(lock) - now
@@ -992,65 +1435,142 @@ local function renew(lockKey, leases)
     write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
   end
   for _, lease in ipairs(leases) do
-    local holder = holders[lease[2]]
-    tell(lease[1], holder and holder.ending - now or -1, holder and lock.queued)
+    local holder = holders[lease.id]
+    tell(lease.position, holder and holder.ending - now or -1, holder and lock.queued)
   end
 end
 for _, lockKey in ipairs(locks) do
   local done, words = pcall(renew, lockKey, uncommon[lockKey])
   if not done then
-    for _, lease in ipairs(uncommon[lockKey]) do tell(lease[1], words) end
+    for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of renew.lua. */
+export interface RenewKeys {
+  /** The lock of each lease. */
+  readonly lockKeys: readonly string[];
+}
+
+/** What is said in a call of renew.lua. */
+export interface RenewArgs {
+  /** The longest lease that can be. */
+  readonly longestMs: number;
+  /** For each run of leases that get the same length:. */
+  readonly runs: readonly { readonly leaseMs: number; readonly ids: string }[];
+}
+
+export function renewCall(on: RenewKeys, request: RenewArgs): BuiltCall {
+  return { script: renew, keys: [...on.lockKeys], args: [request.longestMs, ...request.runs.flatMap((each) => [each.leaseMs, each.ids])] };
+}
+
+/** The server's time in ms. */
+export interface RenewHead {
+  readonly now: number;
+}
+
+export const renewHeadSize = 1;
+
+export function readRenewHead(reply: ReplyItems, at = 0): RenewHead {
+  return { now: Number(reply[at]) };
+}
+
+/** Of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it and its grace end (-1 for lost; the server's words where it refused the key), and whether others wait. */
+export interface RenewNews {
+  readonly position: number;
+  readonly left: number | string;
+  readonly contended: boolean;
+}
+
+export const renewNewsSize = 3;
+
+export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
+  return { position: Number(reply[at]), left: reply[at + 1] ?? '', contended: Number(reply[at + 2]) === 1 };
+}
+
 export const survey = {
   name: 'survey',
-  sha1: '96dea73b6bb8f7a38981a59e08c4a27efb775ec9',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: 'bf55e1f30f9eb518bdb03c0d90782a72f4db323e',
+  source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
+local maxLeaseMs = tonumber(ARGV[1])
 ${sharedServerTime}
 ${sharedEpoch}
-local epoch = readEpoch(table.remove(keys, 1), tonumber(requests[1]), now)
+local epoch = readEpoch(epochKey, maxLeaseMs, now)
 local reply = { epoch.whole and 1 or 0 }
-for i, fenceKey in ipairs(keys) do reply[i + 1] = redis.call('GET', fenceKey) or '0' end
+for i, fenceKey in ipairs(fenceKeys) do reply[i + 1] = redis.call('GET', fenceKey) or '0' end
 return reply`,
 } as const satisfies LuaScript;
 
+/** The Redis keys of a call of survey.lua. */
+export interface SurveyKeys {
+  /** Since when this node remembers. */
+  readonly epochKey: string;
+  /** The last fences of all slot groups. */
+  readonly fenceKeys: readonly string[];
+}
+
+/** What is said in a call of survey.lua. */
+export interface SurveyArgs {
+  /** The longest lease. */
+  readonly maxLeaseMs: number;
+}
+
+export function surveyCall(on: SurveyKeys, request: SurveyArgs): BuiltCall {
+  return { script: survey, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs] };
+}
+
+/** Whether it may vote. */
+export interface SurveyHead {
+  readonly whole: boolean;
+}
+
+export const surveyHeadSize = 1;
+
+export function readSurveyHead(reply: ReplyItems, at = 0): SurveyHead {
+  return { whole: Number(reply[at]) === 1 };
+}
+
+/** The last fence, as text, 0 for none. */
+export interface SurveyGroup {
+  readonly fence: number;
+}
+
+export const surveyGroupSize = 1;
+
+export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
+  return { fence: Number(reply[at]) };
+}
+
 export const vote = {
   name: 'vote',
-  sha1: '748c34160e65bcb62456f0701577b6f01fca88c1',
-  keys: ['...keys'],
-  args: ['...requests'],
-  source: `local keys, requests = KEYS, ARGV
+  sha1: '564b312d5a313ec0333f94d6bcca167c7423a38e',
+  source: `local keys = KEYS
+local args, count = ARGV, #ARGV / 15
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
-local FIELDS = 15
-local count = #requests / FIELDS
 local replies, uncommon = {}, {}
 local function remembers(epochKey, runId)
   local epoch = redis.call('GET', epochKey) or ''
   return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
 end
 for n = 1, count do
-  local at = (n - 1) * FIELDS
-  local lockKey, fenceKey, epochKey = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n]
-  local id, mode, leaseMs, fences, proposal, notAfter = unpack(requests, at + 1, at + 6)
+  local lockKey, fenceKey, epochKey, id, mode, leaseMs, fences, proposal, notAfter = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], args[15 * n - 14], args[15 * n - 13], args[15 * n - 12], args[15 * n - 11], args[15 * n - 10], args[15 * n - 9]
+  local label, owner, minHoldMs, graceMs, runId = args[15 * n - 8], args[15 * n - 7], args[15 * n - 6], args[15 * n - 5], args[15 * n - 3]
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 3, now }
   elseif
-    requests[at + 9] == '0'
-    and requests[at + 10] == '0'
-    and remembers(epochKey, requests[at + 12])
+    minHoldMs == '0'
+    and graceMs == '0'
+    and remembers(epochKey, runId)
     and tonumber(proposal) <= HIGHEST_FLOOR
     and not redis.pcall('GET', lockKey)
     and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
   then
     redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))
-    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. requests[at + 8] .. ' ' .. requests[at + 7]
+    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. owner .. ' ' .. label
     redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
     replies[n] = { 1, now, tonumber(proposal), tonumber(leaseMs), mode == 'w' and 1 or 0, 0 }
   else
@@ -1062,6 +1582,9 @@ ${sharedLockRecord}
 ${sharedEpoch}
 ${sharedMarks}
 ${sharedRefusal}
+local function requestOf(n)
+  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], id = args[15 * n - 14], mode = args[15 * n - 13], leaseMs = tonumber(args[15 * n - 12]), fences = tonumber(args[15 * n - 11]), proposal = tonumber(args[15 * n - 10]), notAfter = tonumber(args[15 * n - 9]), label = args[15 * n - 8], owner = args[15 * n - 7], minHoldMs = tonumber(args[15 * n - 6]), graceMs = tonumber(args[15 * n - 5]), maxLeaseMs = tonumber(args[15 * n - 4]), runId = args[15 * n - 3], process = args[15 * n - 2], waitedMs = tonumber(args[15 * n - 1]), patienceMs = tonumber(args[15 * n]) }
+end
 local function granted(lock, holder, shared, waiting)
   return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
 end
@@ -1095,26 +1618,26 @@ local function refuse(lock, line, mark)
   writeLine(line)
   return { 0, now, leftMs }
 end
-local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fences, proposal, _, label, owner, minHoldMs, graceMs, maxLeaseMs, runId, process, waitedMs, patienceMs)
-  if not remembers(epochKey, runId) then
-    local epoch = readEpoch(epochKey, tonumber(maxLeaseMs), now)
+local function vote(request)
+  local lockKey, mode, owner, process, waitedMs = request.lockKey, request.mode, request.owner, request.process, request.waitedMs
+  if not remembers(request.epochKey, request.runId) then
+    local epoch = readEpoch(request.epochKey, request.maxLeaseMs, now)
     if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
     if not epoch.whole then return { 5, now } end
   end
-  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, tonumber(proposal) - 1, now, 0)
-  local own = holderOf(lock, id)
+  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, request.fenceKey }, request.proposal - 1, now, 0)
+  local own = holderOf(lock, request.id)
   if own then return granted(lock, own, false) end
   local kin = ownedBy(lock, owner)
   if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
   if kin and isFullFor(lock, owner) then return { 6, now } end
-  local line = openLine(lock, marksKey)
+  local line = openLine(lock, request.marksKey)
   local before, other = dropMarks(line, process, mode)
-  waitedMs = tonumber(waitedMs)
   local hasItElsewhere = waitedMs == -2
   local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
   if not kin and not (fits and (hasItElsewhere or goesFirst(line, process, mode, since, other and not before))) then
-    local mark = { ending = now + MARK_MS, since = since, patience = tonumber(patienceMs), mode = mode, process = process }
+    local mark = { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process }
     addMark(line, other)
     if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
@@ -1124,15 +1647,113 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
   if not kin then lock.mode = mode end
   local waiting = nextInLine(line, lock.mode)
   lock.queued = waiting and true or false
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), owner = owner, label = label }
-  local holder = enter(lock, who, math.max(tonumber(leaseMs), who.minHoldMs), kin and kin.fence)
+  local holder = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
   redis.call('SET', lockKey, keepRecord(lock))
   writeLine(line)
   if lock.mode == 'r' then callReaders(lock, line) end
   return granted(lock, holder, kin, waiting)
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(vote, keys[4 * n - 3], keys[4 * n - 2], keys[4 * n - 1], keys[4 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+  replies[n] = orRefused(pcall(vote, requestOf(n)))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
+
+/** The Redis keys of one request to vote.lua. */
+export interface VoteKeys {
+  /** The lock. */
+  readonly lockKey: string;
+  /** The slot group's last fence. */
+  readonly fenceKey: string;
+  /** The marks of those who wait. */
+  readonly marksKey: string;
+  /** Since when this node remembers. */
+  readonly epochKey: string;
+}
+
+/** What is said in one request to vote.lua. */
+export interface VoteArgs {
+  /** Of the ballot, new for each attempt. */
+  readonly id: string;
+  /** How it wants to hold the lock. */
+  readonly mode: LockMode;
+  /** How long it may hold without a renewal. */
+  readonly leaseMs: number;
+  /** How many to reserve. */
+  readonly fences: number;
+  /** The least fence the caller can use. */
+  readonly proposal: number;
+  /** Server time in ms after which nothing is done, 0 for none. */
+  readonly notAfter: number;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
+  /** Whose requests share a lock. */
+  readonly owner?: string | undefined;
+  /** How long the lock stays taken at least. */
+  readonly minHoldMs: number;
+  /** How long it stays taken after a lease that ended without a release. */
+  readonly graceMs: number;
+  /** How long a node that forgot stays out. */
+  readonly maxLeaseMs: number;
+  /** Of the server, as it told on this connection. */
+  readonly runId?: string | undefined;
+  /** Of the caller. */
+  readonly process: string;
+  /** How long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes. */
+  readonly waitedMs: number;
+  /** How long to keep the lock for it when its turn has come. */
+  readonly patienceMs: number;
+}
+
+/** Puts one more request into a call of vote.lua. */
+export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
+  keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
+  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, toField(request.label), toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
+}
+
+/** A call of vote.lua for one request. */
+export function voteCall(on: VoteKeys, request: VoteArgs): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  addVote(keys, args, on, request);
+  return { script: vote, keys, args };
+}
+
+/** What vote.lua answers. */
+export type VoteReply =
+  /** Until the present hold ends, or -1 when it is somebody else's turn. */
+  | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
+  /** Until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait. */
+  | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly leftMs: number; readonly mode: LockMode; readonly shared: boolean; readonly next: string | undefined }
+  /** The owner reads. */
+  | { readonly kind: 'upgrade'; readonly now: number }
+  /** After notAfter. */
+  | { readonly kind: 'late'; readonly now: number }
+  /** Until all that this node may have forgotten has ended. */
+  | { readonly kind: 'quarantined'; readonly now: number; readonly leftMs: number }
+  /** It waits to be told the last fences. */
+  | { readonly kind: 'not admitted'; readonly now: number }
+  /** The owner has as many holds of the lock as can be. */
+  | { readonly kind: 'full'; readonly now: number };
+
+/** Reads the answer of vote.lua that begins with its code at `at`. @throws Error */
+export function readVote(reply: ReplyItems, at = 0, code = Number(reply[at])): VoteReply {
+  switch (code) {
+    case 0:
+      return { kind: 'busy', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 1:
+      return { kind: 'granted', now: Number(reply[at + 1]), fence: Number(reply[at + 2]), leftMs: Number(reply[at + 3]), mode: Number(reply[at + 4]) === 1 ? 'write' : 'read', shared: Number(reply[at + 5]) === 1, next: reply[at + 6] === undefined ? undefined : String(reply[at + 6]) };
+    case 2:
+      return { kind: 'upgrade', now: Number(reply[at + 1]) };
+    case 3:
+      return { kind: 'late', now: Number(reply[at + 1]) };
+    case 4:
+      return { kind: 'quarantined', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 5:
+      return { kind: 'not admitted', now: Number(reply[at + 1]) };
+    case 6:
+      return { kind: 'full', now: Number(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
+}

@@ -25,13 +25,25 @@ export function checkProcess(process: string): void {
   if (!/^[^\s~]\S*$/.test(process)) throw new LockUsageError(`Lock options: expected the process id to be without spaces, got '${process}'.`);
 }
 
-/** The slot group of a lock and the Redis keys that its scripts need. */
-export interface LockSpot {
-  readonly key: string;
-  readonly group: number;
+/** The Redis keys of a lock that a script needs which may let a waiter in. */
+export interface LockKeys {
   readonly lockKey: string;
   readonly queueKey: string;
   readonly fenceKey: string;
+}
+
+/** The Redis keys of a lock on a node of a Redlock. */
+export interface NodeKeys {
+  readonly lockKey: string;
+  readonly fenceKey: string;
+  readonly marksKey: string;
+  readonly epochKey: string;
+}
+
+/** Where a lock stands: its slot group and its Redis keys. */
+export interface LockSpot extends LockKeys {
+  readonly key: string;
+  readonly group: number;
 }
 
 export class RedisKeys {
@@ -88,12 +100,17 @@ export class RedisKeys {
     return `${this.heads[group]}m:${encodeKey(key)}`;
   }
 
+  /** What stands for a lock on a node of a Redlock, with what the node remembers of its own past. */
+  onNode(group: number, key: string): NodeKeys {
+    return { lockKey: this.lock(group, key), fenceKey: this.fence(group), marksKey: this.marks(group, key), epochKey: this.epoch };
+  }
+
   /** The Redis key of the marks for the lock with this Redis key. */
   marksBeside(lockKey: string): string {
     return lockKey.replace('}:l:', '}:m:');
   }
 
-  /** The Redis keys for a script that may grant to a waiter, in the order of its KEYS. */
+  /** The {@link LockKeys} as a list. */
   all(group: number, key: string): [lock: string, queue: string, fence: string] {
     return [this.lock(group, key), this.queue(group, key), this.fence(group)];
   }
@@ -106,9 +123,9 @@ export class RedisKeys {
    * The Redis keys of a probe lock, whose name no caller can give: in the Redis key of every other lock two hexadecimal digits
    * follow a `%`. It can be in any group, and is never listed.
    */
-  probe(group: number, name: string): [lock: string, queue: string, fence: string] {
+  probe(group: number, name: string): LockKeys {
     const head = this.heads[group]!;
-    return [`${head}l:%probe:${name}`, `${head}q:%probe:${name}`, this.fence(group)];
+    return { lockKey: `${head}l:%probe:${name}`, queueKey: `${head}q:%probe:${name}`, fenceKey: this.fence(group) };
   }
 
   /** The pattern with which SCAN finds the locks whose keys start with `startsWith`, and perhaps locks of other prefixes. */

@@ -22,7 +22,7 @@ function looksOf(wire: ReturnType<Fleet['process']>['wire'], answered = Promise.
   wire.inspect = async (key) => {
     looks.count += 1;
     await answered;
-    return inspect(key);
+    return inspect.call(wire, key);
   };
   return looks;
 }

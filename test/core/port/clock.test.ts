@@ -1,8 +1,8 @@
 /** A boot that has nothing but timers of the library to wait for, in a process of its own. */
-import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { builtPackage } from '../../support/built-package.js';
+import { runToItsEnd } from '../../support/ended-program.js';
 
 const clock = join(dirname(builtPackage()), 'core', 'port', 'clock.js');
 
@@ -14,12 +14,9 @@ const PROGRAM = `
   void new LockService({ store, process: 'p' }).open().catch((error) => console.log(error.message));
 `;
 
-function printed(program: string): Promise<string> {
+async function printed(program: string): Promise<string> {
   const { NODE_OPTIONS: _, ...env } = process.env;
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  let out = '';
-  child.stdout.on('data', (chunk) => (out += String(chunk)));
-  return new Promise((resolve, reject) => child.on('error', reject).on('close', () => resolve(out.trim())));
+  return (await runToItsEnd(process.execPath, ['--input-type=module', '--eval', program], { env })).stdout.trim();
 }
 
 describe('A boot that waits', () => {

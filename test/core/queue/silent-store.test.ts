@@ -36,7 +36,7 @@ describe('A store that does not answer', () => {
       throw storeFailure(new Error('read ECONNRESET'), { what: 'acquire', key, node: '127.0.0.1:6379' });
     };
     const error: LockStoreError = await fleet.clock.runUntil(locks.acquire('k', { waitMs }).then(() => undefined, (reason) => reason));
-    expect(error.message).toMatch(/^Lock 'k' could not be asked for .*: 127\.0\.0\.1:6379: read ECONNRESET\. Nothing was begun.* safe to try again\.$/);
+    expect(error.message).toMatch(/^Lock 'k' could not be asked for .*: 127\.0\.0\.1:6379: read ECONNRESET\. The work did not begin.* safe to try again\.$/);
     expect(error.message).not.toContain('not known');
     expect(error.retryable).toBe(true);
   });

@@ -73,7 +73,7 @@ describe('A process that waits', () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
     wire.slowMs = 200;
-    const refused = expect(locks.acquire('k', { leaseMs: 100, waitMs: 0 })).rejects.toThrow(/its 100 ms were over before the answer was here/);
+    const refused = expect(locks.acquire('k', { leaseMs: 100, waitMs: 0 })).rejects.toThrow(/the lease of 100 ms had ended before the answer arrived/);
     await fleet.clock.runUntil(refused);
     expect(wire.sent.acquire).toBe(1);
     await fleet.clock.advance(1_000);

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import type { RedisConnections } from '../../../lib/stores/wire/redis-connection.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
 import type { RedisServer } from '../../support/redis-server.js';
@@ -18,9 +19,8 @@ afterAll(() => cluster.stop());
 afterEach(() => closeStores());
 
 const keys = new RedisKeys('lock');
-let ids = 0;
 function request(key: string, how: Partial<AcquireRequest> = {}): AcquireRequest {
-  return { key, id: `p.${++ids}`, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
+  return acquireRequest({ key, ...how });
 }
 
 /** Two keys of one slot group: their renewals go in one command, which a migrating slot refuses. */
@@ -108,7 +108,7 @@ describe('messages', () => {
     b.onWake((wake) => wakes.push(wake));
     for (let i = 0; i < 12; i++) {
       const held = request(`spread:${i}`);
-      const waiting = request(held.key, { id: `q.${++ids}` });
+      const waiting = request(held.key, { id: newId('q') });
       await a.acquire(held);
       expect((await b.acquire(waiting)).kind).toBe('waiting');
       await a.release(held);

@@ -1,10 +1,11 @@
 /** Messages from somebody who may publish, as every new user of Redis 6.2 may: a message says no more than its request could get. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireOutcome, AcquireRequest, Grant, Wake } from '../../../lib/core/port/lock-store.js';
+import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import { FenceFloors } from '../../../lib/stores/wire/fence-floors.js';
-import { acquire, release } from '../../../lib/stores/wire/lua.generated.js';
+import { acquireCall, releaseCall, type BuiltCall } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import { acquireRequest, granted, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { acquireArguments } from '../../support/lua-server.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -17,7 +18,6 @@ let server: RedisServer;
 let holder: RedisStore;
 let store: RedisStore;
 let wakes: Wake[];
-let ids = 0;
 
 beforeAll(async () => {
   server = await startRedis();
@@ -35,12 +35,7 @@ afterEach(async () => {
 });
 
 function request(process: string, how: Partial<AcquireRequest> = {}): AcquireRequest {
-  return { key: 'k', id: `${process}.${++ids}`, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
-}
-
-function granted(outcome: AcquireOutcome): Grant {
-  if (outcome.kind !== 'granted') throw new Error(`expected a grant, got ${outcome.kind}`);
-  return outcome.grant;
+  return acquireRequest({ key: 'k', id: newId(process), ...how });
 }
 
 /** A request that waits for a lock that another process holds. */
@@ -147,13 +142,14 @@ describe('a floor', () => {
   });
 
   it('beyond any clock is cut by the script that is told it, and fences go on rising from there by one', async () => {
-    const all = keys.all(keys.groupOf('k'), 'k');
+    const spot = keys.spotOf('k');
     const client = server.client();
+    const run = ({ script, keys: names, args }: BuiltCall) => client.eval(script.source, names.length, ...names, ...args);
     const fences: unknown[] = [];
     for (const id of ['x.1', 'x.2', 'x.3']) {
-      const reply = (await client.eval(acquire.source, 3, ...all, ...acquireArguments(id, { leaseMs: 5_000, floor: HIGHEST }))) as number[];
+      const reply = (await run(acquireCall(spot, acquireArguments(id, { leaseMs: 5_000, floor: HIGHEST })))) as number[];
       fences.push(reply[2]);
-      await client.eval(release.source, 3, ...all, id, `${HIGHEST} 0`);
+      await run(releaseCall(spot, { id, floor: HIGHEST, abandoned: false }));
     }
     expect(fences).toEqual([2 ** 52 + 1, 2 ** 52 + 2, 2 ** 52 + 3]);
   });

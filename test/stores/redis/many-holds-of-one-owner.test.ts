@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { LockService } from '../../../lib/lock.service.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
 import { startMasters, startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -18,7 +19,6 @@ const LONGEST_STEP_MS = 1.5;
 const keys = new RedisKeys('lock');
 const [lockKey, , fenceKey] = keys.all(keys.groupOf('k'), 'k');
 let server: RedisServer;
-let ids = 0;
 
 beforeAll(async () => {
   server = await startRedis();
@@ -30,7 +30,7 @@ beforeEach(async () => {
 afterEach(() => closeStores());
 
 function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
-  return { key: 'k', id: `p.${++ids}`, mode: 'write', leaseMs: 30_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, owner: OWNER, notAfter: performance.now() + 60_000, ...how };
+  return acquireRequest({ key: 'k', leaseMs: 30_000, owner: OWNER, ...how });
 }
 
 /** What the server's processor did for one act, in ms: the least of some, which no other work has disturbed. */

@@ -1,7 +1,8 @@
 /** A server whose clock is wrong by years, as one without a battery is, before or after it took its first locks: A3 allows it. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { LockService } from '../../../lib/lock.service.js';
-import type { AcquireOutcome, AcquireRequest, Grant } from '../../../lib/core/port/lock-store.js';
+import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { acquireRequest, granted, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { SteppedClock } from '../../faults/crew/stepped-clock.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -9,7 +10,6 @@ import { closeStores, makeRedisStore, openRedisStore } from '../../support/redis
 
 let clock: SteppedClock;
 let server: RedisServer;
-let ids = 0;
 
 beforeAll(async () => {
   const made = await SteppedClock.make();
@@ -33,12 +33,7 @@ async function start(date: string): Promise<void> {
 }
 
 function request(key: string, how: Partial<AcquireRequest> = {}): AcquireRequest {
-  return { key, id: `p.${++ids}`, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
-}
-
-function granted(outcome: AcquireOutcome): Grant {
-  if (outcome.kind !== 'granted') throw new Error(`expected a grant, got ${outcome.kind}`);
-  return outcome.grant;
+  return acquireRequest({ key, ...how });
 }
 
 const DATES = ['1970-01-03T00:00:00Z', '1978-06-01T00:00:00Z', '1999-12-31T23:59:59Z', '2001-09-09T01:46:39.600Z', '2106-02-07T06:28:15Z'];
@@ -81,7 +76,7 @@ describe.each(DATES)('a server whose clock shows %s', (date) => {
     let outcome = await store.acquire(next);
     expect(outcome.kind).toBe('busy');
     await eventually(async () => {
-      outcome = await store.acquire({ ...next, id: `p.${++ids}` });
+      outcome = await store.acquire({ ...next, id: newId() });
       expect(outcome.kind).toBe('granted');
     });
     expect(performance.now()).toBeGreaterThan(trustedUntil);
@@ -109,7 +104,7 @@ describe('a server whose data are intact while its clock is years behind', () =>
     }
     const held = request('k');
     fences.push(granted(await after.acquire(held)).fence);
-    const waiting = request('k', { id: `q.${++ids}` });
+    const waiting = request('k', { id: newId('q') });
     expect((await after.acquire(waiting)).kind).toBe('waiting');
     await after.release(held);
     fences.push(granted(await after.acquire(waiting)).fence);

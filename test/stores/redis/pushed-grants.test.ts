@@ -1,8 +1,9 @@
 /** Grants that are pushed: messages that race their own answers, and fences of a server that lost its memory. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireOutcome, AcquireRequest, Grant, Wake } from '../../../lib/core/port/lock-store.js';
+import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import { acquireRequest, granted, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy } from '../../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -12,7 +13,6 @@ let server: RedisServer;
 let a: RedisStore;
 let b: RedisStore;
 let wakes: Map<string, Wake>;
-let ids = 0;
 
 beforeAll(async () => {
   server = await startRedis();
@@ -29,13 +29,8 @@ afterEach(async () => {
   await server.command('FLUSHALL');
 });
 
-function request(process: string, key: string, how: Partial<AcquireRequest> = {}): AcquireRequest {
-  return { key, id: `${process}.${++ids}`, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
-}
-
-function granted(outcome: AcquireOutcome): Grant {
-  if (outcome.kind !== 'granted') throw new Error(`expected a grant, got ${outcome.kind}`);
-  return outcome.grant;
+function request(process: string, key: string): AcquireRequest {
+  return acquireRequest({ key, id: newId(process) });
 }
 
 describe('a message', () => {

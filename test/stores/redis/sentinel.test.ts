@@ -1,6 +1,7 @@
 /** The Redis store under Sentinel: masters that move away, die or freeze, and replicas that are counted. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startSentinel, type SentinelGroup } from '../../support/redis-sentinel.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
@@ -21,10 +22,8 @@ afterEach(async () => {
 });
 
 type Granted = Extract<AcquireOutcome, { kind: 'granted' }>;
-let ids = 0;
 function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
-  const id = `p.${++ids}`;
-  return { key: `k${ids}`, id, mode: 'write', leaseMs: 20_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
+  return acquireRequest({ leaseMs: 20_000, ...how });
 }
 
 describe('a failover', () => {

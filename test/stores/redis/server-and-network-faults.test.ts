@@ -5,6 +5,7 @@ import { systemClock } from '../../../lib/core/port/clock.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -17,7 +18,6 @@ let store: RedisStore;
 /** Beside the proxy, undisturbed. */
 let other: RedisStore;
 let wakes: Wake[];
-let ids = 0;
 
 beforeAll(async () => {
   server = await startRedis();
@@ -36,8 +36,7 @@ afterEach(async () => {
 });
 
 function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
-  const id = `p.${++ids}`;
-  return { key: `k${ids}`, id, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 300, ...how };
+  return acquireRequest({ notAfter: performance.now() + 300, ...how });
 }
 
 async function failure(promise: Promise<unknown>): Promise<LockStoreError> {
@@ -268,7 +267,7 @@ describe('a server that fails', () => {
 
 describe('a push connection that fails', () => {
   it('every waiter is told to ask when it is back', async () => {
-    const held = { ...request(), id: `o.${++ids}` };
+    const held = request({ id: newId('o') });
     await other.acquire(held);
     const ask = request({ key: held.key });
     expect((await store.acquire(ask)).kind).toBe('waiting');
@@ -279,7 +278,7 @@ describe('a push connection that fails', () => {
   it('a heartbeat tells the grant whose message was lost, and no waiter stays asleep', async () => {
     const client = server.client();
     for (let round = 0; round < 3; round++) {
-      const held = { ...request(), id: `o.${++ids}` };
+      const held = request({ id: newId('o') });
       await other.acquire(held);
       const ask = request({ key: held.key });
       expect((await store.acquire(ask)).kind).toBe('waiting');

@@ -4,6 +4,7 @@ import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
+import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -17,7 +18,6 @@ const SHORT_MS = 150;
 let master: RedisServer;
 let replica: RedisServer;
 let proxy: FlakyProxy;
-let ids = 0;
 
 beforeAll(async () => {
   [master, replica] = await Promise.all([startRedis(), startRedis()]);
@@ -39,8 +39,7 @@ afterAll(async () => {
 });
 
 function request(how: Partial<AcquireRequest>): AcquireRequest {
-  const id = `p.${++ids}`;
-  return { key: `k${ids}`, id, mode: 'write', leaseMs: 5_000, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 2_000, ...how };
+  return acquireRequest({ queue: false, notAfter: performance.now() + 2_000, ...how });
 }
 
 async function farStore(): Promise<RedisStore> {

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { AcquireRequest, LockState } from '../../../lib/core/port/lock-store.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { acquireRequest } from '../../support/acquire-request.js';
 import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
 import { startMasters, startRedis, type RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
@@ -11,7 +12,6 @@ const keys = new RedisKeys('lock');
 let server: RedisServer;
 let store: RedisStore;
 let reports: string[];
-let ids = 0;
 
 beforeAll(async () => {
   server = await startRedis();
@@ -27,7 +27,7 @@ afterEach(async () => {
 });
 
 function request(key: string, how: Partial<AcquireRequest> = {}): AcquireRequest {
-  return { key, id: `p.${++ids}`, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
+  return acquireRequest({ key, ...how });
 }
 
 function redisKeysOf(key: string): { lock: string; queue: string; fence: string } {

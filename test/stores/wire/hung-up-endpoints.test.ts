@@ -1,7 +1,7 @@
 /** Endpoints that accept connections and close them at once, as a proxy without a backend does, or a server with too many clients. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { RedisTarget } from '../../../lib/stores/wire/redis-connection.js';
+import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
 import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
@@ -59,33 +59,27 @@ const kinds: readonly [string, () => Promise<RedisTarget>][] = [
   ],
 ];
 
-let ids = 0;
-function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
-  const id = `p.${++ids}`;
-  return { key: `k${ids}`, id, mode: 'write', leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 60_000, ...how };
-}
-
 describe.each(kinds)('%s that accepts connections and closes them at once', (_, target) => {
   it('serves again as soon as it answers, and tells again of what happens', async () => {
     const store = await openRedisStore(await target(), 'p');
     const told: string[] = [];
     store.onWake((wake) => wake.kind === 'contended' && told.push(wake.id));
-    expect((await store.acquire(request())).kind).toBe('granted');
+    expect((await store.acquire(acquireRequest())).kind).toBe('granted');
     const before = accepted();
     for (const proxy of proxies) proxy.hangUp();
     // Who waits for a Cluster connects to a node when it asks it something.
     await eventually(async () => {
-      await expect(store.acquire(request())).rejects.toMatchObject({ code: 'LOCK_STORE' });
+      await expect(store.acquire(acquireRequest())).rejects.toMatchObject({ code: 'LOCK_STORE' });
       expect(accepted()).toBeGreaterThan(before + 2);
     });
     for (const proxy of proxies) proxy.pickUp();
     const since = performance.now();
-    const held = request();
+    const held = acquireRequest();
     await eventually(async () => expect((await store.acquire(held)).kind).toBe('granted'));
     expect(performance.now() - since).toBeLessThan(2_000);
     // The first in a queue is what a holder is told of; a message may be lost as long as the subscriber is away.
     await eventually(async () => {
-      const waiter = request({ key: held.key });
+      const waiter = acquireRequest({ key: held.key });
       await store.acquire(waiter);
       await store.release(waiter);
       expect(told).toContain(held.id);
@@ -99,7 +93,7 @@ describe.each(kinds)('%s that accepts connections and closes them at once', (_, 
     await eventually(() => expect(accepted()).toBeGreaterThan(2));
     for (const proxy of proxies) proxy.pickUp();
     const store = await opening;
-    expect((await store.acquire(request())).kind).toBe('granted');
+    expect((await store.acquire(acquireRequest())).kind).toBe('granted');
   });
 });
 

@@ -44,7 +44,7 @@ describe('redis keys', () => {
   });
 
   it('of the locks that a boot tries the scripts on are those of no key', () => {
-    const [lock, queue] = keys.probe(7, 'boot:p@127.0.0.1:6379');
+    const { lockKey: lock, queueKey: queue } = keys.probe(7, 'boot:p@127.0.0.1:6379');
     expect([lock, queue]).toEqual(['{lock:7}:l:%probe:boot:p@127.0.0.1:6379', '{lock:7}:q:%probe:boot:p@127.0.0.1:6379']);
     expect(keys.keysAmong([lock], '')).toEqual([]);
     fc.assert(fc.property(anyKey, (key) => expect(encodeKey(`%p${key}`)).not.toMatch(/^%p/)));

@@ -2,13 +2,12 @@
 --- KEYS[1] lockKey   the lock
 --- KEYS[2] queueKey  its waiters
 --- KEYS[3] fenceKey  the slot group's last fence
---- ARGV[1] id     of the holder
---- ARGV[2] floor  highest fence the caller has seen in the slot group
+--- ARGV[1] id: text  of the holder
+--- ARGV[2] floor: number  the highest fence that the caller has seen in the slot group
 --- RETURNS 1 downgraded
 --- RETURNS 0 lost
 --- INVARIANT beside others of its owner, who still write, a hold stays stronger than it needs to be
-local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local id, floor = ARGV[1], tonumber(ARGV[2])
+--- @bind
 
 local text = redis.call('GET', lockKey)
 if not text then return 0 end

@@ -2,13 +2,12 @@
 --- KEYS[1] lockKey   the lock
 --- KEYS[2] queueKey  its waiters
 --- KEYS[3] fenceKey  the slot group's last fence
---- ARGV[1] fence  of the holder to take it from, any of those reserved for it; or nothing for all holders
---- ARGV[2] floor  highest fence the caller has seen in the slot group
+--- ARGV[1] fence: number or nothing  of the holder to take it from, any of those reserved for it; or nothing for all holders
+--- ARGV[2] floor: number  the highest fence that the caller has seen in the slot group
 --- RETURNS 1 taken
 --- RETURNS 0 no such holder
 --- INVARIANT the first write deletes, so that it works on a full server
-local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local fence, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
+--- @bind
 
 local text = redis.call('GET', lockKey)
 if not text then return 0 end

@@ -1,23 +1,30 @@
 --- Takes ballots, or the marks of a process, away from a node of a Redlock, and calls whose turn it is; for one or for many.
---- KEYS[...] keys    for each: the lock, the marks of those who wait
---- ARGV[...] leaving  for each: the id of the ballot or -, 1 when its work never began (it owes no minHoldMs) else 0, the process whose turn it is, if that waits here, or -, the caller's process, how long it has waited for this in ms (-1 when it does not want the lock any more, -2 to leave its marks as they are), mode (w or r), patienceMs (how long to keep the lock for it when its turn has come)
+--- KEYS[...] keys  for each ballot:
+---   lockKey   the lock
+---   marksKey  the marks of those who wait
+--- ARGV[...] requests  for each ballot:
+---   id: text or -       of the ballot
+---   abandoned: flag     whether its work never began, so that it owes no minHoldMs
+---   next: text or -     the process whose turn it is, if that waits here
+---   process: text       of the caller
+---   waitedMs: number    how long the process has waited for this; -1 when it does not want the lock any more, -2 to leave its marks as they are
+---   mode: mode          how it waits
+---   patienceMs: number  how long to keep the lock for it when its turn has come
 --- RETURNS 1 released
 --- RETURNS 0 lost
 --- RETURNS refused  the server's words: it refused something for these keys
 --- RETURNS a list of these when there are several
 --- INVARIANT no other ballot is touched, and doing it twice is harmless
 --- INVARIANT the first write needs no memory, so that it works on a full server
-local keys, leaving = KEYS, ARGV
+--- @bind
 
 --- @include shared/server-time
 
-local FIELDS = 7
-local count = #leaving / FIELDS
 local replies, uncommon = {}, {}
 
 -- The commonest case, before the functions for all others are made. A refusal, which is a table without items, is left to them.
 for n = 1, count do
-  local lockKey, id, waitedMs = keys[2 * n - 1], leaving[FIELDS * (n - 1) + 1], leaving[FIELDS * (n - 1) + 5]
+  --- @bind lockKey, id, waitedMs of n
   local text = redis.pcall('GET', lockKey)
   local ending, holder
   if text and #text > 0 then ending, holder = string.match(text, '^.00 (%d+) (%S+) ') end
@@ -37,6 +44,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/lock-record
 --- @include shared/marks
 --- @include shared/refusal
+--- @request
 
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
@@ -58,26 +66,28 @@ local function leave(lock, id, abandoned)
 end
 
 -- A process that goes on waiting keeps its place in the line, also after a vote that came to nothing.
-local function changeMarks(line, process, waitedMs, mode, patienceMs)
+local function changeMarks(line, request)
+  local process, waitedMs, mode = request.process, request.waitedMs, request.mode
   if waitedMs < -1 then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
   local before, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
   addMark(line, other)
   local since = math.min(now - waitedMs, before and before.since or now)
-  addMark(line, { ending = now + MARK_MS, since = since, patience = patienceMs, mode = mode, process = process })
+  addMark(line, { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
 end
 
-local function giveBack(lockKey, marksKey, id, abandoned, named, process, waitedMs, mode, patienceMs)
+local function giveBack(request)
+  local lockKey = request.lockKey
   local text = redis.call('GET', lockKey)
   local lock = parseLock(text or '', { lockKey }, 0, now, 0)
-  local line = openLine(lock, marksKey)
-  local there = leave(lock, id, abandoned == '1')
-  changeMarks(line, process, tonumber(waitedMs), mode, tonumber(patienceMs))
+  local line = openLine(lock, request.marksKey)
+  local there = leave(lock, request.id, request.abandoned)
+  changeMarks(line, request)
   if line.turn then
     lock.holders = { line.turn }
   elseif text and #lock.holders == 0 and line.marks[1] then
-    giveTurn(lock, line, named)
+    giveTurn(lock, line, request.next)
   end
   if text then write(lock) end
   writeLine(line)
@@ -85,6 +95,6 @@ local function giveBack(lockKey, marksKey, id, abandoned, named, process, waited
 end
 
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(giveBack, keys[2 * n - 1], keys[2 * n], unpack(leaving, FIELDS * (n - 1) + 1, FIELDS * n)))
+  replies[n] = orRefused(pcall(giveBack, requestOf(n)))
 end
 return count == 1 and replies[1] or replies

@@ -1,12 +1,18 @@
 --- Keeps the places of many waiters, and tells the grants whose message was lost.
---- KEYS[...] keys      for each waiter: the lock, its waiters, the slot group's last fence
---- ARGV[...] requests  for each waiter: its id, the highest fence the caller has seen in the slot group, the longest lease in ms
---- RETURNS [1]     now
---- RETURNS [2 + 6n] of the nth waiter, six numbers: 1 granted, fence, fences, 1 for write or 0 for read, end, 1 when others wait
---- RETURNS [2 + 6n] or 2 waiting, ms until the present hold ends or -1 when others come first, four zeros
---- RETURNS [2 + 6n] or 3 refused, the server's words for this waiter's keys, four zeros
---- RETURNS [2 + 6n] or 0 gone, five zeros
-local keys, requests = KEYS, ARGV
+--- KEYS[...] keys  for each waiter:
+---   lockKey   the lock
+---   queueKey  its waiters
+---   fenceKey  the slot group's last fence
+--- ARGV[...] requests  for each waiter:
+---   id: text           of the waiter
+---   floor: number      the highest fence that the caller has seen in the slot group
+---   longestMs: number  the longest lease that can be
+--- RETURNS all head: now  the server's time in ms
+--- RETURNS each 0 gone: none  filled up with zeros, as the next two are
+--- RETURNS each 1 granted: fence, fences, mode mode, end, contended flag  contended when others wait
+--- RETURNS each 2 waiting: leftMs  until the present hold ends, or -1 when others come first
+--- RETURNS each 3 refused: words text  what the server said to this waiter's keys
+--- @bind
 
 --- @include shared/server-time
 --- @include shared/limits
@@ -16,6 +22,7 @@ local keys, requests = KEYS, ARGV
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
+--- @request
 
 local function grantOrPlace(lock, holder, id)
   local waits = false
@@ -25,10 +32,12 @@ local function grantOrPlace(lock, holder, id)
 end
 
 -- The waiters of one lock, which is read and written once however many they are. Returns their answers in order.
-local function heartbeat(lockKeys, waiters)
-  local text, answers = redis.call('GET', lockKeys[1]), {}
+local function heartbeat(waiters)
+  local first, floor, answers = waiters[1], 0, {}
+  local text = redis.call('GET', first.lockKey)
   if not text then return answers end
-  local lock = parseLock(text, lockKeys, waiters.floor, now, nowUs, waiters.longestMs)
+  for _, waiter in ipairs(waiters) do floor = math.max(floor, waiter.floor) end
+  local lock = parseLock(text, { first.lockKey, first.queueKey, first.fenceKey }, floor, now, nowUs, first.longestMs)
   for _, waiter in ipairs(waiters) do lock.asking[waiter.id] = true end
   settle(lock)
   local holders = holdersById(lock)
@@ -38,20 +47,19 @@ local function heartbeat(lockKeys, waiters)
 end
 
 local byLock, locks = {}, {}
-for i = 1, #keys / 3 do
-  local lockKey, floor = keys[3 * i - 2], tonumber(requests[3 * i - 1])
-  local waiters = byLock[lockKey]
+for n = 1, count do
+  local waiter = requestOf(n)
+  local waiters = byLock[waiter.lockKey]
   if not waiters then
-    waiters = { floor = floor, longestMs = tonumber(requests[3 * i]), keys = { lockKey, keys[3 * i - 1], keys[3 * i] } }
-    byLock[lockKey], locks[#locks + 1] = waiters, waiters
+    waiters = {}
+    byLock[waiter.lockKey], locks[#locks + 1] = waiters, waiters
   end
-  waiters.floor = math.max(waiters.floor, floor)
-  waiters[#waiters + 1] = { place = i, id = requests[3 * i - 2] }
+  waiter.place, waiters[#waiters + 1] = n, waiter
 end
 
 local told = {}
 for _, waiters in ipairs(locks) do
-  local done, answers = pcall(heartbeat, waiters.keys, waiters)
+  local done, answers = pcall(heartbeat, waiters)
   for n, waiter in ipairs(waiters) do
     told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
   end

@@ -1,12 +1,11 @@
 --- Tells what is known of a lock, and changes nothing.
 --- KEYS[1] lockKey   the lock
 --- KEYS[2] queueKey  its waiters
---- RETURNS [1] phase        w, r, or nothing for a free lock
---- RETURNS [2] holderCount  how many holders follow
---- RETURNS [3...] holders   six fields each: id, fence, owner or -, ms until its lease and its grace have ended, label or -, graceMs
---- RETURNS [...] waiters    three fields each: id, w or r, label or -; first all readers, then all writers, each in the order they came
+--- RETURNS all head: phase text, holderCount  the phase is w, r, or nothing for a free lock
+--- RETURNS each holder: id text, fence, owner encoded, leftMs, label encoded, graceMs  as many as the head says; leftMs until the lease and the grace after it have ended
+--- RETURNS each waiter: id text, mode w or r, label encoded  all that follow: first all readers, then all writers, each in the order they came
 --- INVARIANT whoever has ended is left out, though no other script has dropped it yet
-local lockKey, queueKey = KEYS[1], KEYS[2]
+--- @bind
 
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end

@@ -1,14 +1,13 @@
 --- Gives a ballot the fence that a quorum agreed on, where this node had voted with another one.
 --- KEYS[1] lockKey   the lock
 --- KEYS[2] fenceKey  the slot group's last fence
---- ARGV[1] id      of the ballot
---- ARGV[2] fence   what was agreed on, the first of the reserved ones
---- ARGV[3] fences  how many are reserved
+--- ARGV[1] id: text        of the ballot
+--- ARGV[2] fence: number   what was agreed on, the first of the reserved ones
+--- ARGV[3] fences: number  how many are reserved
 --- RETURNS 1 raised
 --- RETURNS 0 lost
 --- INVARIANT the counter never goes back, whatever becomes of the ballot
-local lockKey, fenceKey = KEYS[1], KEYS[2]
-local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+--- @bind
 
 --- @include shared/server-time
 --- @include shared/limits

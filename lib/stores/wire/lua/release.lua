@@ -1,23 +1,28 @@
 --- Takes ids away wherever they are, holding or waiting, and lets in whose turn it is; for one id or for many.
---- KEYS[...] keys     for each id: its lock, the lock's waiters, the slot group's last fence
---- ARGV[...] holders  for each: the id of the holder or waiter; and the highest fence that the caller has seen in the slot group, followed by 1 after a space when its work never began (it owes no minHoldMs), else by 0
+--- KEYS[...] keys  for each id:
+---   lockKey   the lock
+---   queueKey  its waiters
+---   fenceKey  the slot group's last fence
+--- ARGV[...] requests  for each id:
+---   id: text  of the holder or waiter
+---   terms: <floor> <abandoned>  how it leaves
+---     floor: number    the highest fence that the caller has seen in the slot group
+---     abandoned: flag  whether its work never began, so that it owes no minHoldMs
 --- RETURNS 1 released
 --- RETURNS 0 lost
 --- RETURNS refused  the server's words: it refused something for this id's keys
 --- RETURNS a list of these when there are several ids
 --- INVARIANT no other id is touched, and doing it twice is harmless
 --- INVARIANT the first write deletes, so that it works on a full server
-local keys, holders = KEYS, ARGV
+--- @bind
 
 --- @include shared/server-time
 
-local FIELDS = 2
-local count = #holders / FIELDS
 local replies, uncommon = {}, {}
 
 -- The commonest case, before the functions for all others are made. A refusal, which is a table without items, is left to them.
 for n = 1, count do
-  local lockKey, id = keys[3 * n - 2], holders[FIELDS * (n - 1) + 1]
+  --- @bind lockKey, id of n
   local text = redis.pcall('GET', lockKey)
   if not text then
     replies[n] = 0
@@ -40,20 +45,21 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/close-lock
 --- @include shared/beside-owner
 --- @include shared/refusal
+--- @request
 
-local function release(lockKey, queueKey, fenceKey, id, terms)
-  local floor, abandoned = string.match(terms, '^(%S+) (%S+)$')
+local function release(request)
+  local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
   local text = redis.call('GET', lockKey)
   if not text then return 0 end
-  if leaveAsText(text, lockKey, queueKey, id, abandoned == '1') then return 1 end
-  local lock = parseLock(text, { lockKey, queueKey, fenceKey }, tonumber(floor), now, nowUs)
-  local there = leave(lock, id, abandoned == '1')
+  if leaveAsText(text, request) then return 1 end
+  local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
+  local there = leave(lock, id, abandoned)
   settle(lock)
   closeLock(lock)
   return there and 1 or 0
 end
 
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(release, keys[3 * n - 2], keys[3 * n - 1], keys[3 * n], unpack(holders, FIELDS * (n - 1) + 1, FIELDS * n)))
+  replies[n] = orRefused(pcall(release, requestOf(n)))
 end
 return count == 1 and replies[1] or replies

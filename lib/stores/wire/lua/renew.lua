@@ -1,13 +1,15 @@
 --- Prolongs the leases of many holders; never creates, never revives, never shortens.
---- KEYS[...] lockKeys  for each lease its lock
---- ARGV[...] requests  the longest lease that can be, in ms; then for each run of locks that get the same length: that length in ms, with the grace after it, the holders' ids with spaces between
---- RETURNS [1] now
---- RETURNS [...] news  for each lease that was not just renewed to that length while nobody waits, three numbers: which one it is, ms until the lease ends, with its grace, or -1 for lost, 1 when others wait, else 0
---- RETURNS [...] news  or for a lock whose key the server refused: which lease it is, the server's words, 0
+--- KEYS[...] lockKeys  the lock of each lease
+--- ARGV[1] longestMs: number  the longest lease that can be
+--- ARGV[...] runs  for each run of leases that get the same length:
+---   leaseMs: number  that length, with the grace after it
+---   ids: text        the holders, with spaces between
+--- RETURNS all head: now  the server's time in ms
+--- RETURNS each news: position, left number or text, contended flag  of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it and its grace end (-1 for lost; the server's words where it refused the key), and whether others wait
 --- INVARIANT a lock that is in the batch for many holders is read and written once
 --- INVARIANT an end further away than any lease can be, from before the server's clock was set back, is brought to the latest that can be
 --- INVARIANT only the locks' own keys are touched, so that each can be sent alone while a slot migrates
-local lockKeys, requests = KEYS, ARGV
+--- @bind
 
 --- @include shared/server-time
 --- @include shared/limits
@@ -28,10 +30,10 @@ local reply, position = { now }, 0
 -- The commonest case, before the functions for all others are made: one holder, and nobody waits. Ends are compared as text;
 -- one formatted end serves a whole run.
 local nowText = string.format(INSTANT, now)
-for run = 2, #requests, 2 do
-  local leaseMs = requests[run]
+for run = 1, count do
+  --- @bind leaseMs, ids of run
   local newEnd, keepMs = string.format(INSTANT, now + leaseMs), string.format('%.0f', leaseMs + LOCK_GRACE_MS)
-  for id in string.gmatch(requests[run + 1], '%S+') do
+  for id in string.gmatch(ids, '%S+') do
     position = position + 1
     local lockKey = lockKeys[position]
     local known = uncommon[lockKey]
@@ -42,9 +44,9 @@ for run = 2, #requests, 2 do
     if holder == id and oldEnd >= nowText and oldEnd <= newEnd then
       write(lockKey, head .. newEnd .. ' ' .. id .. rest, keepMs)
     elseif known then
-      known[#known + 1] = { position, id, now + leaseMs }
+      known[#known + 1] = { position = position, id = id, ending = now + leaseMs }
     else
-      uncommon[lockKey] = { { position, id, now + leaseMs } }
+      uncommon[lockKey] = { { position = position, id = id, ending = now + leaseMs } }
       locks[#locks + 1] = lockKey
     end
   end
@@ -52,8 +54,6 @@ end
 if #locks == 0 then return reply end
 
 --- @include shared/lock-record
-
-local longestMs = tonumber(requests[1])
 
 local function tell(at, left, queued)
   local n = #reply
@@ -65,9 +65,9 @@ local function renew(lockKey, leases)
   local lock = parseLock(redis.call('GET', lockKey) or '', {}, 0, now, nowUs, longestMs)
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
-    local holder = holders[lease[2]]
+    local holder = holders[lease.id]
     -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
-    if holder then holder.ending, found = math.max(holder.ending, lease[3], holder.minEnd + holder.graceMs), true end
+    if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd + holder.graceMs), true end
   end
   if found then
     local leftMs = lastEnd(lock) - now
@@ -75,15 +75,15 @@ local function renew(lockKey, leases)
     write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
   end
   for _, lease in ipairs(leases) do
-    local holder = holders[lease[2]]
-    tell(lease[1], holder and holder.ending - now or -1, holder and lock.queued)
+    local holder = holders[lease.id]
+    tell(lease.position, holder and holder.ending - now or -1, holder and lock.queued)
   end
 end
 
 for _, lockKey in ipairs(locks) do
   local done, words = pcall(renew, lockKey, uncommon[lockKey])
   if not done then
-    for _, lease in ipairs(uncommon[lockKey]) do tell(lease[1], words) end
+    for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
 return reply

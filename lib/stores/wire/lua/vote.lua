@@ -1,27 +1,44 @@
 --- Votes for a grant on one node of a Redlock, or against it; for one request or for many.
---- KEYS[...] keys      for each request: the lock, the slot group's last fence, the marks of those who wait, since when this node remembers
---- ARGV[...] requests  for each: id (of the ballot, new for each attempt), mode (w or r), leaseMs, fences (how many to reserve), proposal (the least fence the caller can use), notAfter (server ms after which to do nothing, 0 for none), label and owner (or -), minHoldMs, graceMs, maxLeaseMs (how long a node that forgot stays out), runId (of the server, as it told on this connection, or -), process (of the caller), waitedMs (how long it has waited; -1 when it does not wait; -2 when it has the lock already, on other nodes), patienceMs (how long to keep the lock for it when its turn has come)
---- RETURNS 0 busy         now, ms until the present hold ends or -1 when it is somebody else's turn
---- RETURNS 1 granted      now, fence, ms until the lease ends, 1 for write or 0 for read, 1 when the fence is that of its owner's hold; and when others wait, the process that has waited longest
---- RETURNS 2 upgrade      now
---- RETURNS 3 late         now
---- RETURNS 4 quarantined  now, ms until all that this node may have forgotten has ended
---- RETURNS 5 not admitted  now
---- RETURNS 6 full         now; the owner has as many holds of the lock as can be
+--- KEYS[...] keys  for each request:
+---   lockKey   the lock
+---   fenceKey  the slot group's last fence
+---   marksKey  the marks of those who wait
+---   epochKey  since when this node remembers
+--- ARGV[...] requests  for each request:
+---   id: text              of the ballot, new for each attempt
+---   mode: mode            how it wants to hold the lock
+---   leaseMs: number       how long it may hold without a renewal
+---   fences: number        how many to reserve
+---   proposal: number      the least fence the caller can use
+---   notAfter: number      server time in ms after which nothing is done, 0 for none
+---   label: encoded or -   what an operator reads
+---   owner: encoded or -   whose requests share a lock
+---   minHoldMs: number     how long the lock stays taken at least
+---   graceMs: number       how long it stays taken after a lease that ended without a release
+---   maxLeaseMs: number    how long a node that forgot stays out
+---   runId: text or -      of the server, as it told on this connection
+---   process: text         of the caller
+---   waitedMs: number      how long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes
+---   patienceMs: number    how long to keep the lock for it when its turn has come
+--- RETURNS 0 busy: now, leftMs  until the present hold ends, or -1 when it is somebody else's turn
+--- RETURNS 1 granted: now, fence, leftMs, mode mode, shared flag, next text or nothing  until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait
+--- RETURNS 2 upgrade: now  the owner reads
+--- RETURNS 3 late: now  after notAfter
+--- RETURNS 4 quarantined: now, leftMs  until all that this node may have forgotten has ended
+--- RETURNS 5 not admitted: now  it waits to be told the last fences
+--- RETURNS 6 full: now  the owner has as many holds of the lock as can be
 --- RETURNS refused        the server's words: it refused something for this request's keys
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same vote, not prolonged
 --- INVARIANT a request takes away no mark but that of its own process and mode, and only when it is granted or waits itself
 --- INVARIANT a free lock is not given to anybody before those who have waited longer had the time to ask for it, but to who has it already on other nodes
 --- INVARIANT the keys need not share a slot: a node is a single server, never a Cluster
-local keys, requests = KEYS, ARGV
+--- @bind
 
 --- @include shared/server-time
 --- @include shared/limits
 --- @include shared/next-fence
 
-local FIELDS = 15
-local count = #requests / FIELDS
 local replies, uncommon = {}, {}
 
 -- Whether this is the incarnation of the server that the caller knows, and it forgot nothing: asking the server who it is
@@ -35,21 +52,20 @@ end
 -- their lock's key is there, which is kept for a while after the end of a turn or a lease. What the server refuses is left to
 -- the functions: a refusal is a table, which is neither nothing nor a number.
 for n = 1, count do
-  local at = (n - 1) * FIELDS
-  local lockKey, fenceKey, epochKey = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n]
-  local id, mode, leaseMs, fences, proposal, notAfter = unpack(requests, at + 1, at + 6)
+  --- @bind lockKey, fenceKey, epochKey, id, mode, leaseMs, fences, proposal, notAfter of n
+  --- @bind label, owner, minHoldMs, graceMs, runId of n
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 3, now }
   elseif
-    requests[at + 9] == '0'
-    and requests[at + 10] == '0'
-    and remembers(epochKey, requests[at + 12])
+    minHoldMs == '0'
+    and graceMs == '0'
+    and remembers(epochKey, runId)
     and tonumber(proposal) <= HIGHEST_FLOOR
     and not redis.pcall('GET', lockKey)
     and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
   then
     redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))
-    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. requests[at + 8] .. ' ' .. requests[at + 7]
+    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. owner .. ' ' .. label
     redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
     replies[n] = { 1, now, tonumber(proposal), tonumber(leaseMs), mode == 'w' and 1 or 0, 0 }
   else
@@ -62,6 +78,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/epoch
 --- @include shared/marks
 --- @include shared/refusal
+--- @request
 
 local function granted(lock, holder, shared, waiting)
   return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
@@ -103,27 +120,27 @@ local function refuse(lock, line, mark)
   return { 0, now, leftMs }
 end
 
-local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fences, proposal, _, label, owner, minHoldMs, graceMs, maxLeaseMs, runId, process, waitedMs, patienceMs)
-  if not remembers(epochKey, runId) then
-    local epoch = readEpoch(epochKey, tonumber(maxLeaseMs), now)
+local function vote(request)
+  local lockKey, mode, owner, process, waitedMs = request.lockKey, request.mode, request.owner, request.process, request.waitedMs
+  if not remembers(request.epochKey, request.runId) then
+    local epoch = readEpoch(request.epochKey, request.maxLeaseMs, now)
     if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
     if not epoch.whole then return { 5, now } end
   end
   -- The node's own clock stays out of the fence: then nodes that saw the same grants answer the same number.
-  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, tonumber(proposal) - 1, now, 0)
-  local own = holderOf(lock, id)
+  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, request.fenceKey }, request.proposal - 1, now, 0)
+  local own = holderOf(lock, request.id)
   if own then return granted(lock, own, false) end
   local kin = ownedBy(lock, owner)
   if kin and lock.mode == 'r' and mode == 'w' then return { 2, now } end
   if kin and isFullFor(lock, owner) then return { 6, now } end
-  local line = openLine(lock, marksKey)
+  local line = openLine(lock, request.marksKey)
   local before, other = dropMarks(line, process, mode)
-  waitedMs = tonumber(waitedMs)
   local hasItElsewhere = waitedMs == -2
   local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
   if not kin and not (fits and (hasItElsewhere or goesFirst(line, process, mode, since, other and not before))) then
-    local mark = { ending = now + MARK_MS, since = since, patience = tonumber(patienceMs), mode = mode, process = process }
+    local mark = { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process }
     addMark(line, other)
     if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
@@ -133,8 +150,7 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
   if not kin then lock.mode = mode end
   local waiting = nextInLine(line, lock.mode)
   lock.queued = waiting and true or false
-  local who = { id = id, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), owner = owner, label = label }
-  local holder = enter(lock, who, math.max(tonumber(leaseMs), who.minHoldMs), kin and kin.fence)
+  local holder = enter(lock, request, math.max(request.leaseMs, request.minHoldMs), kin and kin.fence)
   redis.call('SET', lockKey, keepRecord(lock))
   writeLine(line)
   if lock.mode == 'r' then callReaders(lock, line) end
@@ -142,6 +158,6 @@ local function vote(lockKey, fenceKey, marksKey, epochKey, id, mode, leaseMs, fe
 end
 
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(vote, keys[4 * n - 3], keys[4 * n - 2], keys[4 * n - 1], keys[4 * n], unpack(requests, (n - 1) * FIELDS + 1, n * FIELDS)))
+  replies[n] = orRefused(pcall(vote, requestOf(n)))
 end
 return count == 1 and replies[1] or replies

@@ -3,12 +3,13 @@
 
 -- Enters a request beside the holds of its owner, unless it may be there or wait already. Returns the fence that they share
 -- and the end of its lease.
-local function joinAsText(text, lockKey, queueKey, who, lengthMs, longestMs)
+local function joinAsText(text, who)
+  local longestMs, lengthMs = who.longestMs, math.max(who.leaseMs, who.minHoldMs)
   -- Where the first holder writes and lives, all who hold are of its owner.
   local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
   if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
   if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
-  if queued == '1' and redis.call('HGET', queueKey, '@' .. who.id) then return nil end
+  if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
   local lines, at = 0, 1
   while at do
     lines, at = lines + 1, string.find(text, '\n', at + 1, true)
@@ -21,12 +22,13 @@ local function joinAsText(text, lockKey, queueKey, who, lengthMs, longestMs)
   })
   -- No other lease can end later than the longest.
   local keepMs = math.max(longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
-  redis.call('SET', lockKey, text .. '\n' .. line, 'PX', string.format('%.0f', keepMs))
+  redis.call('SET', who.lockKey, text .. '\n' .. line, 'PX', string.format('%.0f', keepMs))
   return tonumber(fence), newEnd - who.graceMs
 end
 
 -- Takes a holder out of a lock that others go on to hold, so that it is nobody's turn. True when it was there.
-local function leaveAsText(text, lockKey, queueKey, id, abandoned)
+local function leaveAsText(text, leaving)
+  local id = leaving.id
   local mode, queued = string.match(text, '^([rw])([01])1 ')
   local at = string.find(text, ' ' .. id .. ' ', 18, true)
   if not at or mode == 'r' and queued == '1' then return nil end
@@ -34,7 +36,7 @@ local function leaveAsText(text, lockKey, queueKey, id, abandoned)
   local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
   -- Something that only looks like the id, such as an owner of that name.
   if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\n' then return nil end
-  if tonumber(ending) < now or tonumber(minEnd) > now and not abandoned then return nil end
+  if tonumber(ending) < now or tonumber(minEnd) > now and not leaving.abandoned then return nil end
   local rest
   if first > 5 then
     rest = string.sub(text, 1, first - 2) .. (stop and string.sub(text, stop) or '')
@@ -43,7 +45,7 @@ local function leaveAsText(text, lockKey, queueKey, id, abandoned)
   end
   if not rest or tonumber(string.sub(rest, 5, 17)) < now then return nil end
   -- This deletes nothing, but after it a full server lets the next line through.
-  redis.call('HDEL', queueKey, '@')
-  redis.call('SET', lockKey, rest, 'KEEPTTL')
+  redis.call('HDEL', leaving.queueKey, '@')
+  redis.call('SET', leaving.lockKey, rest, 'KEEPTTL')
   return true
 end

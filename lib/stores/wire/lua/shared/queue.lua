@@ -98,8 +98,8 @@ local function firstListening(lock, mode)
 end
 
 -- Puts a waiter at the end of its list; whoever begins a queue tells the holders.
-local function joinQueue(lock, who, mode, leaseMs, turn)
-  local id = who.id
+local function joinQueue(lock, who)
+  local id, mode = who.id, who.mode
   if not lock.queued then
     redis.call('DEL', lock.queueKey) -- of a lock that was lost without its queue
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
@@ -107,8 +107,9 @@ local function joinQueue(lock, who, mode, leaseMs, turn)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
+  local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, turn, leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
+    lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, record

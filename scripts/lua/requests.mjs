@@ -1,0 +1,68 @@
+// The TypeScript that builds a request by the names of its header: types of what a script is given, and a function that puts
+// each value where the script looks for it.
+import { isForMany } from './header.mjs';
+import { camel, capital } from './names.mjs';
+
+const pascal = (name) => capital(camel(name));
+
+/** `greetCall`, and `addVote` as well for a script that takes any number of requests. */
+export function requestsOf(name, header) {
+  const many = isForMany(header);
+  const sides = [
+    { suffix: 'Keys', variable: 'on', list: header.KEYS, says: 'The Redis keys of' },
+    { suffix: 'Args', variable: 'request', list: header.ARGV, says: 'What is said in' },
+  ].map((side) => ({ ...side, members: many ? side.list.each.fields : [...side.list.head, ...(side.list.each ? [side.list.each] : [])] }));
+  const used = sides.filter(({ members }) => members.length > 0);
+  const parameters = used.map(({ suffix, variable }) => `${variable}: ${pascal(name)}${suffix}`).join(', ');
+  const types = used.map((side) => typeOf(`${pascal(name)}${side.suffix}`, `${side.says} ${many ? 'one request to' : 'a call of'} ${name}.lua`, side.members));
+  const [keys, args] = sides.map(({ members, variable }) => members.map((member) => element(member, variable)).join(', '));
+  return [...types, many ? adder(name, parameters, keys, args) : caller(name, parameters, keys, args)].join('\n');
+}
+
+function typeOf(name, sentence, members) {
+  const lines = members.flatMap((member) => member.parts ?? [member]).map((member) => {
+    const optional = member.kind?.type.endsWith('| undefined') ? '?' : '';
+    return `  /** ${capital(member.meaning)}. */\n  readonly ${member.name}${optional}: ${memberType(member)};\n`;
+  });
+  return `/** ${sentence}. */\nexport interface ${name} {\n${lines.join('')}}\n`;
+}
+
+function memberType({ kind, isList, fields }) {
+  if (fields) return `readonly { ${fields.map((field) => `readonly ${field.name}: ${field.kind.type}`).join('; ')} }[]`;
+  return isList ? `readonly ${kind.type}[]` : kind.type;
+}
+
+function adder(name, parameters, keys, args) {
+  return `/** Puts one more request into a call of ${name}.lua. */
+export function add${pascal(name)}(keys: string[], args: ScriptArgument[], ${parameters}): void {
+  keys.push(${keys});
+  args.push(${args});
+}
+
+/** A call of ${name}.lua for one request. */
+export function ${camel(name)}Call(${parameters}): BuiltCall {
+  const keys: string[] = [];
+  const args: ScriptArgument[] = [];
+  add${pascal(name)}(keys, args, on, request);
+  return { script: ${camel(name)}, keys, args };
+}
+`;
+}
+
+function caller(name, parameters, keys, args) {
+  return `export function ${camel(name)}Call(${parameters}): BuiltCall {
+  return { script: ${camel(name)}, keys: [${keys}], args: [${args}] };
+}
+`;
+}
+
+function element(member, from) {
+  if (member.fields) return `...${from}.${member.name}.flatMap((each) => [${member.fields.map((field) => written(field, 'each')).join(', ')}])`;
+  return member.isList ? `...${from}.${member.name}` : written(member, from);
+}
+
+/** A packed field is one text in its layout. */
+function written({ name, kind, layout, parts }, from) {
+  if (parts === undefined) return kind.write(`${from}.${name}`);
+  return `\`${layout.replace(/<(\w+)>/g, (_, part) => `\${${written(parts.find((each) => each.name === part), from)}}`)}\``;
+}

@@ -1,0 +1,74 @@
+/** A store that passes everything on to another one: what stands between a test and its store changes only what it is about. */
+import type {
+  AcquireOutcome,
+  AcquireRequest,
+  HeartbeatOutcome,
+  HolderRef,
+  ListOptions,
+  LockState,
+  LockStore,
+  ReleaseRequest,
+  RenewOutcome,
+  RenewRequest,
+  StoreCapabilities,
+  Wake,
+} from '../../lib/core/port/lock-store.js';
+
+export class StoreAround implements LockStore {
+  readonly capabilities: StoreCapabilities;
+
+  constructor(
+    protected readonly store: LockStore,
+    capabilities: Partial<StoreCapabilities> = {},
+  ) {
+    this.capabilities = { ...store.capabilities, ...capabilities };
+  }
+
+  open(): Promise<void> {
+    return this.store.open();
+  }
+
+  close(): Promise<void> {
+    return this.store.close();
+  }
+
+  onWake(listener: (wake: Wake) => void): void {
+    this.store.onWake(listener);
+  }
+
+  acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    return this.store.acquire(request);
+  }
+
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    return this.store.renew(requests);
+  }
+
+  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+    return this.store.heartbeat(waiters);
+  }
+
+  release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+    return this.store.release(request);
+  }
+
+  downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
+    return this.store.downgrade(holder);
+  }
+
+  inspect(key: string): Promise<LockState> {
+    return this.store.inspect(key);
+  }
+
+  list(options?: ListOptions): AsyncIterable<LockState> {
+    return this.store.list(options);
+  }
+
+  forceRelease(key: string, fence?: number): Promise<boolean> {
+    return this.store.forceRelease(key, fence);
+  }
+
+  tryOut(): Promise<void> {
+    return this.store.tryOut();
+  }
+}
