@@ -74,6 +74,11 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     return this.abandoned && this.isSpent;
   }
 
+  /** How long it may last in the store when nothing is heard of it any more, its grace included. */
+  get storeLengthMs(): number {
+    return this.options.leaseMs + this.options.graceMs;
+  }
+
   /** How many fences it had if all of them were used, else 0. */
   get usedUpFences(): number {
     return this.hasFences ? 0 : this.grant.fences;

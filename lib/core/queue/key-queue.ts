@@ -137,7 +137,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     if (lease.isLost) {
       // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (lease.users === 0 && !lease.goneFromStore) this.parts.background.release(lease, endsInMs(lease));
+      if (lease.users === 0 && !lease.goneFromStore) this.parts.background.release(lease, lease.storeLengthMs);
       return done('lost');
     }
     if (lease.users > 0) {
@@ -197,7 +197,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
 
   private giveBack(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     this.letGo(lease);
-    this.parts.background.releaseAndTell(lease, endsInMs(lease), done);
+    this.parts.background.releaseAndTell(lease, lease.storeLengthMs, done);
     this.pump();
   }
 
@@ -257,9 +257,4 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
     if (this.leases.count === 0) this.parts.queueIsIdle(this);
     else if (current && current.users === 0) this.giveBack(current, () => {});
   }
-}
-
-/** How long the lease may last in the store, if nothing is heard of it any more. */
-function endsInMs({ options: { leaseMs, graceMs } }: StoreLease): number {
-  return leaseMs + graceMs;
 }
