@@ -12,7 +12,7 @@ import { LockUsageError, type LockClosedError, type LockLostError } from '../por
 import { lostError, renewalError } from '../port/hold-errors.js';
 import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
-import { checkLeaseMs, type ResolvedDefaults, type ResolvedOptions } from '../port/lock-options.js';
+import { checkRenewal, type ResolvedDefaults, type ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { HoldContext } from './hold-context.js';
 import { HoldPart, type Entered } from './hold-part.js';
@@ -153,7 +153,7 @@ export class Hold implements Lease, LossListener {
   }
 
   async renew(leaseMs?: number): Promise<void> {
-    if (leaseMs !== undefined) checkLeaseMs(leaseMs, this.host.defaults, this.key);
+    if (leaseMs !== undefined) checkRenewal(leaseMs, this.options.graceMs, this.host.defaults, this.key);
     this.assertHeld();
     for (const { key, lease } of this.parts) {
       const outcome = await this.host.watchdog.renewNow(lease, leaseMs);

@@ -45,6 +45,14 @@ export interface LockOptions {
    */
   minHoldMs?: number | undefined;
   /**
+   * How long the lock stays taken after a lease that ended without a release, in ms, while the holder's trust and its signal end
+   * with the lease: work that is paused or on its way at that moment meets nobody for so long. A release hands the lock over at
+   * once, also in that time. It is meant for effects that cannot compare a fence, such as mail and payments, and costs that much
+   * more waiting after a crash. The longer of `leaseMs` and `minHoldMs` plus this is at most `maxLeaseMs`.
+   * @default 0
+   */
+  graceMs?: number | undefined;
+  /**
    * A name of 1 to 128 characters. A call that names the owner of the present hold joins it, from any process, with a lease of
    * its own: it shares the mode and the fence and passes the queue, but never upgrades from read to write. An owner has at most
    * 1,000 holds of one lock at a time; the next call rejects with LockUsageError.
@@ -87,7 +95,7 @@ export interface WithLockOptions extends LockOptions {
 export interface LockDefaults
   extends Pick<
     WithLockOptions,
-    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'minReplicas' | 'onLost'
+    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'graceMs' | 'minReplicas' | 'onLost'
   > {
   /**
    * Longest lease in ms; a longer one is refused. All processes must have the same, which is checked at boot, because a node of
@@ -122,6 +130,7 @@ export interface ResolvedOptions {
   readonly renew: boolean;
   readonly maxHoldMs: number;
   readonly minHoldMs: number;
+  readonly graceMs: number;
   readonly owner: string | undefined;
   readonly signal: AbortSignal | undefined;
   readonly minReplicas: number;
@@ -146,6 +155,7 @@ const DEFAULTS: ResolvedDefaults = {
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,
+  graceMs: 0,
   owner: undefined,
   signal: undefined,
   minReplicas: 0,
@@ -170,7 +180,7 @@ const LONGEST_OWNER = 128;
 export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
   const maxLeaseMs = given.maxLeaseMs ?? DEFAULTS.maxLeaseMs;
   const complete: ResolvedDefaults = {
-    ...merge(given, { ...DEFAULTS, leaseMs: Math.min(DEFAULTS.leaseMs, maxLeaseMs) }),
+    ...merge(given, { ...DEFAULTS, leaseMs: Math.max(SHORTEST_LEASE_MS, Math.min(DEFAULTS.leaseMs, maxLeaseMs - (given.graceMs ?? 0))) }),
     maxLeaseMs,
     handOn: given.handOn ?? DEFAULTS.handOn,
     commandTimeoutMs: given.commandTimeoutMs ?? DEFAULTS.commandTimeoutMs,
@@ -211,6 +221,7 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
     renew: given.renew ?? defaults.renew,
     maxHoldMs: given.maxHoldMs ?? defaults.maxHoldMs,
     minHoldMs: given.minHoldMs ?? defaults.minHoldMs,
+    graceMs: given.graceMs ?? defaults.graceMs,
     owner: given.owner ?? defaults.owner,
     signal: given.signal ?? defaults.signal,
     minReplicas: given.minReplicas ?? defaults.minReplicas,
@@ -222,13 +233,27 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
 }
 
 /** Refuses a lease that is too short or too long. @throws LockUsageError */
-export function checkLeaseMs(leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key?: string): void {
+function checkLeaseMs(leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key?: string): void {
   const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
   integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
 }
 
+/** Refuses a length for a renewal of a hold with this grace. @throws LockUsageError */
+export function checkRenewal(leaseMs: number, graceMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key: string): void {
+  checkLeaseMs(leaseMs, { maxLeaseMs: maxLeaseMs - graceMs }, key);
+}
+
+/** Refuses a grace with which the lock would stay taken for longer than any lease may. @throws LockUsageError */
+function checkGraceMs({ graceMs, leaseMs, minHoldMs }: ResolvedOptions, { maxLeaseMs }: ResolvedDefaults, key?: string): void {
+  const longest = Math.max(leaseMs, minHoldMs);
+  if (longest + graceMs <= maxLeaseMs) return;
+  const name = leaseMs >= minHoldMs ? 'leaseMs' : 'minHoldMs';
+  throw invalid(`${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs for all processes`, key);
+}
+
 function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: string): void {
   oneOf('mode', options.mode, ['read', 'write'], key);
+  integer('graceMs', options.graceMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
   checkLeaseMs(options.leaseMs, limits, key);
   if (options.waitMs !== Infinity) integer('waitMs', options.waitMs, 0, 2 ** 40, key);
   boolean('renew', options.renew, key);
@@ -237,6 +262,7 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
   if (options.maxHoldMs < options.minHoldMs) {
     throw invalid(`maxHoldMs (${options.maxHoldMs}) is shorter than minHoldMs (${options.minHoldMs})`, key);
   }
+  checkGraceMs(options, limits, key);
   integer('minReplicas', options.minReplicas, 0, 100, key);
   oneOf('onLost', options.onLost, ['throw', 'ignore'], key);
   if (options.owner !== undefined && (typeof options.owner !== 'string' || options.owner === '' || options.owner.length > LONGEST_OWNER)) {
