@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../../lib/core/port/errors.js';
-import { resolveDefaults, resolveOptions } from '../../../lib/core/port/lock-options.js';
+import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
 
 const defaults = resolveDefaults();
 
