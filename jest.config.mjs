@@ -18,7 +18,7 @@ export default {
         jsc: {
           target: 'es2022',
           parser: { syntax: 'typescript', decorators: true },
-          transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: false },
+          transform: { legacyDecorator: true, decoratorMetadata: true },
           keepClassNames: true,
         },
         module: { type: 'es6' },

@@ -87,6 +87,7 @@ const names: NamesOf<LockModuleOptions> = {
   renew: true,
   maxHoldMs: true,
   minHoldMs: true,
+  graceMs: true,
   minReplicas: true,
   onLost: true,
   maxLeaseMs: true,

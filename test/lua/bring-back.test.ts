@@ -9,7 +9,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => lua.stop());
 
-const lease = { mode: 'write', leaseMs: 5_000, fences: 1, minHoldMs: 0, longestMs: 60_000, recoveryMs: 10_000, label: 'Orders.pay' } as const;
+const lease = { mode: 'write', leaseMs: 5_000, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 10_000, label: 'Orders.pay' } as const;
 
 async function bringBack(lock: LuaLock, id: string, how: Partial<BringBackArgs> & { readonly fence: number }): Promise<unknown> {
   const notAfter = (await lua.now()) + 1_000;
@@ -24,6 +24,15 @@ describe('bring-back.lua', () => {
     expect(await bringBack(lock, 'p.1', { fence, fences: 3 })).toBe(1);
     expect((await lock.inspect()) as unknown[]).toEqual(['w', 1, 'p.1', fence, '-', expect.any(Number), 'Orders.pay']);
     expect(await lock.lastFence()).toBe(fence + 2);
+  });
+
+  it('keeps the grace of a lease that is brought back behind its end, which is answered without it', async () => {
+    const lock = lua.lock('bb6');
+    const call = bringBackCall(lock, { ...lease, id: 'p.1', notAfter: (await lua.now()) + 1_000, fence: 70, graceMs: 700 });
+    const [, , leftMs] = (await lua.run(call)) as number[];
+    expect(leftMs).toBe(5_000);
+    expect(await lua.client.get(lock.lockKey)).toMatch(/ Orders\.pay 700$/);
+    expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(5_700);
   });
 
   it('does not bring back a lease whose trust has ended', async () => {

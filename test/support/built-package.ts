@@ -43,7 +43,7 @@ const COMPILER = {
   jsc: {
     target: 'es2022',
     parser: { syntax: 'typescript', decorators: true },
-    transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: false },
+    transform: { legacyDecorator: true, decoratorMetadata: true },
     keepClassNames: true,
   },
   module: { type: 'es6' },

@@ -23,7 +23,9 @@
  *       queued before their owner was granted do so when they ask again, or at their next heartbeat. An owner has at most
  *       MOST_HOLDS_OF_OWNER holds of one lock.
  *   P14 An acquire does not act after `notAfter`.
- *   P15 A store that forgot what it granted grants nothing new for a while. A renewal that says what its lease is brings it back
+ *   P15 A lock whose lease ended without a release stays taken for the request's `graceMs` more; `trustedUntil` ends with the
+ *       lease, without it. A release, an abandoned one too, hands over at once, also in that time.
+ *   P16 A store that forgot what it granted grants nothing new for a while. A renewal that says what its lease is brings it back
  *       then: under its id and fence, not after its trust has ended, where the lock is free or has an older holder.
  */
 import type { LockStoreError } from './errors.js';
@@ -72,6 +74,8 @@ export interface AcquireRequest extends HolderRef {
   readonly fences: number;
   /** How long the lock stays taken after the grant, in ms, even when it is released earlier. */
   readonly minHoldMs: number;
+  /** How long the lock stays taken after the lease, in ms; see P15. */
+  readonly graceMs?: number | undefined;
   /** The name of the owner that shares the lock with itself (P13). */
   readonly owner?: string | undefined;
   /** What the holder is called in errors and on the board (Class.method); at most 48 bytes. */
@@ -121,8 +125,10 @@ export type AcquireAnswer =
 export interface RenewRequest extends HolderRef {
   /** Length of the lease from now, in ms. A renewal never shortens a lease, because the holder may trust its earlier end. */
   readonly leaseMs: number;
+  /** That of the request which was granted (P15). */
+  readonly graceMs?: number | undefined;
   readonly minReplicas: number;
-  /** What the lease is, so that a store that forgot it can have it back (P15). Without it an id that is not found is lost. */
+  /** What the lease is, so that a store that forgot it can have it back (P16). Without it an id that is not found is lost. */
   readonly held?: HeldLease | undefined;
 }
 
@@ -176,6 +182,8 @@ export interface HolderState {
   readonly owner?: string | undefined;
   /** Time until the lease ends unless it is renewed, in ms. */
   readonly remainingMs: number;
+  /** How long the lock stays taken after that unless it is released, in ms; undefined for no longer (P15). */
+  readonly graceMs?: number | undefined;
   /** What the holder is called, as its request said (Class.method). */
   readonly label?: string | undefined;
 }

@@ -31,6 +31,8 @@ export interface AcquiringParts {
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
   readonly memories: Memories;
+  /** Whether waiters of this process are passed over while nobody listens on its channel. */
+  needsListener(): boolean;
   release(request: ReleaseRequest): Promise<unknown>;
 }
 

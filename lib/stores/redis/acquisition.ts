@@ -57,13 +57,13 @@ export class Acquisition implements BundledRequest {
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { trust, memories, maxLeaseMs, recoveryMs } = this.acquiring.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, replaces } = this.request;
+    const { trust, memories, maxLeaseMs, recoveryMs, needsListener } = this.acquiring.parts;
+    const { id, mode, leaseMs, fences, queue, label, owner, replaces, graceMs = 0 } = this.request;
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(this.spot.group);
     addAcquire(keys, args, this.spot, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, plain: fences === 1 && minHoldMs === 0 && replaces === undefined,
-      notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), known: this.memory, fences, minHoldMs,
+      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
+      notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), known: this.memory, fences, minHoldMs, graceMs,
       longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
     });
   }

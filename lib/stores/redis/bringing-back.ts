@@ -117,14 +117,14 @@ export class BringingBack {
     if (late.length > 0) await this.one(all, late, outcomes, true);
   }
 
-  private argsOf({ key, id, leaseMs, held }: LeaseRequest): BringBackArgs {
+  private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
     const { clock, trust, keys, sourceOf, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
     const now = clock.now();
     const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, label } = held;
     // Not for longer than the answer is waited for: the release of a lease has to be the last word (lateUntil).
     const notAfter = trust.clock.before(sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
-    return { id, mode, notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, longestMs: maxLeaseMs, recoveryMs, known: memory, owner, label };
+    return { id, mode, notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs, longestMs: maxLeaseMs, recoveryMs, known: memory, owner, label };
   }
 
   private outcomeOf({ key }: LeaseRequest, news: BringBackReply, sentAt: number): RenewOutcome {

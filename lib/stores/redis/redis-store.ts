@@ -27,7 +27,7 @@ import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, forceReleaseCall, inspectCall, release } from '../wire/lua.generated.js';
-import { lasted, Outage, type OutageListener } from '../wire/outage.js';
+import { Outage } from '../wire/outage.js';
 import { BringingBack } from './bringing-back.js';
 import { Memories } from './memories.js';
 import { Places } from './places.js';
@@ -35,10 +35,12 @@ import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js'
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
+import { outageNews, warnOfBlindness } from './server-news.js';
 import { Spots } from './spots.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { Trust } from './trust.js';
+import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
 export interface RedisStoreOptions {
@@ -79,6 +81,7 @@ export class RedisStore implements LockStore {
   private readonly renewals: Renewals;
   private readonly heartbeats: Heartbeats;
   private readonly channel: WakeChannel;
+  private needsListener = false;
   private listener: (wake: Wake) => void = () => {};
   private doubted: () => void = () => {};
 
@@ -88,7 +91,7 @@ export class RedisStore implements LockStore {
     this.damaged = new DamagedLocks(options.report, clock);
     const keys = (this.keys = new RedisKeys(prefix));
     const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
-    const outage = (this.outage = new Outage(clock, this.outageLines()));
+    const outage = (this.outage = new Outage(clock, outageNews(connections.node, options.report, () => void this.readClock())));
     const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs, outage));
     const { node, isCluster } = connections;
     this.capabilities = { queue: true, replicas: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
@@ -102,7 +105,7 @@ export class RedisStore implements LockStore {
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     this.bringingBack = new BringingBack({ runner, keys, trust, renewals, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release });
+    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release, needsListener: () => this.needsListener });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
@@ -134,7 +137,8 @@ export class RedisStore implements LockStore {
     try {
       await probe({ options, connections, runner, keys, channel, memories });
       await memories.recovered(options.bootTimeoutMs);
-      this.warnOfBlindness();
+      warnOfBlindness(memories, connections.node, options.recoveryMs, options.report);
+      this.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       this.outage.watch();
     } catch (error) {
       await this.close();
@@ -219,22 +223,6 @@ export class RedisStore implements LockStore {
     if (this.memories.isNews(memory)) this.meet();
   }
 
-  private warnOfBlindness(): void {
-    const { recoveryMs, report } = this.options;
-    const message = recoveryMs > 0 ? this.memories.blindness : undefined;
-    if (message !== undefined) report({ kind: `no recovery on ${this.connections.node}`, level: 'warning', message });
-  }
-
-  private outageLines(): OutageListener {
-    const { report } = this.options;
-    const { node } = this.connections;
-    return {
-      away: (reason) => report({ kind: 'store lost', level: 'warning', message: awayText(node, reason) }),
-      back: (afterMs) => report({ kind: 'store back', level: 'info', message: `Locks: ${node} serves again, after ${lasted(afterMs)}.` }),
-      ask: () => void this.readClock(),
-    };
-  }
-
   private async readClock(): Promise<void> {
     const read = this.runner.timed('time', (client) => client.time(), ([seconds, micros], sentAt, receivedAt) => {
       this.trust.observe(ANY_GROUP, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
@@ -269,9 +257,4 @@ export class RedisStore implements LockStore {
   private askAll(): void {
     for (const { request } of this.places.all()) this.listener({ kind: 'ask', key: request.key, id: request.id });
   }
-}
-
-function awayText(node: string, reason: string): string {
-  const meanwhile = 'Locks that are held stay held until their leases end, calls wait as long as their waitMs allows, and the server is tried again all the time.';
-  return `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}`;
 }

@@ -6,15 +6,17 @@
 --- ARGV[...] requests  for each request; what the commonest case looks at is where it can be cut out:
 ---   id: text         of who asks, new for each request
 ---   leaseMs: number  how long it may hold without a renewal
----   terms: <mode><queue><plain> <notAfter> <floor> <known> <fences> <minHoldMs> <longestMs> <recoveryMs> <replaces>  how it asks
+---   terms: <mode><queue><needsListener><plain> <notAfter> <floor> <known> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces>  how it asks
 ---     mode: mode                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
----     plain: flag                   whether it wants one fence, owes no minHoldMs and replaces nothing
+---     needsListener: flag           whether others go first while nobody listens on the channel of its process
+---     plain: flag                   whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     floor: number of 16 digits    the highest fence that the caller has seen in the slot group
 ---     known: text of 30 letters     what the server told the caller as its memory on this connection, or as many dashes
 ---     fences: number                how many to reserve
 ---     minHoldMs: number             how long the lock stays taken at least
+---     graceMs: number               how long the lock stays taken after a lease that ended without a release
 ---     longestMs: number             the longest lease that can be
 ---     recoveryMs: number            how long nothing new is granted after the server forgot
 ---     replaces: text or -           an id to release in the same step
@@ -22,7 +24,7 @@
 ---     owner: encoded or -  whose requests share a lock
 ---     label: encoded or -  what an operator reads
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
---- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  contended when others wait; memory where the caller did not know it
+--- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
 --- RETURNS 2 waiting: now, leftMs  until the present hold ends, or -1 when others come first
 --- RETURNS 3 busy: now, leftMs  until the present hold ends
 --- RETURNS 4 upgrade: now  the owner reads
@@ -78,6 +80,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/next-fence
 --- @include shared/memory
 --- @include shared/lock-record
+--- @include shared/listening
 --- @include shared/queue
 --- @include shared/leave
 --- @include shared/settle
@@ -104,7 +107,7 @@ local function answer(lock, request)
     lock.mode = mode
     return 1, enter(lock, request, lengthMs)
   end
-  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, request, lengthMs) end
+  if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
   joinQueue(lock, request)
   return 2
@@ -121,11 +124,12 @@ local function grantOrPlace(request)
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
   local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0, memory ~= request.known and memory or nil }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
   if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end

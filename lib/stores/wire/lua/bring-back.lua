@@ -5,13 +5,14 @@
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each lease:
 ---   id: text  of the holder
----   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <longestMs> <recoveryMs> <known>  what the lease is
+---   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <known>  what the lease is
 ---     mode: mode          how it holds the lock
 ---     notAfter: number    server time in ms after which its holder does not trust it
 ---     leaseMs: number     how long it lasts from now
 ---     fence: number       the first of its fences
 ---     fences: number      how many it has
 ---     minHoldMs: number   how long the lock stays taken at least
+---     graceMs: number     how long the lock stays taken after a lease that ended without a release
 ---     longestMs: number   the longest lease that can be
 ---     recoveryMs: number  how long nothing new is granted after the server forgot
 ---     known: text or -    the memory of the server that knew the lease last
@@ -20,7 +21,7 @@
 ---     label: encoded or -  what an operator reads
 --- RETURNS all head: now  the server's time in ms
 --- RETURNS each 0 lost: none  filled up with zeros, as the next two are
---- RETURNS each 1 held: leftMs, contended flag, memory text  leftMs until it ends; contended when others wait; memory that knows it now
+--- RETURNS each 1 held: leftMs, contended flag, memory text  leftMs until it ends, without its grace; contended when others wait; memory that knows it now
 --- RETURNS each 2 late: none  after notAfter: nothing was done
 --- RETURNS each 3 refused: words text  what the server said to this lease's keys
 --- INVARIANT a lease that the server knew with the memory that it still has was lost: it ended, or was taken away
@@ -33,6 +34,7 @@
 --- @include shared/next-fence
 --- @include shared/memory
 --- @include shared/lock-record
+--- @include shared/listening
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
@@ -70,8 +72,9 @@ local function enterAgain(lock, lease)
   raiseLast(lock.fenceKey, lease.fence + lease.fences - 1)
   if #lock.holders == 0 then lock.mode = lease.mode end
   local holder = {
-    ending = lock.now + lease.leaseMs, id = lease.id, fence = lease.fence, fences = lease.fences,
+    ending = lock.now + lease.leaseMs + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
     minEnd = lease.minHoldMs > 0 and lock.now + lease.minHoldMs or 0, owner = lease.owner, label = lease.label,
+    graceMs = lease.graceMs,
   }
   lock.holders[#lock.holders + 1] = holder
   return holder
@@ -85,14 +88,14 @@ local function bringBack(lease)
   lock.recoversForMs = recoversForMs
   local holder = holderOf(lock, lease.id)
   if holder then
-    holder.ending = math.max(holder.ending, now + lease.leaseMs, holder.minEnd)
+    holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
   else
     settle(lock)
     if memory ~= lease.known then holder = enterAgain(lock, lease) end
   end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
-  return { 1, holder.ending - now, lock.queued and 1 or 0, memory }
+  return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, memory }
 end
 
 local reply = { now }

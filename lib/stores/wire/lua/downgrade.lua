@@ -18,6 +18,7 @@ if not text then return 0 end
 --- @include shared/next-fence
 --- @include shared/memory
 --- @include shared/lock-record
+--- @include shared/listening
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
