@@ -44,6 +44,10 @@ export class RecordingStore extends StoreAround {
     });
   }
 
+  onDoubt(listener: () => void): void {
+    this.store.onDoubt?.(listener);
+  }
+
   override async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
     const { key, id, mode, owner, replaces } = request;
     this.keys.set(id, key);

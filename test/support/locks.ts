@@ -22,6 +22,8 @@ export class Wire extends StoreAround {
   slowMs = 0;
   /** Wakes of these kinds are lost. */
   readonly lostWakes = new Set<Wake['kind']>();
+  /** The store is reached anew: it may have forgotten what it granted. */
+  reconnect: () => void = () => {};
 
   constructor(
     store: LockStore,
@@ -44,6 +46,10 @@ export class Wire extends StoreAround {
     this.wakes.add((wake) => {
       if (!this.lostWakes.has(wake.kind) && !this.cut) listener(wake);
     });
+  }
+
+  onDoubt(listener: () => void): void {
+    this.reconnect = listener;
   }
 
   override acquire(request: AcquireRequest): Promise<AcquireOutcome> {

@@ -133,6 +133,13 @@ export class GuardedLease extends Appointment implements HolderRef {
     return true;
   }
 
+  /** Starts a renewal because the store may have forgotten the lease. A lease of fixed length is renewed too, for the rest of its time. */
+  startReview(): boolean {
+    if (this.isRenewing) return false;
+    this.isRenewing = true;
+    return true;
+  }
+
   /**
    * When the watchdog should look again at a lease that it need not renew, because its trust reaches to `renewUntil` already;
    * undefined for every other lease. It looks again, because a caller that may hold the lock for longer can be put on the lease
@@ -149,8 +156,10 @@ export class GuardedLease extends Appointment implements HolderRef {
     this.isRenewing = false;
   }
 
-  /** The request that renews it to end `leaseMs` from now, but not after `renewUntil`. */
-  renewal(now: number, leaseMs = this.lengthMs): RenewRequest {
+  /**
+   * The request that renews it to end `leaseMs` from now, but not after `renewUntil`. A lease that is not renewed keeps its end.
+   */
+  renewal(now: number, leaseMs = this.renews ? this.lengthMs : Math.floor(this.trustedUntil - now)): RenewRequest {
     const { key, id, options } = this;
     return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), graceMs: options.graceMs, minReplicas: options.minReplicas };
   }

@@ -19,6 +19,8 @@ const LARGEST_BATCH = 250;
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const EARLY = 1 / 24;
 const LONGEST_RETRY_MS = 500;
+/** So many leases are looked at in one turn of the event loop when all are renewed: a hundred thousand must not stop it. */
+const LOOKED_AT_TOGETHER = 8_000;
 
 export class Watchdog implements LeaseGuard {
   readonly schedule: Schedule;
@@ -37,9 +39,10 @@ export class Watchdog implements LeaseGuard {
     this.times = groupOf && new RenewalTimes(groupOf);
     this.sleep = new MachineSleep(clock, {
       slept: (forMs, now) => this.machineSlept(forMs, now),
-      wallClockJumped: () => this.renewAll(),
+      wallClockJumped: () => this.eachLease((lease, now) => this.due(lease, now)),
     });
     this.schedule = new Schedule(clock, (now) => this.sleep.look(now));
+    store.onDoubt?.(() => this.eachLease((lease, now) => this.review(lease, now)));
   }
 
   /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
@@ -72,9 +75,7 @@ export class Watchdog implements LeaseGuard {
     if (now >= lease.trustedUntil) return lease.endTrust();
     const lookAt = lease.looksAgain(now);
     this.schedule.set(lease, lookAt ?? lease.trustedUntil);
-    if (lookAt !== undefined || !lease.startRenewal()) return;
-    this.dueLeases.add(lease, lease.renewal(now).leaseMs);
-    this.sendSoon();
+    if (lookAt === undefined && lease.startRenewal()) this.renewSoon(lease, now);
   }
 
   /** All leases that are held: each of them has an appointment. */
@@ -82,9 +83,29 @@ export class Watchdog implements LeaseGuard {
     return this.schedule.all().filter((item) => item instanceof GuardedLease);
   }
 
-  private renewAll(): void {
-    const now = this.clock.now();
-    for (const lease of this.leases()) this.due(lease, now);
+  /** Looks at everything that is held, in as many turns of the event loop as it takes. */
+  private eachLease(look: (lease: GuardedLease, now: number) => void): void {
+    const leases = this.leases();
+    const { groupOf } = this.store.capabilities;
+    const lookAtSome = (): void => {
+      const now = this.clock.now();
+      const some = leases.splice(-LOOKED_AT_TOGETHER).filter(({ isHeld }) => isHeld);
+      for (const lease of groupOf ? inGroups(some, groupOf) : some) look(lease, now);
+      if (leases.length > 0) this.clock.nextTurn(lookAtSome);
+    };
+    lookAtSome();
+  }
+
+  /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
+  private review(lease: GuardedLease, now: number): void {
+    if (now >= lease.trustedUntil || !lease.startReview()) return;
+    this.schedule.set(lease, lease.trustedUntil);
+    this.renewSoon(lease, now);
+  }
+
+  private renewSoon(lease: GuardedLease, now: number): void {
+    this.dueLeases.add(lease, lease.renewal(now).leaseMs);
+    this.sendSoon();
   }
 
   private machineSlept(forMs: number, now: number): void {
@@ -120,10 +141,11 @@ export class Watchdog implements LeaseGuard {
     const batch = due.filter(({ isHeld }) => isHeld);
     if (batch.length === 0) return;
     const sentAt = this.clock.now();
-    const outcomes = await this.store.renew(batch.map((lease) => lease.renewal(sentAt)));
+    const requests = batch.map((lease) => lease.renewal(sentAt));
+    const outcomes = await this.store.renew(requests);
     batch.forEach((lease, index) => {
       lease.endRenewal();
-      this.answered(lease, outcomes[index]!, lease.lengthMs, sentAt);
+      this.answered(lease, outcomes[index]!, requests[index]!.leaseMs, sentAt);
     });
   }
 
@@ -149,4 +171,16 @@ export class Watchdog implements LeaseGuard {
     const at = this.times ? this.times.next(lease, now, inMs) : now + inMs;
     this.schedule.set(lease, lease.nextLook(at));
   }
+}
+
+/** Those that can share a command stand together. */
+function inGroups(leases: readonly GuardedLease[], groupOf: (key: string) => number): GuardedLease[] {
+  const groups = new Map<number, GuardedLease[]>();
+  for (const lease of leases) {
+    const group = groupOf(lease.key);
+    const others = groups.get(group);
+    if (others) others.push(lease);
+    else groups.set(group, [lease]);
+  }
+  return [...groups.values()].flat();
 }

@@ -189,6 +189,11 @@ export interface LockStore {
   /** Sets the function that receives wakes. Called once, before the first acquire. */
   onWake(listener: (wake: Wake) => void): void;
   /**
+   * Sets the function that is called when the store may have forgotten what it granted, because it was connected anew: then all
+   * that is held is renewed at once. Called once, before the first acquire. A store that cannot forget does not have this method.
+   */
+  onDoubt?(listener: () => void): void;
+  /**
    * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
    * with the same id, or release it, together with the id that it replaces.
    */

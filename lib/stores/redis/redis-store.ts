@@ -76,6 +76,7 @@ export class RedisStore implements LockStore {
   private readonly channel: WakeChannel;
   private needsListener = false;
   private listener: (wake: Wake) => void = () => {};
+  private doubted: () => void = () => {};
 
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock } = options;
@@ -109,6 +110,7 @@ export class RedisStore implements LockStore {
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void this.readClock();
       this.channel.follow();
+      this.doubted();
     });
   }
 
@@ -126,6 +128,10 @@ export class RedisStore implements LockStore {
 
   onWake(listener: (wake: Wake) => void): void {
     this.listener = listener;
+  }
+
+  onDoubt(listener: () => void): void {
+    this.doubted = listener;
   }
 
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {

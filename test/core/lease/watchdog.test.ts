@@ -143,6 +143,49 @@ describe('The watchdog', () => {
     expect(wire.sent.renew - before).toBeGreaterThanOrEqual(4);
   });
 
+  describe('where the store may have forgotten what it granted', () => {
+    it('renews all leases at once, those of fixed length too, of which none lasts longer for it', async () => {
+      const fleet = new Fleet();
+      const { locks, wire } = fleet.process();
+      const watched = await locks.acquire('watched');
+      const fixed = await locks.acquire('fixed', { renew: false });
+      await fleet.clock.advance(5_000);
+      const endsIn = fixed.remainingMs;
+      const renewed: string[] = [];
+      const renew = wire.renew.bind(wire);
+      wire.renew = (requests) => {
+        renewed.push(...requests.map(({ key }) => key));
+        return renew(requests);
+      };
+      wire.reconnect();
+      await fleet.clock.advance(10);
+      expect(renewed.sort()).toEqual(['fixed', 'watched']);
+      expect(watched.remainingMs).toBeGreaterThan(29_000);
+      expect(fixed.remainingMs).toBeGreaterThan(endsIn - 30);
+      expect(fixed.remainingMs).toBeLessThanOrEqual(endsIn);
+    });
+
+    it('looks at 20,000 leases in several turns of the event loop, those of one slot group together', async () => {
+      const fleet = new Fleet();
+      const groupOf = (key: string): number => Number(key) % 50;
+      const { locks, wire } = fleet.process({}, groupOf);
+      const leases = await fleet.clock.runUntil(Promise.all(Array.from({ length: 20_000 }, (_, n) => locks.acquire(String(n)))));
+      let groups = 0;
+      const renewed = new Set<string>();
+      const renew = wire.renew.bind(wire);
+      wire.renew = (requests) => {
+        groups += new Set(requests.map(({ key }) => groupOf(key))).size;
+        for (const { key } of requests) renewed.add(key);
+        return renew(requests);
+      };
+      wire.reconnect();
+      expect(renewed.size).toBe(0);
+      await fleet.clock.advance(1);
+      expect(renewed.size).toBe(leases.length);
+      expect(groups).toBeLessThan(400);
+    });
+  });
+
   it('tries a renewal without an answer again until trust ends', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
