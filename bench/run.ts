@@ -4,6 +4,7 @@
 import type { Question } from './harness/answer.js';
 import { startServer } from './harness/redis.js';
 import { circumstances, print, save, writeDocs, type Finding } from './harness/report.js';
+import { costsOfACall } from './questions/costs-of-a-call.js';
 import { hotKeyFleet } from './questions/hot-key-fleet.js';
 import { hotKeyOneProcess } from './questions/hot-key-one-process.js';
 import { idle } from './questions/idle.js';
@@ -14,7 +15,7 @@ import { readWrite } from './questions/read-write.js';
 import { redlock } from './questions/redlock.js';
 import { uncontended } from './questions/uncontended.js';
 
-const questions: readonly Question[] = [uncontended, hotKeyOneProcess, hotKeyFleet, manyWaiters, manyLeases, memory, readWrite, redlock, idle];
+const questions: readonly Question[] = [costsOfACall, uncontended, hotKeyOneProcess, hotKeyFleet, manyWaiters, manyLeases, memory, readWrite, redlock, idle];
 const names = questions.map(({ name }) => name);
 
 const wanted = process.argv.slice(2);

@@ -6,13 +6,14 @@
 import { once } from 'node:events';
 import { openInstance, openProcesses, type Shop } from './open-shop.js';
 import { visitFlashSale } from './tour/flash-sale.js';
+import { visitLeader } from './tour/leader.js';
 import { visitNightlyDraw } from './tour/nightly-draw.js';
 import { visitPriceList } from './tour/price-list.js';
 import { visitStaleHolder } from './tour/stale-holder.js';
 import { visitTransfers } from './tour/transfers.js';
 
 const PROCESSES = 3;
-const TOUR = [visitFlashSale, visitPriceList, visitTransfers, visitStaleHolder, visitNightlyDraw];
+const TOUR = [visitFlashSale, visitPriceList, visitTransfers, visitStaleHolder, visitNightlyDraw, visitLeader];
 
 const shop = await openShop();
 try {
@@ -47,6 +48,7 @@ function whereToLook({ urls }: Shop): string[] {
     `  hold an item for 20s  curl -X POST '${url}/items/2/stocktake?seconds=20'`,
     `  is it held            curl ${url}/items/2/stock`,
     `  prices, draws         curl ${url}/prices    curl ${url}/draws`,
+    `  who leads             curl ${url}/price-list`,
     `  who holds what        ${url}/locks    (user operator, password holdfast, or BOARD_PASSWORD)`,
     'The code: sample-app/sale, prices, wallets, stocktake, draw, board. Ctrl-C closes the shop.',
   ];

@@ -1,16 +1,17 @@
-// Counts what one uncontended lock costs in the package that was built into dist/: calls of our own functions and the files
-// that they are in, reads of a clock, timers, promises, and bytes allocated, each per cycle of acquire and release.
+// Counts what one uncontended lock costs in the package that was built into dist/, or into the folder that HOLDFAST_DIST names:
+// calls of our own functions and the files that they are in, reads of a clock, timers, promises, and bytes allocated, each per
+// cycle of acquire and release. With SHOW=1 it also lists the functions, each with its calls per cycle.
 //
 //   node scripts/count-calls.mjs <port of a Redis> <withLock | locked | floor> <callers>
 //
-// It prints one line of JSON. Counts do not depend on the machine; benchmarks and a test read them.
+// It prints one line of JSON. The counts hardly depend on the machine (the schedule's timer fires by time); benchmarks and a test read them.
 import { spawnSync } from 'node:child_process';
 import { Session } from 'node:inspector/promises';
 import os from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import v8 from 'node:v8';
 
-const DIST = new URL('../dist/esm/', import.meta.url);
+const DIST = process.env.HOLDFAST_DIST ? pathToFileURL(`${process.env.HOLDFAST_DIST}/`) : new URL('../dist/esm/', import.meta.url);
 const WARM_UP_CYCLES = 3_000;
 const CYCLES = 1_000;
 
@@ -35,7 +36,9 @@ const ways = {
     class Orders {
       async pay(id) {}
     }
-    Locked('order:<0>')(Orders.prototype, 'pay', descriptorOf(Orders, 'pay'));
+    const descriptor = Object.getOwnPropertyDescriptor(Orders.prototype, 'pay');
+    Locked('order:<0>')(Orders.prototype, 'pay', descriptor);
+    Object.defineProperty(Orders.prototype, 'pay', descriptor);
     const { app } = await nest(LockModule, [Orders]);
     const orders = app.get(Orders);
     return { cycle: (key) => orders.pay(key), close: () => app.close() };
@@ -55,19 +58,6 @@ const ways = {
     return { cycle, close: async () => redis.disconnect() };
   },
 };
-
-function descriptorOf({ prototype }, name) {
-  const descriptor = Object.getOwnPropertyDescriptor(prototype, name);
-  // The decorator changes the descriptor in place, as a compiler's helper would put it back.
-  queueMicrotask(() => {});
-  return new Proxy(descriptor, {
-    set(target, property, value) {
-      target[property] = value;
-      Object.defineProperty(prototype, name, target);
-      return true;
-    },
-  });
-}
 
 async function nest(LockModule, providers) {
   await import('reflect-metadata');

@@ -6,7 +6,7 @@ import { describe, expect, it } from '@jest/globals';
 
 const LIB = fileURLToPath(new URL('../lib', import.meta.url));
 const TEST = fileURLToPath(new URL('.', import.meta.url));
-const LONGEST_FILE = 290;
+const LONGEST_FILE = 260;
 const LONGEST_TEST_FILE = 400;
 /** A table with one line for each planted defect: its length says nothing about how hard it is to read. */
 const TABLE = 'mutants/mutants.mjs';
@@ -48,6 +48,8 @@ function partOf(path: string): string {
   if (first === 'stores' || first === 'core') return `${first}/${second}`;
   return path.includes('/') ? first : path;
 }
+
+const linesOf = (text: string): number => text.trimEnd().split('\n').length;
 
 /** The rooms of core, and what each may import besides itself. */
 const rooms: Record<string, readonly string[]> = {
@@ -106,6 +108,13 @@ describe('the architecture', () => {
     expect(offences(others, ({ ours }) => (stores(ours).length > 1 ? stores(ours) : []))).toEqual([]);
   });
 
+  it('writes the state of a lease only in the two files of the lease', () => {
+    const owners = ['core/lease/guarded-lease.ts', 'core/lease/store-lease.ts'];
+    const others = files.filter(({ path }) => path.startsWith('core/') && !owners.includes(path));
+    const write = /\b(?:lease|current|unused|one|entered|next)[?!]?\.(?:mode|trustedUntil|contended|heardAt|isRenewing|fence|users|turns|admittedAt|askedAt|abandoned)\s*(?:[-+*]?=(?!=)|\+\+|--)/g;
+    expect(offences(others, ({ text }) => code(text).match(write) ?? [])).toEqual([]);
+  });
+
   it('imports lib/index.ts only from outside', () => {
     expect(offences(files, ({ ours }) => ours.filter((target) => target === 'index.ts'))).toEqual([]);
   });
@@ -141,8 +150,8 @@ describe('the architecture', () => {
     expect(offences(files, ({ text }) => code(text).match(/^await .*|import\.meta/gm) ?? [])).toEqual([]);
   });
 
-  it(`keeps every file under ${LONGEST_FILE} lines`, () => {
-    expect(offences(written, ({ text }) => (text.split('\n').length > LONGEST_FILE ? [`${text.split('\n').length} lines`] : []))).toEqual([]);
+  it(`keeps every file at ${LONGEST_FILE} lines or fewer`, () => {
+    expect(offences(written, ({ text }) => (linesOf(text) > LONGEST_FILE ? [`${linesOf(text)} lines`] : []))).toEqual([]);
   });
 
   it(`keeps every test file, and what supports tests, at ${LONGEST_TEST_FILE} lines or fewer`, () => {

@@ -94,12 +94,20 @@ function countedAs(event: LockEvent): Counted | undefined {
     case 'released':
     case 'cancelled':
       return undefined;
+    case 'termFailed':
+      return 'failed';
     default:
       return event.type;
   }
 }
 
 function messageOf(event: LockEvent): string {
+  if (event.type === 'termFailed') return `the function of the leader failed: ${textOf(event.cause)}`;
   if ('cause' in event) return event.cause.message;
   return event.type === 'busy' ? `the lock was still busy after ${Math.round(event.waitedMs)} ms` : event.type;
+}
+
+/** What the function of a leader threw may be anything. */
+function textOf(cause: unknown): string {
+  return typeof cause === 'object' && cause !== null && 'message' in cause ? String(cause.message) : String(cause);
 }

@@ -2,6 +2,7 @@
  * Sums up any number of locks in bounded memory: a limited number of rows, of the locks with the most waiters, and counts of all.
  */
 import { sinceOf, whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
+import { roleOf } from '../core/key/role-key.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../core/port/lock-store.js';
 
@@ -15,6 +16,8 @@ export interface WaiterRow extends Whereabouts, Omit<WaiterState, 'id'> {}
 /** One lock, with its first holders and waiters. */
 export interface LockRow {
   readonly key: string;
+  /** The role of which this is the lock: its holder leads, and its waiters stand for election. */
+  readonly role?: string | undefined;
   readonly mode: LockMode | null;
   readonly holders: readonly HolderRow[];
   readonly moreHolders: number;
@@ -26,7 +29,7 @@ export interface LockRow {
 export interface LockOverview {
   /** How many of the locks are held. */
   readonly held: number;
-  /** How many of the locks have waiters. */
+  /** How many of the locks have waiters. Those who stand for election do not count: they wait for as long as another process leads. */
   readonly waitedFor: number;
   /** How many waiters all locks have together. */
   readonly waiting: number;
@@ -50,8 +53,9 @@ export async function overviewOf(locks: AsyncIterable<LockState>, most: number):
     if (rows.has(state.key)) continue;
     seen += 1;
     held += state.mode === null ? 0 : 1;
-    waitedFor += state.waiters.length > 0 ? 1 : 0;
-    waiting += state.waiters.length;
+    const waiters = roleOf(state.key) === undefined ? state.waiters.length : 0;
+    waitedFor += waiters > 0 ? 1 : 0;
+    waiting += waiters;
     rows.set(state.key, rowOf(state));
     if (rows.size > 2 * most + 16) rows = new Map(first(rows, most));
   }
@@ -62,6 +66,7 @@ export async function overviewOf(locks: AsyncIterable<LockState>, most: number):
 export function rowOf({ key, mode, holders, waiters }: LockState): LockRow {
   return {
     key,
+    role: roleOf(key),
     mode,
     holders: holders.slice(0, MOST_HOLDERS).map(({ id, ...holder }) => ({ ...holder, ...whereaboutsOf(id), since: sinceOf(holder.fence) })),
     moreHolders: Math.max(0, holders.length - MOST_HOLDERS),

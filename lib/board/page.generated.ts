@@ -360,14 +360,14 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     'function matches(row, text) {\n' +
     '  if (text === \'\') return true;\n' +
     '  const places = [...row.holders, ...row.waiters].map((one) => `${work(one)} ${place(one)} ${one.owner ?? \'\'}`);\n' +
-    '  return [row.key, ...places].some((part) => part.toLowerCase().includes(text.toLowerCase()));\n' +
+    '  return [row.key, row.role ?? \'\', ...places].some((part) => part.toLowerCase().includes(text.toLowerCase()));\n' +
     '}\n',
   'lock-list.js':
     '/**\n' +
     ' * The list of locks. The element of a lock is kept as long as the lock is shown, and only the times in it change: so an update twice\n' +
     ' * a second does not take away the focus or the selection.\n' +
     ' */\n' +
-    'import { count, duration, element, place, work } from \'./wording.js\';\n' +
+    'import { clockTime, count, duration, element, place, work } from \'./wording.js\';\n' +
     '\n' +
     'export class LockList {\n' +
     '  constructor(list, onRelease) {\n' +
@@ -403,7 +403,8 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '    const item = known ?? { element: element(\'li\', \'lock\') };\n' +
     '    item.structure = structure;\n' +
     '    item.times = [];\n' +
-    '    item.element.className = waiting(row) > 0 ? \'lock contended\' : \'lock\';\n' +
+    '    // Candidates of a role stand for as long as another leads, which is no contention.\n' +
+    '    item.element.className = waiting(row) > 0 && row.role === undefined ? \'lock contended\' : \'lock\';\n' +
     '    item.element.replaceChildren(...this.contents(row, item.times));\n' +
     '    this.items.set(row.key, item);\n' +
     '    return item;\n' +
@@ -411,7 +412,8 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '\n' +
     '  contents(row, times) {\n' +
     '    const mode = row.mode ?? \'free\';\n' +
-    '    const title = element(\'div\', \'title\', element(\'h3\', \'key\', row.key), element(\'span\', `badge ${mode}`, mode));\n' +
+    '    const badge = row.role === undefined ? mode : \'role\';\n' +
+    '    const title = element(\'div\', \'title\', element(\'h3\', \'key\', row.role ?? row.key), element(\'span\', `badge ${mode}`, badge));\n' +
     '    const sides = element(\'div\', \'sides\', this.holders(row, times));\n' +
     '    if (waiting(row) > 0) {\n' +
     '      title.append(element(\'span\', \'why\', sentence(row)));\n' +
@@ -425,7 +427,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '    row.holders.forEach((holder, n) => list.append(this.holder(row, holder, n, times)));\n' +
     '    if (row.moreHolders > 0) list.append(element(\'li\', \'quiet\', `and ${row.moreHolders} more`));\n' +
     '    if (row.holders.length === 0) list.append(element(\'li\', \'quiet\', \'nobody at this moment\'));\n' +
-    '    return element(\'section\', \'holders\', element(\'h4\', \'\', \'Held by\'), list);\n' +
+    '    return element(\'section\', \'holders\', element(\'h4\', \'\', row.role === undefined ? \'Held by\' : \'Leads\'), list);\n' +
     '  }\n' +
     '\n' +
     '  holder(row, holder, n, times) {\n' +
@@ -435,7 +437,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '    if (holder.owner !== undefined) facts.append(element(\'span\', \'quiet\', `owner ${holder.owner}`));\n' +
     '    times.push((now, at) => {\n' +
     '      const { since, remainingMs = 0 } = now.holders[n] ?? {};\n' +
-    '      age.textContent = since === undefined ? \'\' : `held for about ${duration(at - since)}`;\n' +
+    '      age.textContent = since === undefined ? \'\' : ageText(row, since, at);\n' +
     '      left.textContent = `lease ends in ${duration(remainingMs)} unless renewed`;\n' +
     '    });\n' +
     '    const who = element(\'div\', \'\', element(\'strong\', \'\', work(holder)), \' on \', element(\'span\', \'where\', place(holder)), facts);\n' +
@@ -454,6 +456,11 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  }\n' +
     '}\n' +
     '\n' +
+    'function ageText({ role }, since, at) {\n' +
+    '  const age = `for about ${duration(at - since)}`;\n' +
+    '  return role === undefined ? `held ${age}` : `leads since ${clockTime(since)}, ${age}`;\n' +
+    '}\n' +
+    '\n' +
     '/** How many waiters the lock has in the store, or calls of this process that wait for it, whichever is more. */\n' +
     'export function waiting(row) {\n' +
     '  const here = row.callsHere.reduce((sum, { count: calls }) => sum + calls, 0);\n' +
@@ -463,6 +470,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '/** A sentence that says who holds the lock and how many wait for it. */\n' +
     'function sentence(row) {\n' +
     '  const [holder] = row.holders;\n' +
+    '  if (row.role !== undefined) return `${count(waiting(row), \'stands\', \'stand\')} for election`;\n' +
     '  const number = count(waiting(row), \'waits\', \'wait\');\n' +
     '  if (holder === undefined) return `${number}; the lock is about to be granted`;\n' +
     '  const others = row.holders.length + row.moreHolders - 1;\n' +
@@ -470,10 +478,11 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '}\n' +
     '\n' +
     'function waiters(row) {\n' +
-    '  const section = element(\'section\', \'waiters\', element(\'h4\', \'\', \'Waiting, in order of service\'));\n' +
+    '  const isRole = row.role !== undefined;\n' +
+    '  const section = element(\'section\', \'waiters\', element(\'h4\', \'\', isRole ? \'Stands, in order of service\' : \'Waiting, in order of service\'));\n' +
     '  const list = element(\'ol\', \'\');\n' +
     '  for (const waiter of row.waiters) {\n' +
-    '    list.append(element(\'li\', \'\', `${waiter.mode}: `, element(\'strong\', \'\', work(waiter)), \' on \', element(\'span\', \'where\', place(waiter))));\n' +
+    '    list.append(element(\'li\', \'\', isRole ? \'\' : `${waiter.mode}: `, element(\'strong\', \'\', work(waiter)), \' on \', element(\'span\', \'where\', place(waiter))));\n' +
     '  }\n' +
     '  if (row.waiters.length > 0) section.append(list);\n' +
     '  if (row.moreWaiters > 0) section.append(element(\'p\', \'quiet\', `and ${row.moreWaiters} more`));\n' +

@@ -13,6 +13,7 @@ export interface Target {
 export type Command =
   | { readonly name: 'list'; readonly startsWith: string; readonly onlyWaited: boolean }
   | { readonly name: 'inspect'; readonly key: string }
+  | { readonly name: 'leader'; readonly role: string }
   | { readonly name: 'watch'; readonly startsWith: string; readonly everyMs: number }
   | { readonly name: 'release'; readonly key: string; readonly fence: number; readonly confirmed: boolean };
 
@@ -26,6 +27,7 @@ export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who
 
   holdfast list [start of keys] [--waited]   every lock that is held or waited for
   holdfast inspect <key>                     one lock: all its holders, all who wait, in order
+  holdfast leader <role>                     who leads a role, and who stands for it
   holdfast watch [start of keys]             the most waited for, again and again, until Ctrl-C
   holdfast release <key> --fence <n> --yes   takes a lock away from the holder with this fence
 
@@ -38,7 +40,7 @@ export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who
   --help, --version
 
 Exit code: 0 done, 1 nothing found or not released, 2 the command line is wrong, 3 the store cannot be reached or refuses.
-list, inspect and watch write nothing to Redis.`;
+list, inspect, leader and watch write nothing to Redis.`;
 
 /** The command line is not valid. The message says why, as a sentence without a period. */
 export class UsageError extends Error {
@@ -71,7 +73,7 @@ export function readArguments(args: readonly string[], environment: NodeJS.Proce
   if (values.help === true) return 'help';
   if (values.version === true) return 'version';
   const [name, subject, ...rest] = positionals;
-  if (name === undefined) throw new UsageError('a command is missing: list, inspect, watch or release');
+  if (name === undefined) throw new UsageError('a command is missing: list, inspect, leader, watch or release');
   if (rest.length > 0) throw new UsageError(`unexpected argument '${rest.join(' ')}'; quote a key that has spaces`);
   for (const [option, commands] of Object.entries(OWN)) {
     const fits = !Object.hasOwn(values, option) || (commands as readonly string[]).includes(name);
@@ -94,6 +96,9 @@ function commandOf(name: string, subject: string | undefined, values: Values): C
       return { name, startsWith: subject ?? '', onlyWaited: values.waited ?? false };
     case 'inspect':
       return { name, key: keyOf(name, subject) };
+    case 'leader':
+      if (subject === undefined || subject === '') throw new UsageError('leader wants a role');
+      return { name, role: subject };
     case 'watch': {
       const everyMs = values.every === undefined ? DEFAULT_EVERY_MS : Number(values.every);
       if (!Number.isInteger(everyMs) || everyMs < SHORTEST_EVERY_MS) throw new UsageError(`--every wants ms, at least ${SHORTEST_EVERY_MS}`);

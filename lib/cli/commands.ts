@@ -3,12 +3,13 @@
  */
 import { systemClock, delay } from '../core/port/clock.js';
 import { checkKey } from '../core/key/check-key.js';
+import { roleKey } from '../core/key/role-key.js';
 import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
 import type { LockState } from '../core/port/lock-store.js';
 import type { Command } from './arguments.js';
 import type { Look } from './look.js';
 import type { Output } from './output.js';
-import { columnsFor, details, heading, summaryLine, who } from './table.js';
+import { columnsFor, details, heading, ledBy, summaryLine, who } from './table.js';
 
 export const EXIT = { done: 0, nothing: 1, usage: 2, store: 3 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
@@ -35,6 +36,8 @@ export function run(command: Command, look: Look, around: Surroundings): Promise
       return list(command, look, around);
     case 'inspect':
       return inspect(command, look, around);
+    case 'leader':
+      return leader(command, look, around);
     case 'watch':
       return watch(command, look, around);
     case 'release':
@@ -62,6 +65,14 @@ async function inspect({ key }: Of<'inspect'>, look: Look, { out, json }: Surrou
   if (json) await out.line(JSON.stringify(state));
   else for (const line of details(state, systemClock.wallNow())) await out.line(line);
   return isIdle(state) ? EXIT.nothing : EXIT.done;
+}
+
+async function leader({ role }: Of<'leader'>, look: Look, { out, json }: Surroundings): Promise<ExitCode> {
+  const { holders, waiters } = await look.inspect(roleKey(role));
+  const [holder = null] = holders;
+  if (json) await out.line(JSON.stringify({ role, leader: holder, candidates: waiters }));
+  else for (const line of ledBy(role, holder, waiters, systemClock.wallNow())) await out.line(line);
+  return holder === null ? EXIT.nothing : EXIT.done;
 }
 
 async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, json, stop }: Surroundings): Promise<ExitCode> {

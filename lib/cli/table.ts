@@ -3,7 +3,7 @@
  * terminal and not on all rows.
  */
 import type { HolderRow, LockRow, WaiterRow } from '../board/lock-overview.js';
-import type { LockState } from '../core/port/lock-store.js';
+import type { HolderState, LockState, WaiterState } from '../core/port/lock-store.js';
 import { rowOf } from '../board/lock-overview.js';
 import { whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
 
@@ -52,6 +52,18 @@ export function details(state: LockState, wallNow: number): string[] {
   }
   if (waiters.length > 0) lines.push(`${waiters.length === 1 ? 'waits' : 'wait'} for it, in order of service:`);
   waiters.forEach((waiter, n) => lines.push(`  ${n + 1}. ${waiter.mode}  ${who({ ...waiter, ...whereaboutsOf(waiter.id) })}`));
+  return lines;
+}
+
+/** Who leads a role, and who stands for it. */
+export function ledBy(role: string, holder: HolderState | null, candidates: readonly WaiterState[], wallNow: number): string[] {
+  const lines = [`${printable(role)}: ${holder === null ? 'nobody leads' : 'led by'}`];
+  const held = holder === null ? [] : [holder];
+  const { holders, waiters } = rowOf({ key: role, mode: 'write', holders: held, waiters: candidates });
+  for (const row of holders) lines.push(...holderLines(row, wallNow));
+  if (candidates.length > 0) lines.push(`${candidates.length === 1 ? 'stands' : 'stand'} for election, in order of service:`);
+  waiters.forEach((waiter, n) => lines.push(`  ${n + 1}. ${who(waiter)}`));
+  if (waiters.length < candidates.length) lines.push(`  and ${candidates.length - waiters.length} more`);
   return lines;
 }
 

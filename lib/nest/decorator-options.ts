@@ -3,6 +3,7 @@
  * JavaScript or behind a cast are not checked by the compiler.
  */
 import type { NamesOf, OptionList } from '../core/port/option-names.js';
+import type { LeaderOptions } from './leader.decorator.js';
 import type { LockedOptions } from './locked-method.js';
 import type { RouteLockOptions } from './route-lock.js';
 
@@ -29,3 +30,7 @@ export const ROUTE_OPTIONS: OptionList = { names: routeNames, example };
 export const LOCKED_OPTIONS: OptionList = { names: lockedNames, example };
 /** The options of @WriteLock and @ReadLock, whose names say the mode. */
 export const SIDED_OPTIONS: OptionList = { names: sidedNames, example };
+
+const leaderNames: NamesOf<LeaderOptions> = { leaseMs: true, minReplicas: true, restMs: true, instance: true };
+/** The options of @Leader. */
+export const LEADER_OPTIONS: OptionList = { names: leaderNames, example: '{ restMs: 5000 }' };

@@ -6,7 +6,7 @@
 import type { ModulesContainer } from '@nestjs/core';
 import { foreignPlaceholder } from '../core/key/foreign-placeholder.js';
 import { LockUsageError } from '../core/port/errors.js';
-import { resolveOptions, type ResolvedDefaults } from '../core/port/lock-options.js';
+import { resolveOptions, type CallSite, type ResolvedDefaults, type WithLockOptions } from '../core/port/lock-options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
@@ -14,7 +14,7 @@ import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
 
 /** One lock module, as it starts. */
-interface BootOfInstance {
+export interface BootOfInstance {
   /** The name of the lock module. */
   readonly instance: string;
   readonly interceptor: LockInterceptor;
@@ -68,11 +68,11 @@ export function visitProviders(modules: ModulesContainer, boot: BootOfInstance):
   return findings;
 }
 
-function prototypeOf(made: unknown): object | undefined {
+export function prototypeOf(made: unknown): object | undefined {
   return typeof made === 'object' && made !== null ? (Object.getPrototypeOf(made) ?? undefined) : undefined;
 }
 
-function classPrototype(metatype: unknown): object | undefined {
+export function classPrototype(metatype: unknown): object | undefined {
   if (typeof metatype !== 'function') return undefined;
   const prototype: unknown = metatype.prototype;
   return typeof prototype === 'object' && prototype !== null ? prototype : undefined;
@@ -104,7 +104,7 @@ function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, mi
     for (const [method, calls] of lockedMethodsOf(ancestor)) {
       const ours = calls.filter(({ instance }) => instance === boot.instance);
       for (const call of ours) {
-        checkOptions(call, boot);
+        checkRequest(call.options, call.place, boot);
         for (const problem of misreadKeys(call, parametersOf(ancestor, method))) misread.add(problem);
       }
       const nearer = chain.slice(0, depth).reverse();
@@ -128,7 +128,8 @@ function parametersOf(prototype: object, method: string | symbol): number {
   return typeof found === 'function' ? found.length : 0;
 }
 
-function ancestors(prototype: object): object[] {
+/** The prototype and those that it inherits from, the nearest first. */
+export function ancestors(prototype: object): object[] {
   const chain: object[] = [];
   let next: object | null = prototype;
   while (next !== null && next !== Object.prototype) {
@@ -138,8 +139,8 @@ function ancestors(prototype: object): object[] {
   return chain;
 }
 
-/** Checks the options of a locked method at boot, so that they do not fail at the first call. @throws LockUsageError */
-function checkOptions({ options, place }: LockedCall, { limits, capabilities }: BootOfInstance): void {
+/** Checks the options of a decorator at boot, so that they do not fail at the first call. @throws LockUsageError */
+export function checkRequest(options: WithLockOptions & CallSite, place: string, { limits, capabilities }: BootOfInstance): void {
   const { minReplicas } = resolveOptions(options, limits, place);
   if (minReplicas > 0 && capabilities?.replicas === false) {
     throw new LockUsageError(`${place} asks for minReplicas: ${minReplicas}, but its store has no replicas to count.`);

@@ -13,6 +13,7 @@ import { throwError } from 'rxjs';
 import type { CallKey } from '../core/key/call-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockMode } from '../core/port/lock-mode.js';
+import type { LockService } from '../lock.service.js';
 import { LOCKED_OPTIONS, SIDED_OPTIONS } from './decorator-options.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
@@ -37,7 +38,7 @@ export function lockMethod<K, R extends Returns, B extends OnBusy, S extends Sto
 // LockedDecorator only tells the compiler what the method must look like; at run time this is an ordinary method decorator.
 export function lockMethod(name: string, key: CallKey, options: LockedOptions | undefined, mode?: LockMode): MethodDecorator {
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
-    const method = methodOf(name, target, property, descriptor);
+    const method = methodOf(name, 'withLock', target, property, descriptor);
     const place = `${target.constructor.name || 'an anonymous class'}.${String(property)}`;
     checkNames(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, place);
     const call = lockedCall(key, mode === undefined ? { ...options } : { ...options, mode }, place);
@@ -61,8 +62,10 @@ export function interceptorSlot(instance: string): symbol {
   return Symbol.for(`nestjs-holdfast:interceptor:${instance}`);
 }
 
-function methodOf(
+/** The method that a decorator was put on. `instead` is what LockService has for what is no method. @throws LockUsageError */
+export function methodOf(
   name: string,
+  instead: keyof LockService,
   target: object,
   property: string | symbol,
   descriptor: PropertyDescriptor | undefined,
@@ -76,11 +79,11 @@ function methodOf(
   }
   const place = `${typeof target === 'function' ? target.name : target.constructor.name}.${String(property)}`;
   if (typeof target === 'function') {
-    throw new LockUsageError(`${place} is static, where nothing can be injected. Use LockService.withLock, or make it a method.`);
+    throw new LockUsageError(`${place} is static, where nothing can be injected. Use LockService.${instead}, or make it a method.`);
   }
   const method: unknown = descriptor.value;
   if (typeof method === 'function') return method;
-  throw new LockUsageError(`${place} is no method: @${name} locks calls of methods only.`);
+  throw new LockUsageError(`${place} is no method, and @${name} decorates methods only.`);
 }
 
 /** Adds `call` to what {@link lockedMethodsOf} gives for this method. */
@@ -92,7 +95,12 @@ export function recordLock(prototype: object, property: string | symbol, call: L
 
 function register(prototype: object, property: string | symbol, call: LockedCall): void {
   recordLock(prototype, property, call);
-  const slot = interceptorSlot(call.instance);
+  needInterceptor(prototype, call.instance);
+}
+
+/** From now on Nest injects the interceptor of the lock module named `instance` into objects of this class, or refuses to boot. */
+export function needInterceptor(prototype: object, instance: string): void {
+  const slot = interceptorSlot(instance);
   if (slot in prototype) return;
   Object.defineProperty(prototype, slot, {
     configurable: true,
@@ -102,7 +110,7 @@ function register(prototype: object, property: string | symbol, call: LockedCall
       Object.defineProperty(this, slot, { value: interceptor, configurable: true, writable: true });
     },
   });
-  Inject(interceptorToken(call.instance))(prototype, slot);
+  Inject(interceptorToken(instance))(prototype, slot);
 }
 
 function locked(method: CallableFunction, call: LockedCall): CallableFunction {

@@ -11,7 +11,7 @@ export const DEFAULT_INSTANCE = 'default';
 /** The token of an instance's LockInterceptor. Nest prints its text when the boot fails because the lock module is missing. */
 export function interceptorToken(instance: string): symbol {
   const options = instance === DEFAULT_INSTANCE ? '...' : `{ name: '${instance}', ... }`;
-  return Symbol.for(`LockInterceptor of nestjs-holdfast; @Locked needs LockModule.forRoot(${options}) in the imports of a module`);
+  return Symbol.for(`LockInterceptor of nestjs-holdfast; @Locked needs LockModule.forRoot(${options}) in the imports of a module, and so does @Leader`);
 }
 
 /** The token of an instance's LockService. That of the default instance is the class itself. */

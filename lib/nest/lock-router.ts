@@ -13,6 +13,8 @@ import type { LockMode } from '../core/port/lock-mode.js';
 import type { LockOptions, WithLockOptions } from '../core/port/lock-options.js';
 import type { ListOptions, LockState } from '../core/port/lock-store.js';
 import { checkList, type ForceReleaseOptions } from '../core/port/request-options.js';
+import type { LeadOptions, Leadership, LockHolder, Term } from '../core/hold/leadership.js';
+import { roleKey } from '../core/key/role-key.js';
 import { optionsAndWork, type Work } from '../core/hold/run-in-hold.js';
 import { LockService, type LockKey } from '../lock.service.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
@@ -89,6 +91,18 @@ export class LockRouter implements Locks {
 
   async forceRelease(key: string, options?: ForceReleaseOptions): Promise<boolean> {
     return this.of(key).forceRelease(key, options);
+  }
+
+  lead(role: string, fn: Term, options?: LeadOptions): Leadership {
+    return this.of(roleKey(role)).lead(role, fn, options);
+  }
+
+  async leader(role: string): Promise<LockHolder | null> {
+    return this.of(roleKey(role)).leader(role);
+  }
+
+  get leaderships(): readonly Leadership[] {
+    return this.all().flatMap(({ leaderships }) => leaderships);
   }
 
   detached<T>(fn: () => T): T {

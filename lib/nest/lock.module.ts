@@ -7,6 +7,7 @@ import {
   Logger,
   Module,
   type DynamicModule,
+  type OnApplicationBootstrap,
   type OnApplicationShutdown,
   type OnModuleDestroy,
   type OnModuleInit,
@@ -16,6 +17,7 @@ import { LockUsageError } from '../core/port/errors.js';
 import { resolveDefaults } from '../core/port/lock-options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
+import { findCandidates, stand, type Candidate } from './leader-boot.js';
 import { refuseTwins, retire, visitProviders } from './lock-boot.js';
 import { checkShape, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
@@ -39,9 +41,10 @@ const LONGEST_LEASE_MS = 2 ** 40;
  * LockUsageError when options are unknown, invalid or contradict each other.
  */
 @Module({})
-export class LockModule extends ConfigurableModuleClass implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown {
+export class LockModule extends ConfigurableModuleClass implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, OnApplicationShutdown {
   private readonly logger = new Logger(LockModule.name);
   private interceptor: LockInterceptor | undefined;
+  private candidates: readonly Candidate[] = [];
 
   constructor(
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
@@ -71,12 +74,21 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     // With a route, the limits are those of the module that keeps the key, which is known only when a call has made its key.
     const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_LEASE_MS } : options);
     const capabilities = options.route ? undefined : store?.capabilities;
-    const { overrides, misread } = visitProviders(this.modules, { instance: this.instance, interceptor, limits, capabilities });
+    const boot = { instance: this.instance, interceptor, limits, capabilities };
+    const { overrides, misread } = visitProviders(this.modules, boot);
+    this.candidates = findCandidates(this.modules, boot);
     if (options.strictOverrides && overrides.size > 0) throw new LockUsageError([...overrides].join(' '));
     for (const warning of [...overrides, ...misread]) this.logger.warn(warning);
   }
 
-  /** Refuses new calls and cancels those that wait. Holds go on, so the store stays open until onApplicationShutdown. */
+  /** Leaders begin when all providers are initialized. */
+  onApplicationBootstrap(): void {
+    const locks = this.ownLocks();
+    const { describeHolders = true } = this.single<LockModuleOptions>(MODULE_OPTIONS);
+    if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
+  }
+
+  /** Tells leaders that their terms are over, refuses new calls and cancels those that wait. Holds go on, so the store stays open until onApplicationShutdown. */
   onModuleDestroy(): void {
     this.ownLocks()?.prepareShutdown();
   }

@@ -45,7 +45,7 @@ export interface LockedOptions<R extends Returns = Returns, B extends OnBusy = O
   signal?: S | undefined;
 }
 
-type AnyMethod = (...args: never[]) => unknown;
+export type AnyMethod = (...args: never[]) => unknown;
 
 /**
  * A decorator of methods that suit its key `K` and its options `returns` (`R`), `onBusy` (`B`) and `signal` (`S`). On another
@@ -66,7 +66,7 @@ type CheckedDecorator<K, R extends Returns, B extends OnBusy, S extends StopsWai
  * type parameter of the class, the compiler cannot decide: then the result is `void`, and the call is checked at run time.
  */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what makes the compiler take the other branch
-type Verdict<P> = Outcome<P, [P] extends [never] ? void : any>;
+export type Verdict<P> = Outcome<P, [P] extends [never] ? void : any>;
 type Outcome<P, Answer> = Answer extends void ? (0 extends 1 & Answer ? { 'nestjs-holdfast': P } : void) : never;
 
 type Problem<K, R extends Returns, B extends OnBusy, S extends StopsWait, M extends AnyMethod> = [ResultProblem<R, ReturnType<M>>] extends [

@@ -19,6 +19,7 @@ import {
   type UpDownCounter,
 } from '@opentelemetry/api';
 import { systemClock } from '../core/port/clock.js';
+import { roleOf } from '../core/key/role-key.js';
 import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
@@ -92,6 +93,8 @@ class LockRecorder {
     const { contentions, held, losses, renewalFailures } = this.instruments;
     switch (event.type) {
       case 'waiting':
+        // Who stands for election waits for days, and that is no contention.
+        if (roleOf(event.key) !== undefined) return;
         return contentions.add(1, attributes);
       case 'granted':
         held.add(1, attributes);
@@ -111,6 +114,8 @@ class LockRecorder {
         return this.ended(event, { ...attributes, 'lock.outcome': event.outcome });
       case 'lost':
         return losses.add(1, attributes);
+      case 'termFailed':
+        return this.instruments.termFailures.add(1, attributes);
       case 'renewFailed':
         return renewalFailures.add(1, attributes);
     }
@@ -124,6 +129,7 @@ class LockRecorder {
   }
 
   private waited(event: Ended<'granted' | 'busy' | 'cancelled' | 'failed'>, attributes: Attributes): void {
+    if (roleOf(event.key) !== undefined) return;
     this.instruments.waitTime.record(event.waitedMs / 1_000, attributes);
     this.span('lock.acquire', event, event.waitedMs, attributes, event.type === 'failed' ? event.cause.message : undefined);
   }
@@ -157,6 +163,7 @@ function createInstruments(provider: MeterProvider | undefined) {
     holdTime: seconds('holdfast.hold.duration', 'Time from the grant of a lock to the end of the hold.'),
     contentions: count('holdfast.contentions', '{request}', 'Requests that could not be served at once.'),
     busy: count('holdfast.busy', '{request}', 'Requests that gave up because the lock stayed busy.'),
+    termFailures: count('holdfast.term.failures', '{term}', 'Terms that ended because the function of the leader failed.'),
     losses: count('holdfast.losses', '{hold}', 'Holds whose lease ended before they did.'),
     renewalFailures: count('holdfast.renewal.failures', '{renewal}', 'Renewals that got no answer and were tried again.'),
     storeFailures: count('holdfast.store.failures', '{request}', 'Requests that failed because the store could not be asked.'),

@@ -3,6 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
 import { systemClock } from '../core/port/clock.js';
+import type { Leadership } from '../core/hold/leadership.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import type { LockService } from '../lock.service.js';
 import { findLocks } from '../nest/find-locks.js';
@@ -36,7 +37,8 @@ const DEFAULT_TIMEOUT_MS = 1_000;
  *       return this.health.check([() => this.lockHealth.pingCheck('locks')]);
  *     }
  *
- * The result has `latencyMs`, and when it is `down` the reason as `message`.
+ * The result has `latencyMs`, and when it is `down` the reason as `message`. In a process that stands for roles it has `roles` as
+ * well, which says of each role whether this process leads: `{ indexer: { isLeader: true } }`.
  */
 @Injectable()
 export class LockHealthIndicator {
@@ -53,7 +55,8 @@ export class LockHealthIndicator {
     const askedAt = systemClock.now();
     const failure = locks.instances ? await this.failures([...locks.instances().keys()], timeoutMs) : await this.failure(instance, timeoutMs);
     const latencyMs = Math.round(systemClock.now() - askedAt);
-    return failure === undefined ? session.up({ latencyMs }) : session.down({ message: failure, latencyMs });
+    const told = { latencyMs, ...rolesOf(locks.leaderships) };
+    return failure === undefined ? session.up(told) : session.down({ message: failure, ...told });
   }
 
   /** Checks every store to which a route can lead, because nobody can tell which keys the route will get. */
@@ -70,6 +73,13 @@ export class LockHealthIndicator {
   private failure(instance: string, timeoutMs: number): Promise<string | undefined> {
     return within(timeoutMs, this.moduleRef.get<LockStore>(storeToken(instance), { strict: false }).tryOut());
   }
+}
+
+/** Of two candidates for one role in this process it counts that one of them leads. */
+function rolesOf(leaderships: readonly Leadership[] = []): { roles?: Record<string, { isLeader: boolean }> } {
+  if (leaderships.length === 0) return {};
+  const leads = (name: string): boolean => leaderships.some(({ role, isLeader }) => role === name && isLeader);
+  return { roles: Object.fromEntries(leaderships.map(({ role }) => [role, { isLeader: leads(role) }])) };
 }
 
 /** Why `answer` failed or took too long; undefined when it came in time. */

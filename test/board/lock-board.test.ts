@@ -127,6 +127,21 @@ describe('the events of the board', () => {
     expect(Math.abs(view.at - row!.holders[0]!.since!)).toBeLessThan(2_000);
   });
 
+  it('show who leads a role, since when, and who stands for it, which counts as no wait; a failure of the leader is told', async () => {
+    const { url, locks } = await serve();
+    const viewer = await watch(url);
+    await using leadership = locks.lead('indexer', (term) => new Promise((resolve) => term.signal.addEventListener('abort', () => resolve())));
+    await using _candidate = locks.lead('indexer', async () => {
+      throw new Error('no index');
+    });
+    const [view] = await viewer.until((one) => sum(one.instances[0]!.rows[0]?.callsHere) === 1);
+    expect(view.instances[0]).toMatchObject({ held: 1, waitedFor: 0, waiting: 0 });
+    expect(view.instances[0]!.rows).toMatchObject([{ key: 'leader:indexer', role: 'indexer', holders: [{ fence: leadership.term!.fence, since: expect.any(Number) }] }]);
+    await leadership.stop();
+    const [failed] = await viewer.until((one) => one.instances[0]!.history.incidents.length > 0);
+    expect(failed.instances[0]!.history.incidents).toMatchObject([{ type: 'failed', key: 'leader:indexer', message: 'the function of the leader failed: no index' }]);
+  });
+
   it('show calls that wait in this process behind a hold of its own, and forget them when they end', async () => {
     const { url, locks } = await serve();
     const viewer = await watch(url);

@@ -69,6 +69,15 @@ describe('the board in a browser', () => {
     expect(complaints).toEqual([]);
   }, 30_000);
 
+  it('shows who leads a role since when, and who stands for it', async () => {
+    const { page, complaints } = await board();
+    const row = lock(page, 'price-list');
+    await row.getByText('2 stand for election').waitFor(SOON);
+    expect(await row.innerText()).toMatch(/PriceListService\.rebuild on .*, pid \d+[\s\S]*leads since .*, for about \d/);
+    expect(await row.getByRole('listitem').filter({ hasText: 'PriceListService.rebuild' }).count()).toBe(3);
+    expect(complaints).toEqual([]);
+  });
+
   it('takes a lock away only after a confirmation, and the method of its holder is told', async () => {
     const { page, complaints } = await board();
     const counted = stocktake(2, 15);

@@ -183,6 +183,23 @@ describe('holdfast release', () => {
   });
 });
 
+describe('holdfast leader', () => {
+  it('tells who leads a role, since when, and who stands for it', async () => {
+    const fence = await hold('leader:indexer', { label: 'IndexService.index' });
+    await wait('leader:indexer', 'IndexService.index');
+    const { code, out } = await ask('leader', 'indexer');
+    expect(out).toMatch(/^indexer: led by\n {2}IndexService\.index on web-1:12\n {4}since about \d.*lease ends in 5\d s unless renewed, fence \d{16}\nstands for election/);
+    expect(out).toMatch(/^ {2}1\. IndexService\.index on web-2:34$/m);
+    expect(code).toBe(0);
+    expect(JSON.parse((await ask('leader', 'indexer', '--json')).out)).toMatchObject({ role: 'indexer', leader: { fence }, candidates: [{ label: 'IndexService.index' }] });
+  });
+
+  it('ends with 1 where nobody leads, and with 2 without a role', async () => {
+    expect(await ask('leader', 'indexer')).toMatchObject({ code: 1, out: 'indexer: nobody leads\n' });
+    expect(await ask('leader')).toMatchObject({ code: 2, err: expect.stringContaining('leader wants a role') });
+  });
+});
+
 describe('holdfast watch', () => {
   it('looks again and again, the most waited for first, and ends with 0 on Ctrl-C', async () => {
     await hold('order:1');

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { openInstance, type Shop } from '../../sample-app/open-shop.js';
 import { compareSales } from '../../sample-app/tour/flash-sale.js';
+import { visitLeader } from '../../sample-app/tour/leader.js';
 import { visitNightlyDraw } from '../../sample-app/tour/nightly-draw.js';
 import { comparePriceLists } from '../../sample-app/tour/price-list.js';
 import { send } from '../../sample-app/tour/request.js';
@@ -47,6 +48,12 @@ describe('the sample shop in one process', () => {
 
   it('draws once a night', async () => {
     expect(await visitNightlyDraw(shop.urls)).toMatchObject({ kept: true });
+  });
+
+  it('rebuilds the printed price list on the instance that leads', async () => {
+    expect(await visitLeader(shop.urls)).toMatchObject({ kept: true });
+    const board = await fetch(`${shop.urls[0]}/locks/lock?instance=default&key=leader:price-list`, { headers: { authorization: `Basic ${btoa('operator:holdfast')}` } });
+    expect(await board.json()).toMatchObject({ role: 'price-list', holders: [{ label: 'PriceListService.rebuild', pid: process.pid }] });
   });
 
   it('keeps an item for a counter who takes long, and the order waits for the count', async () => {

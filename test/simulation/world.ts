@@ -118,7 +118,7 @@ export class World implements Recorder {
 
   /** Node visits the context of every service that ever was at each promise: thousands of worlds must not add up. */
   end(): void {
-    for (const { locks } of this.members) (locks as unknown as { context: { storage: { disable(): void } } }).context.storage.disable();
+    for (const { locks } of this.members) (locks as unknown as { calls: { context: { storage: { disable(): void } } } }).calls.context.storage.disable();
   }
 
   /** Something was found wrong. */

@@ -102,8 +102,12 @@ export class DrivenProcess {
     if (this.child.connected) this.child.disconnect();
   }
 
-  private answered({ call, result, error }: Message): void {
-    if (call === undefined) return;
+  /** It said something that it was not asked. */
+  protected heard(_message: object): void {}
+
+  private answered(message: Message): void {
+    const { call, result, error } = message;
+    if (call === undefined) return this.heard(message);
     const waiting = this.pending.get(call);
     this.pending.delete(call);
     if (error) waiting?.reject(Object.assign(new Error('a process failed'), error));

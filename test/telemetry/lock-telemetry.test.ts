@@ -121,6 +121,25 @@ describe('The metrics of locks', () => {
     expect(await measured('holdfast.held')).toEqual([{ unit: '{hold}', attributes: ORDER, value: 0 }]);
   });
 
+  it('tell who leads and which terms failed, and count no wait for a candidate', async () => {
+    const { test } = await start();
+    const { locks } = module!.get(OrderService);
+    const role = { ...ORDER, 'lock.template': 'leader:indexer' };
+    await test.busy('leader:indexer');
+    let fail!: () => void;
+    const leadership = locks.lead('indexer', () => new Promise((_resolve, reject) => (fail = () => reject(new Error('no index')))));
+    await test.advance(5_000);
+    await test.free('leader:indexer');
+    expect(await measured('holdfast.held')).toEqual([{ unit: '{hold}', attributes: role, value: 1 }]);
+    expect(await measured('holdfast.term.failures')).toEqual([]);
+    fail();
+    await test.advance(100);
+    expect(await measured('holdfast.term.failures')).toEqual([{ unit: '{term}', attributes: role, value: 1 }]);
+    expect(await measured('holdfast.wait.duration')).toEqual([]);
+    expect(await measured('holdfast.contentions')).toEqual([]);
+    await leadership.stop();
+  });
+
   it('count requests that gave up on a busy lock, with the time they waited', async () => {
     const { test, orders } = await start();
     await test.busy('order:1');

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Controller, Get, type DynamicModule, type INestApplication } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { Test } from '@nestjs/testing';
-import { LockModule, LockUsageError } from 'nestjs-holdfast';
+import { LockModule, LockService, LockUsageError } from 'nestjs-holdfast';
 import { LockHealthIndicator, type LockHealthOptions } from 'nestjs-holdfast/terminus';
 import { TestLocks } from 'nestjs-holdfast/testing';
 import request from 'supertest';
@@ -55,6 +55,19 @@ describe('LockHealthIndicator', () => {
     const { status, body } = await request(server).get('/health');
     expect(status).toBe(200);
     expect(body.info.locks).toEqual({ status: 'up', latencyMs: expect.any(Number) });
+  });
+
+  it('says of each role that this process stands for whether it leads', async () => {
+    const test = new TestLocks();
+    const server = await start(test);
+    await test.busy('leader:mailer');
+    for (const role of ['indexer', 'mailer']) {
+      app!.get(LockService).lead(role, (term) => new Promise((resolve) => term.signal.addEventListener('abort', () => resolve())));
+    }
+    await eventually(async () => {
+      const { body } = await request(server).get('/health');
+      expect(body.info.locks).toEqual({ status: 'up', latencyMs: expect.any(Number), roles: { indexer: { isLeader: true }, mailer: { isLeader: false } } });
+    });
   });
 
   it('is down with the reason while the store fails, and up again after', async () => {

@@ -3,6 +3,7 @@ import { applyDecorators, HttpCode } from '@nestjs/common';
 import { expectTypeOf } from 'expect-type';
 import { of, type Observable } from 'rxjs';
 import {
+  Leader,
   Locked,
   lockKey,
   LockInterceptor,
@@ -20,6 +21,37 @@ import {
 
 interface Order {
   readonly id: string;
+}
+
+export abstract class Leaders {
+  @Leader('a', { restMs: 5_000, leaseMs: 10_000, instance: 'billing' })
+  async leads(term: Lease): Promise<void> {
+    term.signal.throwIfAborted();
+  }
+
+  @Leader('a')
+  async needsNoTerm(): Promise<void> {}
+
+  @applyDecorators(Leader('a'))
+  async applied(): Promise<void> {}
+
+  // @ts-expect-error -- nobody would read what it returns
+  @Leader('a')
+  async gives(): Promise<number> {
+    return 1;
+  }
+
+  // @ts-expect-error -- the term would end before the work does
+  @Leader('a')
+  sync(): void {}
+
+  // @ts-expect-error -- it is called with the term alone
+  @Leader('a')
+  async needsMore(_term: Lease, _more: string): Promise<void> {}
+
+  // @ts-expect-error -- a candidate waits for ever
+  @Leader('a', { waitMs: 10 })
+  async waits(): Promise<void> {}
 }
 
 export abstract class Methods {

@@ -95,5 +95,5 @@ const INCIDENTS = { lost: 'lost', gaveUp: 'gave up', failed: 'failed' };
 function matches(row, text) {
   if (text === '') return true;
   const places = [...row.holders, ...row.waiters].map((one) => `${work(one)} ${place(one)} ${one.owner ?? ''}`);
-  return [row.key, ...places].some((part) => part.toLowerCase().includes(text.toLowerCase()));
+  return [row.key, row.role ?? '', ...places].some((part) => part.toLowerCase().includes(text.toLowerCase()));
 }

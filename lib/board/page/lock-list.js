@@ -2,7 +2,7 @@
  * The list of locks. The element of a lock is kept as long as the lock is shown, and only the times in it change: so an update twice
  * a second does not take away the focus or the selection.
  */
-import { count, duration, element, place, work } from './wording.js';
+import { clockTime, count, duration, element, place, work } from './wording.js';
 
 export class LockList {
   constructor(list, onRelease) {
@@ -38,7 +38,8 @@ export class LockList {
     const item = known ?? { element: element('li', 'lock') };
     item.structure = structure;
     item.times = [];
-    item.element.className = waiting(row) > 0 ? 'lock contended' : 'lock';
+    // Candidates of a role stand for as long as another leads, which is no contention.
+    item.element.className = waiting(row) > 0 && row.role === undefined ? 'lock contended' : 'lock';
     item.element.replaceChildren(...this.contents(row, item.times));
     this.items.set(row.key, item);
     return item;
@@ -46,7 +47,8 @@ export class LockList {
 
   contents(row, times) {
     const mode = row.mode ?? 'free';
-    const title = element('div', 'title', element('h3', 'key', row.key), element('span', `badge ${mode}`, mode));
+    const badge = row.role === undefined ? mode : 'role';
+    const title = element('div', 'title', element('h3', 'key', row.role ?? row.key), element('span', `badge ${mode}`, badge));
     const sides = element('div', 'sides', this.holders(row, times));
     if (waiting(row) > 0) {
       title.append(element('span', 'why', sentence(row)));
@@ -60,7 +62,7 @@ export class LockList {
     row.holders.forEach((holder, n) => list.append(this.holder(row, holder, n, times)));
     if (row.moreHolders > 0) list.append(element('li', 'quiet', `and ${row.moreHolders} more`));
     if (row.holders.length === 0) list.append(element('li', 'quiet', 'nobody at this moment'));
-    return element('section', 'holders', element('h4', '', 'Held by'), list);
+    return element('section', 'holders', element('h4', '', row.role === undefined ? 'Held by' : 'Leads'), list);
   }
 
   holder(row, holder, n, times) {
@@ -70,7 +72,7 @@ export class LockList {
     if (holder.owner !== undefined) facts.append(element('span', 'quiet', `owner ${holder.owner}`));
     times.push((now, at) => {
       const { since, remainingMs = 0 } = now.holders[n] ?? {};
-      age.textContent = since === undefined ? '' : `held for about ${duration(at - since)}`;
+      age.textContent = since === undefined ? '' : ageText(row, since, at);
       left.textContent = `lease ends in ${duration(remainingMs)} unless renewed`;
     });
     const who = element('div', '', element('strong', '', work(holder)), ' on ', element('span', 'where', place(holder)), facts);
@@ -89,6 +91,11 @@ export class LockList {
   }
 }
 
+function ageText({ role }, since, at) {
+  const age = `for about ${duration(at - since)}`;
+  return role === undefined ? `held ${age}` : `leads since ${clockTime(since)}, ${age}`;
+}
+
 /** How many waiters the lock has in the store, or calls of this process that wait for it, whichever is more. */
 export function waiting(row) {
   const here = row.callsHere.reduce((sum, { count: calls }) => sum + calls, 0);
@@ -98,6 +105,7 @@ export function waiting(row) {
 /** A sentence that says who holds the lock and how many wait for it. */
 function sentence(row) {
   const [holder] = row.holders;
+  if (row.role !== undefined) return `${count(waiting(row), 'stands', 'stand')} for election`;
   const number = count(waiting(row), 'waits', 'wait');
   if (holder === undefined) return `${number}; the lock is about to be granted`;
   const others = row.holders.length + row.moreHolders - 1;
@@ -105,10 +113,11 @@ function sentence(row) {
 }
 
 function waiters(row) {
-  const section = element('section', 'waiters', element('h4', '', 'Waiting, in order of service'));
+  const isRole = row.role !== undefined;
+  const section = element('section', 'waiters', element('h4', '', isRole ? 'Stands, in order of service' : 'Waiting, in order of service'));
   const list = element('ol', '');
   for (const waiter of row.waiters) {
-    list.append(element('li', '', `${waiter.mode}: `, element('strong', '', work(waiter)), ' on ', element('span', 'where', place(waiter))));
+    list.append(element('li', '', isRole ? '' : `${waiter.mode}: `, element('strong', '', work(waiter)), ' on ', element('span', 'where', place(waiter))));
   }
   if (row.waiters.length > 0) section.append(list);
   if (row.moreWaiters > 0) section.append(element('p', 'quiet', `and ${row.moreWaiters} more`));

@@ -5,12 +5,12 @@ import { keptText, lostText, renewFailedText } from '../port/hold-reports.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockEvent } from '../port/lock-events.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Report } from '../port/report.js';
+import type { Finding, Report } from '../port/report.js';
 import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { Hold } from './hold.js';
 import type { Wish } from './wish.js';
 
-/** Receives the events. While it is not observed, no events are made. */
+/** Receives the events. While it is not observed, no events are made; for grants and releases, which every call has, the service looks. */
 export interface EventSink {
   readonly observed: boolean;
   next(event: LockEvent): void;
@@ -35,11 +35,11 @@ export class Announcer {
   }
 
   granted(hold: Hold, waitedMs: number): void {
-    if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'granted', waitedMs });
+    this.events.next({ ...factsOf(hold), type: 'granted', waitedMs });
   }
 
   released(hold: Hold, outcome: ReleaseOutcome): void {
-    if (this.events.observed) this.events.next({ ...factsOf(hold), type: 'released', heldMs: hold.heldMs, outcome });
+    this.events.next({ ...factsOf(hold), type: 'released', heldMs: hold.heldMs, outcome });
   }
 
   /** A hold lost its lease. `forTheLog` is false when the loss will be logged together with others, in {@link overstayed}. */
@@ -55,9 +55,20 @@ export class Announcer {
     this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs) });
   }
 
+  /** For the log alone. */
+  tell(finding: Finding): void {
+    this.report?.(finding);
+  }
+
   /** Logs the holds that went on for longer than the shutdown waits. */
   overstayed(holds: readonly Hold[], graceMs: number): void {
     this.report?.({ kind: 'shutdown', level: 'warning', message: keptText(holds, graceMs) });
+  }
+
+  /** The function of a leader failed. */
+  termFailed(hold: Hold, cause: unknown, restMs: number): void {
+    const { key, call, fence, options } = hold;
+    if (this.events.observed) this.events.next({ type: 'termFailed', key, call, fence, ...siteOf(options), restMs, cause });
   }
 
   /** A call ended without a lock, because of `cause`. */

@@ -17,10 +17,10 @@ export interface Frame {
 export class HoldContext {
   private readonly storage = new AsyncLocalStorage<Frame | undefined>();
 
-  /** Runs `fn` inside the hold. */
-  run<T>(hold: Hold, fn: () => T): T {
+  /** Runs `fn` inside the hold, and gives it the hold: a function that closes over it would be one more for every call. */
+  run<T>(hold: Hold, fn: (hold: Hold) => T): T {
     // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
-    return this.storage.run({ hold, outer: this.surroundings() }, fn);
+    return this.storage.run({ hold, outer: this.surroundings() }, fn, hold);
   }
 
   /** The holds that surround the running code and have not ended, the innermost first. */
@@ -46,6 +46,12 @@ export class HoldContext {
       if (hold.isOpen && held !== undefined && covers(held, mode)) return hold;
     }
     return undefined;
+  }
+
+  /** Whether the running code is inside this very hold. */
+  isInside(hold: Hold): boolean {
+    for (let frame = this.storage.getStore(); frame; frame = frame.outer) if (frame.hold === hold) return true;
+    return false;
   }
 
   /** Lets a call re-enter the hold of its key that surrounds it. Resolves with undefined when there is none, or it ended before. */

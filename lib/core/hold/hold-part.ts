@@ -67,6 +67,7 @@ export class HoldPart {
     if (this.isDraining) return false;
     if (!covers(this.mode, wish.options.mode)) throw upgradeError(key);
     const gate = (this.gate ??= new SiblingGate());
+    hold.entering();
     const entered = await new Promise<boolean>((resolve, reject) => {
       gate.enter(new Caller(wish, hold.host.watchdog.schedule, resolve, reject));
     });
@@ -111,12 +112,7 @@ export class HoldPart {
 
   private leave(now: number, done: (outcome: ReleaseOutcome) => void): void {
     const { lease, outer, hold } = this;
-    if (!outer) {
-      return lease.leave(now, false, this.isOverdue, (outcome) => {
-        lease.offLoss(hold);
-        done(outcome);
-      });
-    }
+    if (!outer) return lease.leave(hold, now, false, this.isOverdue, done);
     lease.offLoss(hold);
     outer.hold.count(-1);
     outer.leaveInside(this.mode);

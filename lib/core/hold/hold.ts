@@ -8,7 +8,7 @@ import type { LossListener } from '../lease/guarded-lease.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
-import { LockUsageError, type LockLostError } from '../port/errors.js';
+import { LockUsageError, type LockClosedError, type LockLostError } from '../port/errors.js';
 import { lostError, renewalError } from '../port/hold-errors.js';
 import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
@@ -37,6 +37,7 @@ export class Hold implements Lease, LossListener {
   private inside = 1;
   private readonly parts: readonly HoldPart[];
   private ran = false;
+  private wasEntered = false;
   private partsLeft: number;
   private worst: ReleaseOutcome = 'released';
   private controller: AbortController | undefined;
@@ -53,7 +54,7 @@ export class Hold implements Lease, LossListener {
     const [first] = entered as readonly [Entered];
     this.startedAt = first instanceof HoldPart ? host.clock.now() : first.admittedAt;
     this.partsLeft = entered.length;
-    this.parts = entered.map((each) => new HoldPart(each, this));
+    this.parts = entered.length === 1 ? [new HoldPart(first, this)] : entered.map((each) => new HoldPart(each, this));
     if (options.maxHoldMs !== Infinity) {
       this.overdue = new Alarm(() => this.expire());
       host.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
@@ -148,7 +149,7 @@ export class Hold implements Lease, LossListener {
 
   run<T>(fn: () => T): T {
     this.assertHeld();
-    return this.runInside(fn);
+    return this.runInside(() => fn());
   }
 
   async renew(leaseMs?: number): Promise<void> {
@@ -184,8 +185,13 @@ export class Hold implements Lease, LossListener {
     return { key, keys, mode, fences: Object.fromEntries(this.fences), holdCount, heldMs: Math.round(heldMs), remainingMs: Math.round(remainingMs) };
   }
 
-  /** Runs `fn` inside this hold. */
-  runInside<T>(fn: () => T): T {
+  /** Notes that a nested call asked to come in. */
+  entering(): void {
+    this.wasEntered = true;
+  }
+
+  /** Runs `fn` inside this hold, and gives it the hold. */
+  runInside<T>(fn: (hold: Hold) => T): T {
     this.ran = true;
     return this.host.context.run(this, fn);
   }
@@ -201,7 +207,8 @@ export class Hold implements Lease, LossListener {
 
   /** Whether nested calls are still inside. */
   get outlived(): boolean {
-    return this.parts.some(({ isEmpty }) => !isEmpty);
+    // Most holds were never entered.
+    return this.wasEntered && this.parts.some(({ isEmpty }) => !isEmpty);
   }
 
   /** Adds `change` to the hold count of this hold and of those around it, when a nested call begins or ends. */
@@ -215,6 +222,12 @@ export class Hold implements Lease, LossListener {
     this.loss = error;
     this.controller?.abort(error);
     this.host.lost(this, error);
+  }
+
+  /** Asks its work to end: the signal aborts, and the lock stays held until the work has ended. */
+  recall(reason: LockClosedError): void {
+    this.controller ??= new AbortController();
+    this.controller.abort(reason);
   }
 
   /** Whether it was released or is just being released, so that the next holder may be at work. */

@@ -41,7 +41,7 @@ export function runInHold<T>(
   };
   const failed = (reason: unknown): void => ended({ status: 'rejected', reason });
   try {
-    Promise.resolve(hold.runInside(() => fn(hold))).then((value) => ended({ status: 'fulfilled', value }), failed);
+    Promise.resolve(hold.runInside(fn)).then((value) => ended({ status: 'fulfilled', value }), failed);
   } catch (reason) {
     failed(reason);
   }

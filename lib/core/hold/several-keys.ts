@@ -2,6 +2,7 @@
  * Takes several locks for one call, all or none. All callers take them one after another in the same order, so they cannot wait for
  * each other in a circle. The call waits only at the first busy key, and the watchdog renews what it has meanwhile.
  */
+import type { LossListener } from '../lease/guarded-lease.js';
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
 import type { LockMode } from '../port/lock-mode.js';
@@ -55,7 +56,7 @@ export async function enterAll(keys: readonly string[], wish: Wish, { host, shut
     if (refusal) throw refusal;
     return entered;
   } catch (error) {
-    await together(host, entered, wish.until, (one, done) => abandon(one, options.mode, clock.now(), done));
+    await together(host, entered, wish.until, (one, done) => abandon(one, options.mode, lost, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {
     shutdown.holdEnded();
@@ -69,8 +70,8 @@ function leaseOf(entered: Entered): StoreLease {
 }
 
 /** Gives back a lock under which no work began. */
-function abandon(entered: Entered, mode: LockMode, now: number, done: () => void): void {
-  if (entered instanceof StoreLease) return entered.leave(now, true, false, done);
+function abandon(entered: Entered, mode: LockMode, follower: LossListener, now: number, done: () => void): void {
+  if (entered instanceof StoreLease) return entered.leave(follower, now, true, false, done);
   entered.leaveInside(mode);
   done();
 }

@@ -12,6 +12,8 @@ export interface WaitWatch {
 }
 
 export class Wish implements CallerWish {
+  readonly insideHold: boolean;
+
   constructor(
     readonly key: string,
     /** The number of the call. */
@@ -23,10 +25,8 @@ export class Wish implements CallerWish {
     private readonly watch: WaitWatch,
     /** The locks that the same call has taken already, if it wants several. */
     readonly taken: readonly Entered[] = NOTHING,
-  ) {}
-
-  get insideHold(): boolean {
-    return this.around !== undefined;
+  ) {
+    this.insideHold = around !== undefined;
   }
 
   waitBegan(): WaitEnded | undefined {

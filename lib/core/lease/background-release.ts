@@ -54,7 +54,9 @@ export class BackgroundRelease {
   /** Called once an id was released: if a request for it may still act in the store, releases it again after that. */
   releaseLate(request: DoubtfulRelease): void {
     const { lateUntil = -Infinity } = request;
-    if (lateUntil > this.clock.now()) this.release(request, lateUntil - this.clock.now());
+    if (lateUntil === -Infinity) return;
+    const lateForMs = lateUntil - this.clock.now();
+    if (lateForMs > 0) this.release(request, lateForMs);
   }
 
   /** Resolves when every release has been answered or given up. */

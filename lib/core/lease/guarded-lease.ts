@@ -36,19 +36,23 @@ export interface LeaseGuard {
   forget(lease: GuardedLease): void;
 }
 
+/** Every file may read the state of a lease, and only the two files of the lease write it: test/architecture.test.ts checks that. */
 export class GuardedLease extends Appointment implements HolderRef {
   /** The mode that the store granted. It may be stronger than what was asked for, when requests of one owner share a hold. */
-  protected heldMode: LockMode;
+  mode: LockMode;
+  /** Local instant until which nobody else holds the lock, as far as this process may believe. */
+  trustedUntil: number;
+  /** Whether others wait for the lock, as far as this process has heard. */
+  contended: boolean;
+  /** When the store last said whether others wait for the lock, in clock.now() time. */
+  heardAt: number;
+  /** Whether a renewal has been started and not been answered yet. */
+  isRenewing = false;
   /** No renewal reaches beyond this instant. */
   protected renewUntil = Infinity;
   /** Whether its caller wants several locks and does not have all of them yet: until then it is renewed, whatever the options say. */
   protected isGathered = false;
   private state: 'held' | 'released' | 'lost' = 'held';
-  private trustEnds: number;
-  private othersWait: boolean;
-  /** When the store last said whether others wait for the lock. */
-  private lastNews: number;
-  private renewing = false;
   private loss: LockLostError | undefined;
   private isGone = false;
   private listeners: readonly LossListener[] = NOBODY;
@@ -62,30 +66,14 @@ export class GuardedLease extends Appointment implements HolderRef {
     /** When this process learned of the grant. */
     protected readonly grantedAt: number,
     protected readonly guard: LeaseGuard,
+    /** The listener that is called first when it is lost. */
+    protected readonly keeper: LossListener,
   ) {
     super();
-    this.heldMode = grant.mode;
-    this.trustEnds = grant.trustedUntil;
-    this.othersWait = grant.contended;
-    this.lastNews = grantedAt;
-  }
-
-  get mode(): LockMode {
-    return this.heldMode;
-  }
-
-  get trustedUntil(): number {
-    return this.trustEnds;
-  }
-
-  /** Whether others wait for the lock, as far as this process has heard. */
-  get contended(): boolean {
-    return this.othersWait;
-  }
-
-  /** When the store last said whether others wait for the lock, in clock.now() time. */
-  get heardAt(): number {
-    return this.lastNews;
+    this.mode = grant.mode;
+    this.trustedUntil = grant.trustedUntil;
+    this.contended = grant.contended;
+    this.heardAt = grantedAt;
   }
 
   get isHeld(): boolean {
@@ -105,11 +93,6 @@ export class GuardedLease extends Appointment implements HolderRef {
     return this.isGone;
   }
 
-  /** Whether a renewal has been started and not been answered yet. */
-  get isRenewing(): boolean {
-    return this.renewing;
-  }
-
   /** Whether the watchdog keeps it alive; false for a lease of fixed length. */
   get renews(): boolean {
     return this.isGathered || this.options.renew;
@@ -126,7 +109,7 @@ export class GuardedLease extends Appointment implements HolderRef {
   }
 
   isTrusted(now: number): boolean {
-    return this.state === 'held' && now < this.trustEnds;
+    return this.state === 'held' && now < this.trustedUntil;
   }
 
   due(now: number): void {
@@ -135,18 +118,18 @@ export class GuardedLease extends Appointment implements HolderRef {
 
   /** Notes that another process began to wait for the lock. */
   heardOfWaiter(): void {
-    this.othersWait = true;
+    this.contended = true;
   }
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return this.renews ? Math.min(at, this.trustEnds) : this.trustEnds;
+    return this.renews ? Math.min(at, this.trustedUntil) : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
   startRenewal(): boolean {
-    if (this.renewing || !this.renews) return false;
-    this.renewing = true;
+    if (this.isRenewing || !this.renews) return false;
+    this.isRenewing = true;
     return true;
   }
 
@@ -156,14 +139,14 @@ export class GuardedLease extends Appointment implements HolderRef {
    * meanwhile. The first renewal is always sent: it tells the store that the holder is alive.
    */
   looksAgain(now: number): number | undefined {
-    if (this.renewing || !this.renews || this.lastNews <= this.grantedAt) return undefined;
-    if (this.renewUntil - this.trustEnds > TRAVEL_MS) return undefined;
-    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustEnds - now) / 3));
+    if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;
+    if (this.renewUntil - this.trustedUntil > TRAVEL_MS) return undefined;
+    return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustedUntil - now) / 3));
   }
 
   /** Notes that the store has answered the renewal. */
   endRenewal(): void {
-    this.renewing = false;
+    this.isRenewing = false;
   }
 
   /** The request that renews it to end `leaseMs` from now, but not after `renewUntil`. */
@@ -177,14 +160,14 @@ export class GuardedLease extends Appointment implements HolderRef {
    * server whose clock was set back would report a later end, and take the lease away at once when its clock is corrected.
    */
   renewed(trustedUntil: number, contended: boolean, now: number, leaseMs: number): void {
-    this.trustEnds = Math.min(trustedUntil, Math.max(this.trustEnds, now + leaseMs));
-    this.othersWait = contended;
-    this.lastNews = now;
+    this.trustedUntil = Math.min(trustedUntil, Math.max(this.trustedUntil, now + leaseMs));
+    this.contended = contended;
+    this.heardAt = now;
   }
 
   /** Shortens the trust by the time that the machine slept: the lease in the store went on meanwhile. */
   slept(forMs: number): void {
-    this.trustEnds -= forMs;
+    this.trustedUntil -= forMs;
   }
 
   /** Ends it because the process gives the lock back: it is over from here on, whatever the store answers to the release. */
@@ -200,6 +183,7 @@ export class GuardedLease extends Appointment implements HolderRef {
     this.guard.forget(this);
     this.state = 'lost';
     this.loss = lostError(this.key, reason);
+    this.keeper.leaseLost(this.loss, this);
     for (const listener of this.listeners) listener.leaseLost(this.loss, this);
     this.listeners = NOBODY;
   }
@@ -212,8 +196,8 @@ export class GuardedLease extends Appointment implements HolderRef {
 
   /** Ends it as lost because its trust has ended. The reason says whether maxHoldMs, a fixed length or a missing renewal ended it. */
   endTrust(): void {
-    const { renewUntil, trustEnds, options } = this;
-    if (renewUntil - trustEnds <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('it was held longer than maxHoldMs');
+    const { renewUntil, trustedUntil, options } = this;
+    if (renewUntil - trustedUntil <= options.leaseMs / 100 + TRAVEL_MS) return this.lose('it was held longer than maxHoldMs');
     this.lose(this.renews ? 'it could not be renewed in time' : 'its fixed lease ended');
   }
 
@@ -224,6 +208,8 @@ export class GuardedLease extends Appointment implements HolderRef {
   }
 
   offLoss(listener: LossListener): void {
-    if (this.listeners.length > 0) this.listeners = this.listeners.filter((one) => one !== listener);
+    // For most leases it is the only one, and then no list is made.
+    if (this.listeners.length === 1 && this.listeners[0] === listener) this.listeners = NOBODY;
+    else if (this.listeners.length > 0) this.listeners = this.listeners.filter((one) => one !== listener);
   }
 }

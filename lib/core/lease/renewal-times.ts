@@ -12,16 +12,10 @@ export class RenewalTimes {
   /** When leases of one group and of like length are due next. There is at most one entry for each group and length. */
   private readonly known = new Map<number, number>();
 
-  constructor(private readonly groupOf: ((key: string) => number) | undefined) {}
-
-  /** Whether only locks of one group can share a command, so that renewing a lease early may cost a command of its own. */
-  get areGrouped(): boolean {
-    return this.groupOf !== undefined;
-  }
+  constructor(private readonly groupOf: (key: string) => number) {}
 
   /** When to renew the lease: in `inMs`, or up to half of that sooner if its group is due then. */
   next({ key, lengthMs }: GuardedLease, now: number, inMs: number): number {
-    if (!this.groupOf) return now + inMs;
     const group = this.groupOf(key) * LENGTHS + likeLength(lengthMs);
     const known = this.known.get(group) ?? Infinity;
     const at = known >= now + inMs / 2 && known <= now + inMs ? known : now + inMs;

@@ -61,7 +61,8 @@ export class Schedule {
     if (item.heapIndex >= 0) return this.moveInHeap(item);
     if (this.sortAt === Infinity) this.startNoting();
     if (at < this.sortAt) {
-      this.sortIn(item);
+      this.cancel(item);
+      this.sortIn(item, at);
       return this.arm(at);
     }
     if (item.notedIndex >= 0) return;
@@ -71,8 +72,15 @@ export class Schedule {
 
   cancel(item: Appointment): void {
     item.at = Infinity;
-    if (item.notedIndex >= 0) this.takeFromNoted(item);
-    else if (item.heapIndex >= 0) this.takeFromHeap(item);
+    const { notedIndex } = item;
+    if (notedIndex < 0) return this.takeFromHeap(item);
+    // The last one takes its position.
+    const last = this.noted.pop()!;
+    if (last !== item) {
+      last.notedIndex = notedIndex;
+      this.noted[notedIndex] = last;
+    }
+    item.notedIndex = -1;
   }
 
   /** Whether the object has an appointment. */
@@ -107,25 +115,16 @@ export class Schedule {
     if (this.heap[0] === item) this.arm(item.at);
   }
 
-  private sortIn(item: Appointment): void {
-    if (item.notedIndex >= 0) this.takeFromNoted(item);
+  private sortIn(item: Appointment, at: number): void {
+    item.at = at;
     item.heapIndex = this.heap.length;
     this.heap.push(item);
-    this.times.push(item.at);
+    this.times.push(at);
     this.sift(item);
   }
 
-  /** Removes the item from the list of noted ones. The last item of the list takes its position. */
-  private takeFromNoted(item: Appointment): void {
-    const last = this.noted.pop()!;
-    if (last !== item) {
-      last.notedIndex = item.notedIndex;
-      this.noted[last.notedIndex] = last;
-    }
-    item.notedIndex = -1;
-  }
-
   private takeFromHeap(item: Appointment): void {
+    if (item.heapIndex < 0) return;
     const last = this.heap.pop()!;
     this.times.pop();
     if (last !== item) {
@@ -153,7 +152,10 @@ export class Schedule {
   private sortNoted(): void {
     this.sortAt = Infinity;
     const { noted } = this;
-    for (let item = noted.at(-1); item; item = noted.at(-1)) this.sortIn(item);
+    for (let item = noted.pop(); item; item = noted.pop()) {
+      item.notedIndex = -1;
+      this.sortIn(item, item.at);
+    }
   }
 
   private arm(at: number): void {

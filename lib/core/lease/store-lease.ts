@@ -9,7 +9,7 @@ import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import type { DoubtfulRelease } from './background-release.js';
-import { GuardedLease, type LeaseGuard } from './guarded-lease.js';
+import { GuardedLease, type LeaseGuard, type LossListener } from './guarded-lease.js';
 
 /** How long callers of one process may follow each other on a lease while other processes wait, in ms after its grant. */
 const HAND_ON_WINDOW_MS = 50;
@@ -19,7 +19,7 @@ const NEWS_STALE_AFTER_MS = 1_000;
 const MIN_TRUST_TO_HAND_ON_MS = 500;
 
 /** The queue of callers to which a lease belongs. */
-export interface LeaseKeeper {
+export interface LeaseKeeper extends LossListener {
   /** A caller has left the lease. The keeper hands it on or gives it back, and calls `done` with how the caller's hold ended. */
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void;
   /** The lease may admit a caller now that it could not admit before. */
@@ -27,17 +27,25 @@ export interface LeaseKeeper {
 }
 
 export class StoreLease extends GuardedLease implements DoubtfulRelease {
-  /** How many callers are on the lease now, and how many have ever been. */
-  private users = 0;
-  private turns = 0;
+  /** The fence of the caller that was admitted last. Readers share one. */
+  fence: number;
+  /** How many callers are on the lease now, and how many have ever been admitted to it. */
+  users = 0;
+  turns = 0;
+  /** When the last caller was admitted. */
+  admittedAt: number;
+  /** When the last caller left it, which is the instant at which its release is asked for. */
+  askedAt: number | undefined;
+  /** Whether the work of its last caller never began, so that the lock need not stay taken for minHoldMs. */
+  abandoned = false;
+  declare protected readonly keeper: LeaseKeeper;
   /** How many of the callers on the lease have held it for longer than their maxHoldMs. */
   private overdueUsers = 0;
   /** Whether no further caller may be put on it, because its end (minHoldMs) or its mode (a downgrade) belongs to one hold. */
   private isSpent = false;
-  private isAbandoned = false;
-  private lastAdmission: number;
-  private lastLeft: number | undefined;
   private nextFence: number;
+  /** Whether all callers have the same fence. The mode that was asked for decides it, because for a read lease only one was reserved. */
+  private readonly sharesFence: boolean;
 
   constructor(
     key: string,
@@ -49,42 +57,13 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     private readonly phase: number,
     /** The local instant until which a request for it that got no answer may still act in the store. */
     readonly lateUntil: number,
-    private readonly keeper: LeaseKeeper,
+    keeper: LeaseKeeper,
     guard: LeaseGuard,
   ) {
-    super(key, id, options, grant, grantedAt, guard);
-    this.lastAdmission = grantedAt;
-    this.nextFence = grant.fence;
-  }
-
-  /** The fence of the caller that was admitted last. Readers share one. */
-  get fence(): number {
-    return this.sharesFence ? this.nextFence : this.nextFence - 1;
-  }
-
-  /** When the last caller was admitted. */
-  get admittedAt(): number {
-    return this.lastAdmission;
-  }
-
-  /** Whether any caller is on it. */
-  get isUsed(): boolean {
-    return this.users > 0;
-  }
-
-  /** How many callers have been admitted to it so far. */
-  get turnCount(): number {
-    return this.turns;
-  }
-
-  /** When the last caller left it, which is the instant at which its release is asked for. */
-  get askedAt(): number | undefined {
-    return this.lastLeft;
-  }
-
-  /** Whether the work of its last caller never began, so that the lock need not stay taken for minHoldMs. */
-  get abandoned(): boolean {
-    return this.isAbandoned;
+    super(key, id, options, grant, grantedAt, guard, keeper);
+    this.admittedAt = grantedAt;
+    this.fence = this.nextFence = grant.fence;
+    this.sharesFence = options.mode === 'read';
   }
 
   /**
@@ -92,7 +71,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
    * cannot: the next caller would wait for a minHoldMs that nobody owes.
    */
   get owesNothing(): boolean {
-    return this.isAbandoned && this.isSpent;
+    return this.abandoned && this.isSpent;
   }
 
   /** How many fences it had if all of them were used, else 0. */
@@ -124,18 +103,23 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     this.renewUntil = this.users === 0 ? until : Math.max(this.renewUntil, until);
     this.users += 1;
     this.turns += 1;
-    this.lastAdmission = now;
+    this.admittedAt = now;
     if (minHoldMs > 0) this.isSpent = true;
+    this.fence = this.nextFence;
     if (!this.sharesFence) this.nextFence += 1;
   }
 
-  /** Takes a caller off the lease. `abandoned`: its work never began. `wasOverdue`: it was counted by {@link addOverdue}. */
-  leave(now: number, abandoned: boolean, wasOverdue: boolean, done: (outcome: ReleaseOutcome) => void): void {
+  /**
+   * Takes a caller off the lease, so that it is not told of a later loss. `abandoned`: its work never began. `wasOverdue`: it
+   * was counted by {@link addOverdue}.
+   */
+  leave(caller: LossListener, now: number, abandoned: boolean, wasOverdue: boolean, done: (outcome: ReleaseOutcome) => void): void {
     this.users -= 1;
-    this.lastLeft = now;
-    this.isAbandoned = abandoned;
+    this.askedAt = now;
+    this.abandoned = abandoned;
     if (wasOverdue) this.overdueUsers -= 1;
     if (now >= this.trustedUntil) this.endTrust();
+    this.offLoss(caller);
     this.keeper.callerLeft(this, done);
   }
 
@@ -163,24 +147,19 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   /** The caller has all of its locks: maxHoldMs counts from now. The caller renews a lease of fixed length once, so that it begins now. */
   begin({ maxHoldMs }: ResolvedOptions, now: number): void {
     this.isGathered = false;
-    this.lastAdmission = now;
+    this.admittedAt = now;
     if (this.users === 1) this.renewUntil = now + maxHoldMs;
   }
 
   /** Notes that the store has turned it into a read lease. */
   downgraded(): void {
-    this.heldMode = 'read';
+    this.mode = 'read';
     this.keeper.leaseChanged();
   }
 
   /** Admits no further caller, because its mode in the store is about to belong to the hold that downgrades it. */
   spend(): void {
     this.isSpent = true;
-  }
-
-  /** Whether all callers have the same fence. The mode that was asked for decides it, because for a read lease only one was reserved. */
-  private get sharesFence(): boolean {
-    return this.options.mode === 'read';
   }
 
   private get hasFences(): boolean {

@@ -24,7 +24,8 @@ export class Watchdog implements LeaseGuard {
   readonly schedule: Schedule;
   readonly sleep: MachineSleep;
   private readonly dueLeases = new DueLeases();
-  private readonly times: RenewalTimes;
+  /** Undefined where all leases can share a command, so that each is renewed at its own time. */
+  private readonly times: RenewalTimes | undefined;
   private sending = false;
 
   constructor(
@@ -32,7 +33,8 @@ export class Watchdog implements LeaseGuard {
     private readonly clock: Clock,
     private readonly renewFailed: (lease: GuardedLease, cause: LockStoreError) => void,
   ) {
-    this.times = new RenewalTimes(store.capabilities.groupOf);
+    const { groupOf } = store.capabilities;
+    this.times = groupOf && new RenewalTimes(groupOf);
     this.sleep = new MachineSleep(clock, {
       slept: (forMs, now) => this.machineSlept(forMs, now),
       wallClockJumped: () => this.renewAll(),
@@ -105,7 +107,7 @@ export class Watchdog implements LeaseGuard {
 
   /** Adds leases that are due soon, until a batch is full. In a Cluster that could cost commands, so it is not done there. */
   private joinEarly(): void {
-    if (!this.dueLeases.any || this.times.areGrouped) return;
+    if (!this.dueLeases.any || this.times) return;
     const now = this.clock.now();
     for (let next = this.schedule.peek(); next instanceof GuardedLease && !this.dueLeases.fill(LARGEST_BATCH); next = this.schedule.peek()) {
       if (next.isRenewing || next.at > now + next.lengthMs * EARLY) return;
@@ -144,6 +146,7 @@ export class Watchdog implements LeaseGuard {
   }
 
   private planRenewal(lease: GuardedLease, now: number, inMs: number): void {
-    this.schedule.set(lease, lease.nextLook(this.times.next(lease, now, inMs)));
+    const at = this.times ? this.times.next(lease, now, inMs) : now + inMs;
+    this.schedule.set(lease, lease.nextLook(at));
   }
 }

@@ -1,5 +1,6 @@
 /** Makes the errors with which calls for a lock and holds end. Each message says what happened to which lock, and what to do next. */
 import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError, type BusyHolder, type WaitFacts } from './errors.js';
+import type { LockMode } from './lock-mode.js';
 import { MOST_HOLDS_OF_OWNER } from './lock-store.js';
 
 /** What is true of every failed call for a lock: its work did not begin, and a grant that it may have is released in the background. */
@@ -15,6 +16,12 @@ export function lostError(key: string, reason: string): LockLostError {
 export function renewalError(key: string, cause: LockStoreError): LockStoreError {
   const message = `Lock '${key}' could not be renewed; the lease is trusted until its present end. ${cause.message}`;
   return new LockStoreError(message, { key, cause, nodes: cause.nodes });
+}
+
+export function notHeldError(key: string, mode: LockMode, isHeldForReading: boolean): LockUsageError {
+  const found = isHeldForReading ? 'it holds it for reading only' : 'it does not hold it';
+  const wanted = mode === 'write' ? 'writing' : 'reading';
+  return new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}.`, { key });
 }
 
 export function upgradeError(key: string): LockUsageError {

@@ -8,12 +8,9 @@ export class CallerLine<T> {
   first: Caller<T> | undefined;
   private last: Caller<T> | undefined;
 
+  /** Puts the caller at the end. A caller that stood in the line before keeps its arrival. */
   add(caller: Caller<T>): void {
-    caller.arrival = this.arrivals += 1;
-    this.append(caller);
-  }
-
-  private append(caller: Caller<T>): void {
+    if (caller.arrival === 0) caller.arrival = this.arrivals += 1;
     this.size += 1;
     caller.before = this.last;
     if (this.last) this.last.after = caller;
@@ -52,7 +49,7 @@ export class CallerLine<T> {
     if (others.length === 0) return;
     for (const caller of others) {
       this.remove(caller);
-      this.append(caller);
+      this.add(caller);
     }
   }
 

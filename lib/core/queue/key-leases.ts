@@ -9,10 +9,8 @@ export class KeyLeases {
   current: StoreLease | undefined;
   /** Earlier read leases: the readers on them go on, and no further caller is admitted. */
   private earlier: readonly StoreLease[] = NONE;
-
-  get areNone(): boolean {
-    return this.current === undefined && this.earlier.length === 0;
-  }
+  /** How many there are. Only this object writes it. */
+  count = 0;
 
   /** The lease that is held under this id. */
   find(id: string): StoreLease | undefined {
@@ -22,10 +20,12 @@ export class KeyLeases {
   add(lease: StoreLease): void {
     if (this.current) this.earlier = [...this.earlier, this.current];
     this.current = lease;
+    this.count += 1;
   }
 
   remove(lease: GuardedLease): void {
     if (this.current === lease) this.current = undefined;
     else this.earlier = this.earlier.filter((one) => one !== lease);
+    this.count = this.earlier.length + (this.current ? 1 : 0);
   }
 }

@@ -7,7 +7,7 @@
  * Only callers with like options follow each other on a lease. Readers are on one lease at the same time.
  */
 import { FenceDemand } from '../lease/fence-demand.js';
-import type { GuardedLease, LossListener } from '../lease/guarded-lease.js';
+import type { GuardedLease } from '../lease/guarded-lease.js';
 import { askAlike, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
@@ -33,7 +33,7 @@ export interface QueueParts extends RequestParts {
 
 type LeaseCaller = Caller<StoreLease>;
 
-export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, CallerKeeper<StoreLease> {
+export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<StoreLease> {
   private readonly line = new CallerLine<StoreLease>();
   private readonly leases = new KeyLeases();
   private request: StoreRequest | undefined;
@@ -50,7 +50,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
 
   /** Whether readers wait here with which one with these options cannot share a lease: waiting behind them, it would miss their phase. */
   partsReaders(options: ResolvedOptions): boolean {
-    const other = options.mode === 'read' && this.line.find((caller) => caller.options.mode === 'read');
+    const other = this.line.find((caller) => caller.options.mode === 'read');
     return other ? options.minHoldMs > 0 || !askAlike(other.options, options) : false;
   }
 
@@ -137,10 +137,10 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     if (lease.isLost) {
       // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (!lease.isUsed && !lease.goneFromStore) this.parts.background.release(lease, lease.options.leaseMs);
+      if (lease.users === 0 && !lease.goneFromStore) this.parts.background.release(lease, lease.options.leaseMs);
       return done('lost');
     }
-    if (lease.isUsed) {
+    if (lease.users > 0) {
       done('released');
       // The order matters: the caller that leaves has released in time, and only those that stay may lose the lease.
       return lease.loseIfOverdue();
@@ -183,7 +183,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     this.line.remove(caller);
     lease.admit(caller.options, now);
     caller.resolve(lease);
-    if (lease.turnCount % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
+    if (lease.turns % LONGEST_BURST === 0 && this.line.size > 0) this.rest();
   }
 
   /** Admits no caller before the next turn of the event loop. */
@@ -213,20 +213,19 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     const lease = this.leases.current;
     // While a writer of this process has the lease, asking is of no use. Beside its readers the store is asked at once, because
     // the caller takes its place in the queue by asking, before others that come later.
-    if (lease?.isUsed && lease.mode === 'write') return;
+    if (lease && lease.users > 0 && lease.mode === 'write') return;
     if (this.request) {
       if (askAlike(this.request.asker.options, first.options)) return;
       this.dropRequest();
     }
-    const unused = lease && !lease.isUsed ? lease : undefined;
+    const unused = lease && lease.users === 0 ? lease : undefined;
     if (unused) this.letGo(unused);
     const { parts, line } = this;
-    this.request = new StoreRequest(parts, parts.nextId(), first, line.arrivals, this.fencesFor(first.options), this, unused && new ReplacedLease(unused, replaced));
+    this.request = new StoreRequest(parts, parts.nextId(), first, line.arrivals, line.size === 1 ? 1 : this.fencesFor(first.options), this, unused && new ReplacedLease(unused, replaced));
     this.request.ask(now);
   }
 
   private fencesFor(options: ResolvedOptions): number {
-    if (this.line.size === 1) return 1;
     this.demand ??= new FenceDemand(this.parts.handOn);
     return this.demand.of(options, this.line.size);
   }
@@ -242,7 +241,6 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
     const phase = wasRefused ? this.line.arrivals : arrivals;
     const lease = new StoreLease(this.key, id, options, grant, at, phase, lateUntil, this, parts.watchdog);
     leases.add(lease);
-    lease.onLoss(this);
     parts.watchdog.watch(lease, at);
     if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));
   }
@@ -256,7 +254,7 @@ export class KeyQueue implements LeaseKeeper, LossListener, RequestListener, Cal
   private tidy(): void {
     if (this.request) this.dropRequest();
     const { current } = this.leases;
-    if (this.leases.areNone) this.parts.queueIsIdle(this);
-    else if (current && !current.isUsed) this.giveBack(current, () => {});
+    if (this.leases.count === 0) this.parts.queueIsIdle(this);
+    else if (current && current.users === 0) this.giveBack(current, () => {});
   }
 }

@@ -44,7 +44,7 @@ export class LocalQueue {
       commandTimeoutMs,
       handOn,
       nextId: () => `${process}.${(this.sequence++).toString(36)}`,
-      queueIsIdle: (queue) => this.forget(queue),
+      queueIsIdle: this.forget,
     };
     store.onWake((wake) => this.wake(wake));
   }
@@ -86,7 +86,7 @@ export class LocalQueue {
     if (options.owner !== undefined) return this.addAside(key, options);
     let queue = this.queues.get(key);
     if (!queue) this.queues.set(key, (queue = new KeyQueue(key, this.parts)));
-    return queue.partsReaders(options) ? this.queueAside(key, options) : queue;
+    return options.mode === 'read' && queue.partsReaders(options) ? this.queueAside(key, options) : queue;
   }
 
   private queueAside(key: string, options: ResolvedOptions): KeyQueue {
@@ -104,14 +104,14 @@ export class LocalQueue {
     return queue;
   }
 
-  private forget(queue: KeyQueue): void {
+  private readonly forget = (queue: KeyQueue): void => {
     if (!queue.aside) {
       if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
       return;
     }
     const others = this.aside.get(queue.key);
     if (others?.delete(queue) && others.size === 0) this.aside.delete(queue.key);
-  }
+  };
 
   private wake(wake: Wake): void {
     const queues = this.queuesOf(wake.key);

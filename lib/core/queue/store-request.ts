@@ -9,16 +9,16 @@
  *       └─────(the store no longer has its place)──▶ gone: the queue of the key makes a new request
  */
 import { Backoff } from '../lease/backoff.js';
-import { Waiter, type Heartbeats } from '../lease/heartbeats.js';
+import type { Heartbeats } from '../lease/heartbeats.js';
 import { Alarm } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
-import type { LockMode } from '../port/lock-mode.js';
-import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome } from '../port/lock-store.js';
+import type { AcquireOutcome, Grant, HeartbeatOutcome } from '../port/lock-store.js';
 import type { Caller } from './caller.js';
 import { lengthened, verdictOn } from './grant-verdict.js';
 import type { ReplacedLease } from './replaced-lease.js';
+import { RequestFields } from './request-fields.js';
 import type { Answer, RequestListener, RequestParts } from './request-parts.js';
 import type { Sender } from './traffic.js';
 
@@ -28,18 +28,9 @@ const LONGEST_RETRY_MS = 200;
 /** Trust in a grant that came with a wake is counted from an earlier answer of the server, which is at most this old, in ms. */
 const PUSH_COUNTS_FROM_MS = 10_000;
 
-export class StoreRequest extends Waiter implements AcquireRequest, Sender {
-  readonly key: string;
-  readonly mode: LockMode;
-  readonly leaseMs: number;
-  readonly queue: boolean;
-  readonly minHoldMs: number;
-  readonly owner: string | undefined;
-  readonly label: string | undefined;
-  readonly minReplicas: number;
-  /** When the request was sent, and after when the store must not act on it. Both are set anew whenever it is sent. */
+export class StoreRequest extends RequestFields implements Sender {
+  /** When the request was sent last. */
   askedAt = 0;
-  notAfter = 0;
   /** Whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
   wasRefused = false;
   private state: 'open' | 'answered' | 'cancelled' = 'open';
@@ -62,29 +53,15 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
 
   constructor(
     private readonly parts: RequestParts,
-    readonly id: string,
-    /** The caller whose options the request carries. */
-    readonly asker: Caller<StoreLease>,
+    id: string,
+    asker: Caller<StoreLease>,
     /** How many callers had come to the key's line when the request was made. */
     readonly arrivals: number,
-    readonly fences: number,
+    fences: number,
     private readonly listener: RequestListener,
     private replaced: ReplacedLease | undefined,
   ) {
-    super();
-    const { wish, options } = asker;
-    this.key = wish.key;
-    this.mode = options.mode;
-    this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
-    this.queue = options.waitMs > 0;
-    this.minHoldMs = options.minHoldMs;
-    this.owner = options.owner;
-    this.label = options.label;
-    this.minReplicas = options.minReplicas;
-  }
-
-  get replaces(): string | undefined {
-    return this.replaced?.id;
+    super(id, asker, fences, replaced?.id);
   }
 
   /**
@@ -180,7 +157,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
     this.lastError = undefined;
     this.backoff = undefined;
     this.replaced?.released(this.parts.background);
-    this.replaced = undefined;
+    this.replaced = this.replaces = undefined;
     switch (outcome.kind) {
       case 'granted':
         return this.judge(outcome.grant, this.askedAt);
@@ -253,7 +230,7 @@ export class StoreRequest extends Waiter implements AcquireRequest, Sender {
 
   private end(state: 'answered' | 'cancelled'): void {
     this.state = state;
-    this.heartbeats.forget(this);
+    if (this.isKnownToWait) this.heartbeats.forget(this);
     if (this.bound) this.askIn(undefined);
   }
 

@@ -11,23 +11,21 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, ReleaseRequest } from '../../core/port/lock-store.js';
 import type { Bundles } from '../wire/bundles.js';
 import { acquire } from '../wire/lua.generated.js';
-import type { RedisKeys } from '../wire/redis-keys.js';
 import { Acquisition } from './acquisition.js';
 import type { Places } from './places.js';
 import type { Renewals } from './renewals.js';
+import type { Spots } from './spots.js';
 import type { Trust } from './trust.js';
 
 export interface AcquiringParts {
   readonly bundles: Bundles;
-  readonly keys: RedisKeys;
+  readonly spots: Spots;
   readonly places: Places;
   readonly trust: Trust;
   readonly renewals: Renewals;
   readonly clock: Clock;
   readonly node: string;
   readonly maxLeaseMs: number;
-  /** A number for each slot group: requests whose groups have the same number can share a command. */
-  sourceOf(group: number): number;
   release(request: ReleaseRequest): Promise<unknown>;
 }
 
@@ -36,16 +34,17 @@ export class Acquiring {
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. */
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { keys, places, trust } = this.parts;
-    const spot = keys.spotOf(request.key);
+    const { bundles, spots, places, trust } = this.parts;
+    const spot = spots.of(request.key);
     const known = places.askAgain(request);
     const floor = known?.floor ?? trust.floors.of(spot.group);
-    return new Promise((resolve, reject) => this.send(new Acquisition(this, request, spot, known, floor, resolve, reject)));
+    return new Promise((resolve, reject) => {
+      bundles.add(acquire, spot.source, new Acquisition(this, request, spot, known, floor, resolve, reject));
+    });
   }
 
-  send(acquisition: Acquisition): void {
-    const { bundles, sourceOf } = this.parts;
-    bundles.add(acquire, sourceOf(acquisition.spot.group), acquisition);
+  sendAgain(acquisition: Acquisition): void {
+    this.parts.bundles.add(acquire, acquisition.spot.source, acquisition);
   }
 
   /** The try of this id that is not answered yet, for a message that came before its answer. */

@@ -7,12 +7,12 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf, type ServerGrant } from '../wire/lock-reply.js';
 import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
-import type { LockSpot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
+import type { Spot } from './spots.js';
 
 /** A request that was refused without a place asks again after about this long, in ms, or when the present lease ends. */
 const RETRY_MS = 50;
@@ -38,7 +38,7 @@ export class Acquisition implements BundledRequest {
   constructor(
     private readonly acquiring: Acquiring,
     readonly request: AcquireRequest,
-    readonly spot: LockSpot,
+    readonly spot: Spot,
     /** The place that the request has in the queue already, if it asks again. */
     private readonly known: Place | undefined,
     /** The highest fence that was known when this id was first asked for. */
@@ -50,7 +50,7 @@ export class Acquisition implements BundledRequest {
     this.key = spot.key;
     this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt ?? clock.now();
-    this.limit = trust.limit(spot.group, request.notAfter, this.askedAt);
+    this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
@@ -73,7 +73,7 @@ export class Acquisition implements BundledRequest {
     const replacedLost = code >= REPLACED_LOST;
     const told = readAcquire(list, 0, replacedLost ? code - REPLACED_LOST : code);
     const exchange: Exchange = { sentAt, receivedAt, serverNow: told.now };
-    trust.observe(this.spot.group, exchange);
+    trust.clock.observe(this.spot.source, exchange);
     const outcome = this.outcomeOf(told, exchange);
     if (outcome === undefined) return this.askOnceMore();
     this.settle(outcome instanceof Promise ? outcome.then((later) => withReplaced(later, replacedLost)) : withReplaced(outcome, replacedLost));
@@ -91,7 +91,7 @@ export class Acquisition implements BundledRequest {
     const { trust } = this.acquiring.parts;
     const serverNow = Math.floor(fence / 1000);
     const exchange: Exchange = { sentAt, receivedAt, serverNow };
-    trust.observe(spot.group, exchange);
+    trust.clock.observe(spot.source, exchange);
     const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
     const granted = trust.answered(spot.group, grant, exchange);
     this.settle(request.minReplicas > 0 ? this.acquiring.confirmed(request, granted) : { kind: 'granted', grant: granted });
@@ -152,7 +152,7 @@ export class Acquisition implements BundledRequest {
 
   private askOnceMore(): void {
     const { acquiring, request, spot, known, floor, resolve, reject } = this;
-    acquiring.send(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, floor, resolve, reject));
+    acquiring.sendAgain(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, floor, resolve, reject));
   }
 }
 

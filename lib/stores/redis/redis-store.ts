@@ -33,6 +33,7 @@ import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js'
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
+import { Spots } from './spots.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { Trust } from './trust.js';
@@ -67,7 +68,7 @@ export class RedisStore implements LockStore {
   private readonly places = new Places();
   private readonly damaged: DamagedLocks;
   private readonly bundles: Bundles;
-  private readonly sourceOf: (group: number) => number;
+  private readonly spots: Spots;
   private readonly acquiring: Acquiring;
   private readonly renewals: Renewals;
   private readonly heartbeats: Heartbeats;
@@ -88,11 +89,11 @@ export class RedisStore implements LockStore {
     const sourceOf = (group: number): number => (isCluster ? group : 0);
     const trust = (this.trust = new Trust(sourceOf));
     const { places } = this;
-    this.sourceOf = sourceOf;
+    const spots = (this.spots = new Spots(keys, sourceOf));
     this.bundles = new Bundles(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, keys, places, trust, renewals, clock, node, maxLeaseMs, sourceOf, release });
+    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, renewals, clock, node, maxLeaseMs, release });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
@@ -144,10 +145,10 @@ export class RedisStore implements LockStore {
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     this.places.release(request.id);
-    const spot = this.keys.spotOf(request.key);
+    const spot = this.spots.of(request.key);
     const floor = this.trust.floors.of(spot.group);
     return new Promise((resolve, reject) => {
-      this.bundles.add(release, this.sourceOf(spot.group), new GivingBack(request, spot, floor, resolve, reject));
+      this.bundles.add(release, spot.source, new GivingBack(request, spot, floor, resolve, reject));
     });
   }
 

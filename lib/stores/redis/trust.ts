@@ -18,7 +18,8 @@ const FURTHEST_AHEAD_MS = 86_400_000;
 
 export class Trust {
   readonly floors = new FenceFloors();
-  private readonly clock = new ServerClock();
+  /** By source (see Spot). */
+  readonly clock = new ServerClock();
 
   /** `sourceOf` says which server's clock counts for a slot group. */
   constructor(private readonly sourceOf: (group: number) => number) {}
@@ -30,11 +31,6 @@ export class Trust {
   /** Forgets all clock samples, because a new connection may lead to another server with another clock. */
   reset(): void {
     this.clock.reset();
-  }
-
-  /** The server time after which a request for `group` must not act; 0 when the server's time is not known. */
-  limit(group: number, notAfter: number, now: number): number {
-    return this.clock.before(this.sourceOf(group), notAfter, now);
   }
 
   /** The grant from an answer. */

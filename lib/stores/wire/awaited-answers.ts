@@ -5,11 +5,13 @@
  *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
+import type { ConnectionState } from './connection-guards.js';
 import type { RedisClient } from './redis-connection.js';
 
 /** A connection, with what is known of its silence. */
 export interface Line {
   readonly client: RedisClient;
+  readonly connection: ConnectionState;
   /** The connection is given up after a silence of this length, in ms. */
   readonly patienceMs: number;
   /** The connection is given up after a silence of this length, in ms, once the deadline of a command has passed in it. */
@@ -27,11 +29,10 @@ export interface Awaited {
   readonly line: Line;
   readonly sentAt: number;
   readonly deadline: number;
-  giveUp(error: Error): void;
 }
 
-export class AwaitedAnswers {
-  private readonly out: Awaited[] = [];
+export class AwaitedAnswers<A extends Awaited> {
+  private readonly out: A[] = [];
   private timer: Timer | undefined;
   private timerAt = Infinity;
 
@@ -39,24 +40,27 @@ export class AwaitedAnswers {
     private readonly clock: Clock,
     /** Called with a connection that is to be given up. */
     private readonly silent: (client: RedisClient) => void,
+    /** Called with a command whose answer is not awaited any more, and the reason. */
+    private readonly gaveUp: (awaited: A, reason: Error) => void,
   ) {}
 
-  add(awaited: Awaited): void {
-    const { line, sentAt } = awaited;
+  add(awaited: A): void {
+    const { line, sentAt, deadline } = awaited;
     awaited.index = this.out.length;
     this.out.push(awaited);
     line.owesSince ??= sentAt;
     line.out += 1;
-    const at = nextLook(awaited);
+    // This is what nextLook() answers, without a call for every command.
+    const at = Math.min(deadline, line.owesSince + line.patienceMs);
     if (at < this.timerAt) this.lookAt(at);
   }
 
-  all(): readonly Awaited[] {
+  all(): readonly A[] {
     return this.out;
   }
 
   /** Notes that a command was answered or has failed. Answers come in order, so the silence of its connection counts anew from now. */
-  heard(awaited: Awaited): void {
+  heard(awaited: A): void {
     this.remove(awaited);
     const { line } = awaited;
     line.owesSince = line.out > 0 ? this.clock.now() : undefined;
@@ -66,14 +70,14 @@ export class AwaitedAnswers {
   close(reason: Error): void {
     for (const awaited of this.out.splice(0)) {
       awaited.index = -1;
-      awaited.giveUp(reason);
+      this.gaveUp(awaited, reason);
     }
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     this.timer = undefined;
   }
 
   /** Removes it from the list. The last one of the list takes its position. */
-  private remove(awaited: Awaited): void {
+  private remove(awaited: A): void {
     if (awaited.index < 0) return;
     const last = this.out.pop()!;
     if (last !== awaited) {
@@ -108,9 +112,9 @@ export class AwaitedAnswers {
     if (next < Infinity) this.lookAt(next);
   }
 
-  private giveUp(awaited: Awaited, now: number): void {
+  private giveUp(awaited: A, now: number): void {
     this.remove(awaited);
-    awaited.giveUp(new Error(`no answer within ${Math.round(now - awaited.sentAt)} ms`));
+    this.gaveUp(awaited, new Error(`no answer within ${Math.round(now - awaited.sentAt)} ms`));
   }
 }
 

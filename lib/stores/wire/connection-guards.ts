@@ -19,9 +19,21 @@ const GIVEN_UP_AFTER_MS = 1_000;
 /** The event that the guards emit on a client when it is open. */
 const OPEN = Symbol('open');
 
+/** What is read for every command before it is sent, and when it is answered. */
+export interface ConnectionState {
+  /** Whether the server has answered on this connection. For a Cluster ioredis checks that itself. */
+  readonly isOpen: boolean;
+  /** Whether this connection is in another database than the configured one, so that its answers are worthless. */
+  readonly isAstray: boolean;
+}
+
+interface WatchedState extends ConnectionState {
+  isOpen: boolean;
+  isAstray: boolean;
+}
+
 export class ConnectionGuards {
-  private readonly astray = new WeakSet<Client>();
-  private readonly open = new WeakSet<Redis>();
+  private readonly states = new WeakMap<Client, ConnectionState>();
   private readonly lookingAgain = new Map<Redis, Timer>();
   private readonly clock: Clock;
 
@@ -30,22 +42,25 @@ export class ConnectionGuards {
   }
 
   watch(client: Redis): void {
-    this.dropStuckHandshakes(client);
-    this.dropWrongDatabase(client);
-    this.awaitFirstAnswer(client);
+    const state: WatchedState = { isOpen: false, isAstray: false };
+    this.states.set(client, state);
+    this.dropStuckHandshakes(client, state);
+    this.dropWrongDatabase(client, state);
+    this.awaitFirstAnswer(client, state);
     this.keepTrying(client);
   }
 
   /** ioredis forgets a node of a Cluster whose connection closed. The slots are refreshed then, so that SCAN runs on every node. */
   watchCluster(client: Cluster): void {
+    this.states.set(client, new ClusterState(client));
     client.on('ready', () => client.emit(OPEN));
     client.on('+node', (node: Redis) => nameWhenReady(node));
     client.on('-node', () => !this.needs.isClosed() && client.status === 'ready' && client.refreshSlotsCache());
   }
 
-  /** Whether the server has answered on this connection. For a Cluster ioredis checks that itself. */
-  isOpen(client: Client): boolean {
-    return isCluster(client) ? client.status === 'ready' : this.open.has(client);
+  /** The state of a connection that is watched. */
+  stateOf(client: Client): ConnectionState {
+    return this.states.get(client)!;
   }
 
   /** Calls `listener` whenever the client becomes open, until the returned function is called. */
@@ -54,46 +69,41 @@ export class ConnectionGuards {
     return () => void client.off(OPEN, listener);
   }
 
-  /** Whether this connection is in another database than the configured one, so that its answers are worthless. */
-  isAstray(client: Client): boolean {
-    return this.astray.has(client);
-  }
-
   close(): void {
     for (const timer of this.lookingAgain.values()) this.clock.clearTimer(timer);
     this.lookingAgain.clear();
   }
 
   /** When a busy server refuses the SELECT of a new connection, ioredis goes on in database 0, where the locks are not. So it is closed. */
-  private dropWrongDatabase(client: Redis): void {
+  private dropWrongDatabase(client: Redis, state: WatchedState): void {
     client.on('error', (error: Error) => {
       if (!isRefusedSelect(error)) return;
-      this.astray.add(client);
+      state.isAstray = true;
       client.stream.destroy();
     });
-    client.on('close', () => this.astray.delete(client));
+    client.on('close', () => (state.isAstray = false));
   }
 
-  private awaitFirstAnswer(client: Redis): void {
+  private awaitFirstAnswer(client: Redis, state: WatchedState): void {
     client.on('ready', () => {
       const { stream } = client;
       const answered = (): void => {
-        if (client.stream !== stream || client.status !== 'ready' || stream.writableEnded || stream.destroyed || this.astray.has(client)) return;
-        this.open.add(client);
+        if (client.stream !== stream || client.status !== 'ready' || stream.writableEnded || stream.destroyed || state.isAstray) return;
+        state.isOpen = true;
         client.emit(OPEN);
       };
       // An error reply is an answer too.
       name(client).then(answered, answered);
     });
-    client.on('close', () => this.open.delete(client));
+    client.on('close', () => (state.isOpen = false));
   }
 
   /** A frozen server accepts connections and answers nothing. Such a connection is closed, so that ioredis tries again. */
-  private dropStuckHandshakes(client: Redis): void {
+  private dropStuckHandshakes(client: Redis, state: WatchedState): void {
     client.on('connect', () => {
       const { stream } = client;
       const patienceMs = Math.min(this.needs.timeoutMs, CONNECTS_WITHIN_MS);
-      const timer = this.clock.setTimer(() => this.open.has(client) || stream.destroy(), patienceMs);
+      const timer = this.clock.setTimer(() => state.isOpen || stream.destroy(), patienceMs);
       stream.once('close', () => this.clock.clearTimer(timer));
     });
   }
@@ -113,6 +123,17 @@ export class ConnectionGuards {
       client.connect().catch(() => lookAgain());
     };
     for (const event of ['close', 'end']) client.on(event, lookAgain);
+  }
+}
+
+/** A Cluster has a connection for each node, which it makes and selects itself. */
+class ClusterState implements ConnectionState {
+  readonly isAstray = false;
+
+  constructor(private readonly client: Cluster) {}
+
+  get isOpen(): boolean {
+    return this.client.status === 'ready';
   }
 }
 

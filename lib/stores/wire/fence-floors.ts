@@ -18,6 +18,6 @@ export class FenceFloors {
   }
 
   saw(group: number, fence: number): void {
-    if (fence > this.of(group)) this.highest[group] = Math.min(fence, HIGHEST_FLOOR);
+    if (fence > this.highest[group]!) this.highest[group] = Math.min(fence, HIGHEST_FLOOR);
   }
 }

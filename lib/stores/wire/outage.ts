@@ -31,9 +31,9 @@ const OF_WRITES = /\b(READONLY|OOM|MISCONF|NOREPLICAS)\b/;
 const WRITES: readonly string[] = ['acquire', 'renew', 'vote'];
 
 export class Outage {
+  /** When it began; undefined while all is well. Only the outage itself writes it. */
+  since: number | undefined;
   private watching = false;
-  /** When the outage, or the doubt, began; undefined while the server serves. */
-  private since: number | undefined;
   private failedAt = -Infinity;
   private answeredAt = -Infinity;
   /** Whether the server answers but refuses writes. */

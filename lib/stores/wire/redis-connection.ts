@@ -10,7 +10,7 @@
 import { Cluster, Redis, type ClusterNode, type ClusterOptions, type RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/port/clock.js';
 import { LockUsageError } from '../../core/port/errors.js';
-import { ConnectionGuards, isCluster, nameWhenReady } from './connection-guards.js';
+import { ConnectionGuards, isCluster, nameWhenReady, type ConnectionState } from './connection-guards.js';
 import { forcedClusterOptions, forcedOptions, type Needs } from './connection-options.js';
 
 /** What a user may give as `redis`. */
@@ -72,7 +72,7 @@ export class RedisConnections {
 
   /** Whether commands can be sent: the client is connected, and the server has answered on the connection. */
   isOpen(client: RedisClient): boolean {
-    return this.guards.isOpen(client);
+    return this.stateOf(client).isOpen;
   }
 
   /** Calls `listener` whenever the client becomes open, until the returned function is called. */
@@ -92,9 +92,9 @@ export class RedisConnections {
     return isCluster(this.commands) ? this.commands.nodes('master') : [this.commands];
   }
 
-  /** Whether this connection is in another database than the configured one. */
-  isAstray(client: RedisClient): boolean {
-    return this.guards.isAstray(client);
+  /** The state of one of these connections, which is the same object for the life of the connection. */
+  stateOf(client: RedisClient): ConnectionState {
+    return this.guards.stateOf(client);
   }
 
   /** Closes a connection that has stopped answering: the network may have dropped it without a sign to either side. */

@@ -4,9 +4,10 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import { AwaitedAnswers, type Awaited, type Line } from './awaited-answers.js';
+import { AwaitedAnswers, type Line } from './awaited-answers.js';
 import { redirectOf } from './cluster-redirect.js';
-import type { BuiltCall, LuaScript, ScriptArgument } from './lua.generated.js';
+import { Command, ScriptRun, type Errand } from './errand.js';
+import type { BuiltCall } from './lua.generated.js';
 import type { RedisClient, RedisConnections } from './redis-connection.js';
 import type { Outage } from './outage.js';
 import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
@@ -26,26 +27,10 @@ export type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T |
 /** A connection is only given up after a silence of this length, in ms: an answer that misses a short deadline may only be slow. */
 const LEAST_SILENCE_MS = 1_000;
 
-/** A command to send, and the functions to call with its reply or its failure. */
-export interface Errand {
-  readonly what: string;
-  readonly key?: string | undefined;
-  /** The Redis keys of the lock `key`. */
-  readonly redisKeys?: readonly string[] | undefined;
-  readonly timeoutMs?: number | undefined;
-  /** A local instant not later than its sending; by default now. */
-  readonly askedAt?: number | undefined;
-  send(): Promise<unknown>;
-  /** Sends the source of the script, to a server that does not know it. */
-  sendSource?(): Promise<unknown>;
-  /** Called with the reply. When it throws, {@link failed} is called with the error. */
-  answered(reply: unknown, sentAt: number): void;
-  failed(error: LockStoreError): void;
-}
-
 export class ScriptRunner {
-  private readonly awaited: AwaitedAnswers;
-  private readonly line: Line;
+  /** The connection for all but what waits for replicas. */
+  readonly line: Line;
+  private readonly awaited: AwaitedAnswers<Errand>;
   /** The connection for renewals with WAIT. It has more patience, because it is silent while it waits for replicas. */
   private replicated: Line | undefined;
   private connecting: Promise<void> | undefined;
@@ -57,7 +42,7 @@ export class ScriptRunner {
     private readonly timeoutMs: number,
     private readonly outage: Outage,
   ) {
-    this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client));
+    this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client), (errand, error) => this.unanswered(errand, error));
     // A Cluster has a connection for each node, which ioredis closes after a silence (socketTimeout).
     this.line = this.lineOf(connections.commands, connections.isCluster ? Infinity : connections.patienceMs);
   }
@@ -66,18 +51,8 @@ export class ScriptRunner {
   run<T>({ script, keys, args, key, timeoutMs }: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
-      const send = (): Promise<unknown> => this.evalsha(script, keys, args);
-      const sendSource = (): Promise<unknown> => this.eval(script, keys, args);
-      this.perform({ what: script.name, key, redisKeys: keys, timeoutMs, send, sendSource, answered, failed });
+      this.perform(new ScriptRun(this.line, script, keys, args, key, timeoutMs, answered, failed));
     });
-  }
-
-  evalsha(script: LuaScript, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    return this.line.client.evalsha(script.sha1, keys.length, ...keys, ...args);
-  }
-
-  eval(script: LuaScript, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    return this.line.client.eval(script.source, keys.length, ...keys, ...args);
   }
 
   /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets the reply and how many replicas acknowledged. */
@@ -110,7 +85,7 @@ export class ScriptRunner {
         const [reply, acknowledged] = both as [ScriptReply, number];
         resolve(decode(reply, acknowledged, sentAt));
       };
-      this.perform({ what: script.name, key, timeoutMs, send, answered, failed }, line);
+      this.perform(new Command(line, script.name, key, timeoutMs, send, answered, failed));
     });
   }
 
@@ -123,7 +98,7 @@ export class ScriptRunner {
   timed<R, T>(what: string, send: (client: RedisClient) => Promise<R>, decode: Decode<R, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
-      this.perform({ what, send: () => send(this.line.client), answered, failed });
+      this.perform(new Command(this.line, what, undefined, undefined, () => send(this.line.client), answered, failed));
     });
   }
 
@@ -141,69 +116,71 @@ export class ScriptRunner {
   private lineOf(client: RedisClient, patienceMs: number): Line {
     // In a Cluster a late node is no sign that the others are silent.
     const hasteMs = patienceMs === Infinity ? Infinity : Math.min(this.timeoutMs, LEAST_SILENCE_MS);
-    return { client, patienceMs, hasteMs, owesSince: undefined, out: 0 };
+    return { client, connection: this.connections.stateOf(client), patienceMs, hasteMs, owesSince: undefined, out: 0 };
   }
 
-  /** Sends the errand, and calls its `answered` or `failed`. */
-  perform(errand: Errand, line = this.line): void {
+  /** Sends the errand, and calls its `answered` or `failed`. `askedAt`: a local instant not later than its sending. */
+  perform(errand: Errand, askedAt = this.clock.now()): void {
+    const { line } = errand;
     if (this.closed) return errand.failed(closedError({ what: errand.what, key: errand.key, node: this.connections.node }));
-    const sentAt = errand.askedAt ?? this.clock.now();
-    const underway = new Underway(errand, line, sentAt, sentAt + (errand.timeoutMs ?? this.timeoutMs), this);
-    this.awaited.add(underway);
-    this.sent(errand, line).then(
-      (reply) => this.answered(underway, reply),
-      (error: unknown) => {
-        // The script is not sent again for a call that was given up meanwhile, because its caller may have sent what comes next.
-        if (!errand.sendSource || !isNoScript(error) || underway.index < 0) return this.refused(underway, error);
-        // Trust counts from this second request, because the first one did nothing.
-        underway.sentAt = this.clock.now();
-        errand.sendSource().then(
-          (reply) => this.answered(underway, reply),
-          (again: unknown) => this.refused(underway, again),
-        );
-      },
+    errand.sentAt = askedAt;
+    errand.deadline = askedAt + (errand.timeoutMs ?? this.timeoutMs);
+    this.awaited.add(errand);
+    const sent = line.connection.isOpen || line === this.replicated ? errand.send() : this.notSent(line);
+    sent.then(
+      (reply) => this.answered(errand, reply),
+      (error: unknown) => this.refused(errand, error),
     );
   }
 
   /** The errands that were sent and are not answered yet. */
-  *underway(): Iterable<Errand> {
-    for (const awaited of this.awaited.all()) if (awaited instanceof Underway) yield awaited.errand;
+  underway(): readonly Errand[] {
+    return this.awaited.all();
   }
 
   /** Called when the deadline of a call has passed, or its connection was given up. */
-  unanswered({ errand }: Underway, error: unknown): void {
+  private unanswered(errand: Errand, error: unknown): void {
+    errand.isGivenUp = true;
     // A call with a shorter deadline than usual, for a short lease, is no sign of an outage.
     if (errand.timeoutMs === undefined || errand.timeoutMs >= this.timeoutMs) this.outage.failed(reasonOf(error));
     this.fail(errand, error);
   }
 
-  private answered(underway: Underway, reply: unknown): void {
-    const { errand, line, sentAt } = underway;
-    this.awaited.heard(underway);
-    if (this.connections.isAstray(line.client)) return this.fail(errand, new Error('the connection is in another database than the configured one'));
-    this.outage.answered(errand.what);
+  private answered(errand: Errand, reply: unknown): void {
+    this.awaited.heard(errand);
+    if (errand.line.connection.isAstray) return this.fail(errand, new Error('the connection is in another database than the configured one'));
+    if (this.outage.since !== undefined) this.outage.answered(errand.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
-      errand.answered(reply, sentAt);
+      errand.answered(reply);
     } catch (error) {
       this.fail(errand, error);
     }
   }
 
-  private refused(underway: Underway, error: unknown): void {
-    this.awaited.heard(underway);
+  private refused(errand: Errand, error: unknown): void {
+    // The script is not sent again for a call that was given up meanwhile, because its caller may have sent what comes next.
+    if (!errand.sendSource || !isNoScript(error) || errand.index < 0) return this.ended(errand, error);
+    // Trust counts from this second request, because the first one did nothing.
+    errand.sentAt = this.clock.now();
+    errand.sendSource().then(
+      (reply) => this.answered(errand, reply),
+      (again: unknown) => this.ended(errand, again),
+    );
+  }
+
+  private ended(errand: Errand, error: unknown): void {
+    this.awaited.heard(errand);
     if (isReply(error)) this.outage.refused(reasonOf(error));
     else this.outage.failed(reasonWith(error, this.connections.lastError));
-    if (!underway.isGivenUp) this.fail(underway.errand, error);
+    if (!errand.isGivenUp) this.fail(errand, error);
   }
 
   private fail(errand: Errand, error: unknown): void {
     errand.failed(this.failureOf(error, errand.what, errand.key, errand.redisKeys));
   }
 
-  private sent(errand: Errand, line: Line): Promise<unknown> {
-    const { client } = line;
-    if (line === this.replicated || this.connections.isOpen(client)) return errand.send();
+  private notSent({ client }: Line): Promise<never> {
     if (client.status === 'wait') client.connect().catch(() => {});
     return Promise.reject(new Error(NOT_CONNECTED));
   }
@@ -220,25 +197,6 @@ export class ScriptRunner {
       if (client.status === 'wait') client.connect().catch(() => {});
     });
     return this.connecting;
-  }
-}
-
-/** A command that was sent and whose answer is awaited. */
-class Underway implements Awaited {
-  index = -1;
-  isGivenUp = false;
-
-  constructor(
-    readonly errand: Errand,
-    readonly line: Line,
-    public sentAt: number,
-    readonly deadline: number,
-    private readonly runner: ScriptRunner,
-  ) {}
-
-  giveUp(error: Error): void {
-    this.isGivenUp = true;
-    this.runner.unanswered(this, error);
   }
 }
 

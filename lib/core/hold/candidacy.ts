@@ -1,0 +1,203 @@
+/**
+ * One function of this process that stands for election until it is stopped.
+ *
+ *     standing ──(granted)──▶ leading ──(the function ended)──▶ resting ──▶ standing
+ *         └───────────────────────┴───────────(stop)───────────────┴─────▶ stopped
+ *
+ * A term that is lost does not end `leading`: the signal of the term aborts, and this process stands again when the function
+ * has ended. So the function never runs twice at a time here, even when it ignores the signal.
+ */
+import type { Timer } from '../port/clock.js';
+import { isLockError, LockClosedError } from '../port/errors.js';
+import type { Lease } from '../port/lease.js';
+import type { ElectionHost } from './election.js';
+import type { Hold } from './hold.js';
+import type { Leadership, Term, TermOptions } from './leadership.js';
+import { runInHold } from './run-in-hold.js';
+import { cannotStandText, failureText, overstayedText } from './term-reports.js';
+
+/** Rests do not grow beyond this, and a function that ran for longer before it failed is not failing over and over. */
+const LONGEST_REST_MS = 60_000;
+/** Where a return needs no rest, a failure still does. */
+const SHORTEST_REST_MS = 100;
+/** Candidates that rest at the same time do not come back at the same time. */
+const JITTER = 0.25;
+/** A function that goes on for so long after its term was lost is told in the log. */
+const OVERSTAYED_MS = 1_000;
+
+export class Candidacy implements Leadership {
+  /** Resolves when it has stopped, its function has ended, and its lock was given back. */
+  readonly ended: Promise<void>;
+  private hold: Hold | undefined;
+  /** Aborts when it shall stand no more. */
+  private readonly leaving = new AbortController();
+  /** Ends the pause that it is in. */
+  private interrupt: () => void = () => {};
+  private failures = 0;
+
+  constructor(
+    readonly role: string,
+    private readonly key: string,
+    private readonly work: Term,
+    private readonly options: TermOptions,
+    private readonly host: ElectionHost,
+    /** The functions of leaders that run in this process, by the key of their role. */
+    private readonly atWork: Map<string, Promise<unknown>>,
+  ) {
+    this.ended = this.standAgainAndAgain();
+  }
+
+  get isLeader(): boolean {
+    return this.hold !== undefined && !this.isLeaving && this.hold.lossNow() === undefined && !this.hold.isOver;
+  }
+
+  get term(): Lease | undefined {
+    return this.hold;
+  }
+
+  stop(): Promise<void> {
+    this.leave('it was stopped');
+    return this.hold && this.host.context.isInside(this.hold) ? Promise.resolve() : this.ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  /** Stands no more; the signal of the present term aborts with the reason. */
+  leave(why: string): void {
+    if (this.isLeaving) return;
+    this.leaving.abort();
+    this.interrupt();
+    const message = `Role '${this.role}': this process stops leading, because ${why}. The lock is kept until the function has ended.`;
+    this.hold?.recall(new LockClosedError(message, { key: this.key }));
+  }
+
+  private get isLeaving(): boolean {
+    return this.leaving.signal.aborted;
+  }
+
+  private async standAgainAndAgain(): Promise<void> {
+    while (!this.isLeaving) {
+      const restMs = await this.oneTerm();
+      if (restMs > 0 && !this.isLeaving) await this.rest(restMs);
+    }
+  }
+
+  /** Stands until it is elected, and leads. Resolves to how long it rests then, in ms. */
+  private async oneTerm(): Promise<number> {
+    let hold: Hold;
+    try {
+      hold = await this.elected();
+    } catch (error) {
+      return this.refused(error);
+    }
+    const { atWork, key } = this;
+    if (this.isLeaving || atWork.has(key)) {
+      await hold.release();
+      return 0;
+    }
+    const led = this.lead(hold);
+    atWork.set(key, led);
+    try {
+      return await led;
+    } finally {
+      atWork.delete(key);
+    }
+  }
+
+  /** Rejects when it is stopped before, and when the store refuses for good. */
+  private async elected(): Promise<Hold> {
+    // The function of another candidate of this process may go on after its term: two of one role never run at a time here.
+    const other = this.atWork.get(this.key);
+    if (other) await this.pause((done) => void other.then(() => done()));
+    const { signal } = this.leaving;
+    signal.throwIfAborted();
+    return this.host.acquire(this.key, { ...this.options.request, signal });
+  }
+
+  private refused(cause: unknown): number {
+    if (this.isLeaving) return 0;
+    if (isLockError(cause) && cause.code === 'LOCK_CLOSED') {
+      this.leave('the lock module was shut down');
+      return 0;
+    }
+    const restMs = this.restAfterFailure(0);
+    this.tell('error', 'cannot stand', cannotStandText(this.role, cause, restMs));
+    return restMs;
+  }
+
+  private async lead(hold: Hold): Promise<number> {
+    const { clock } = this.host;
+    const since = clock.now();
+    const stopWatching = this.watchForOverstay(hold);
+    this.hold = hold;
+    try {
+      await new Promise<void>((resolve, reject) => runInHold(hold, this.work, resolve, reject));
+      this.failures = 0;
+      return hold.isLost ? 0 : this.options.restMs * (1 + JITTER * Math.random());
+    } catch (error) {
+      return isEndOf(hold, error) ? 0 : this.failed(hold, error, clock.now() - since);
+    } finally {
+      this.hold = undefined;
+      stopWatching();
+    }
+  }
+
+  private failed(hold: Hold, cause: unknown, ranMs: number): number {
+    const restMs = this.isLeaving ? 0 : this.restAfterFailure(ranMs);
+    this.host.announcer.termFailed(hold, cause, restMs);
+    this.tell('error', 'failed', failureText(this.role, cause, this.isLeaving ? undefined : restMs));
+    return restMs;
+  }
+
+  private restAfterFailure(ranMs: number): number {
+    this.failures = ranMs > LONGEST_REST_MS ? 1 : this.failures + 1;
+    const restMs = Math.max(SHORTEST_REST_MS, this.options.restMs);
+    return Math.min(restMs * 2 ** this.failures, Math.max(restMs, LONGEST_REST_MS)) * (1 + JITTER * Math.random());
+  }
+
+  /** Says so once when the function goes on after its term was lost. Returns how to stop watching. */
+  private watchForOverstay(hold: Hold): () => void {
+    const { clock } = this.host;
+    let timer: Timer | undefined;
+    const watch = (): void => {
+      if (!hold.isLost) return;
+      timer = clock.setTimer(() => this.tell('warning', 'overstayed', overstayedText(this.role, OVERSTAYED_MS)), OVERSTAYED_MS);
+    };
+    const { signal } = hold;
+    if (signal.aborted) watch();
+    else signal.addEventListener('abort', watch, { once: true });
+    return () => {
+      signal.removeEventListener('abort', watch);
+      if (timer) clock.clearTimer(timer);
+    };
+  }
+
+  private async rest(restMs: number): Promise<void> {
+    const { clock } = this.host;
+    let timer: Timer | undefined;
+    await this.pause((done) => (timer = clock.setTimer(done, restMs)));
+    if (timer) clock.clearTimer(timer);
+  }
+
+  /** Resolves when `begin` says that it is over, or when this candidate leaves. */
+  private pause(begin: (done: () => void) => void): Promise<void> {
+    return new Promise((resolve) => {
+      this.interrupt = resolve;
+      begin(resolve);
+    });
+  }
+
+  /** Each role has findings of its own: what one has to say does not keep the others quiet. */
+  private tell(level: 'error' | 'warning', what: string, message: string): void {
+    this.host.announcer.tell({ kind: `role ${this.role} ${what}`, level, message });
+  }
+}
+
+/** Whether the function failed because it was told that its term is over, which is no failure of its own. */
+function isEndOf({ signal, key }: Hold, error: unknown): boolean {
+  if (!signal.aborted || typeof error !== 'object' || error === null) return false;
+  if (error === signal.reason || (isLockError(error) && error.key === key)) return true;
+  return ('name' in error && error.name === 'AbortError') || ('cause' in error && error.cause === signal.reason);
+}

@@ -1,0 +1,143 @@
+/**
+ * The way of every call for locks, from checked keys to the hold: decorators, `withLock` and `acquire` all take it. A call inside
+ * a hold of the same lock re-enters that hold; every other call goes to the queue of its process (queue/local-queue.ts). This
+ * class also puts the parts of the core together, once for each lock module.
+ */
+import { Watchdog } from '../lease/watchdog.js';
+import type { Clock } from '../port/clock.js';
+import { resolveOptions, type CallSite, type ResolvedDefaults, type ResolvedOptions, type WithLockOptions } from '../port/lock-options.js';
+import type { LockStore } from '../port/lock-store.js';
+import type { OptionList } from '../port/option-names.js';
+import type { Report } from '../port/report.js';
+import { LocalQueue } from '../queue/local-queue.js';
+import { Announcer, type EventSink } from './announcer.js';
+import { Hold, type HoldHost } from './hold.js';
+import { HoldContext } from './hold-context.js';
+import type { Entered } from './hold-part.js';
+import { runInHold, type Work } from './run-in-hold.js';
+import { enterAll } from './several-keys.js';
+import { ShutdownGate } from './shutdown-gate.js';
+import { Timeouts } from './timeouts.js';
+import { WaitingCalls } from './waiting-calls.js';
+import { Wish, type WaitWatch } from './wish.js';
+
+/** One call for locks, with checked keys and complete options. */
+export interface LockCall {
+  /** Its number in this process. */
+  readonly call: number;
+  readonly keys: readonly string[];
+  readonly options: ResolvedOptions;
+  /** When the call was made, in clock.now() time. */
+  readonly since: number;
+}
+
+export class LockCalls {
+  readonly context = new HoldContext();
+  readonly announcer: Announcer;
+  readonly shutdown: ShutdownGate;
+  private readonly queue: LocalQueue;
+  private readonly timeouts: Timeouts;
+  private readonly host: HoldHost;
+  private readonly waitWatch: WaitWatch;
+  /** The number of the last call. */
+  private calls = 0;
+
+  constructor(
+    private readonly events: EventSink,
+    store: LockStore,
+    /** The name of this process in holder ids. */
+    process: string,
+    private readonly clock: Clock,
+    private readonly defaults: ResolvedDefaults,
+    report: Report | undefined,
+  ) {
+    const { context } = this;
+    const announcer = (this.announcer = new Announcer(events, report));
+    const watchdog = new Watchdog(store, clock, (lease, cause) => {
+      announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now());
+    });
+    this.queue = new LocalQueue(store, clock, watchdog, process, defaults);
+    this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
+    const waiting = new WaitingCalls(clock);
+    this.waitWatch = {
+      waitBegan: (wish) => {
+        announcer.waiting(wish);
+        return waiting.begin(wish);
+      },
+    };
+    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, context, waiting);
+    this.host = {
+      store,
+      clock,
+      watchdog,
+      context,
+      defaults,
+      lost: (hold, cause) => announcer.lost(hold, cause, !this.shutdown.holdLost(hold)),
+      ended: (hold, outcome) => {
+        if (outcome !== 'lost') this.shutdown.holdEnded();
+        if (this.events.observed) announcer.released(hold, outcome);
+      },
+    };
+  }
+
+  /** Notes a call for these keys, which were checked. `waitMs`: overrides the option. @throws LockUsageError for options that cannot work */
+  begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): LockCall {
+    const resolved = given === undefined ? this.defaults : resolveOptions(given, this.defaults, keys[0], list);
+    const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
+    options.signal?.throwIfAborted();
+    return { call: (this.calls += 1), keys, options, since: this.clock.now() };
+  }
+
+  /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
+  async hold(call: LockCall): Promise<Hold> {
+    try {
+      return this.granted(call, await this.entered(call));
+    } catch (reason) {
+      return this.refuse(call, reason);
+    }
+  }
+
+  /** Runs `fn` inside the hold of the call's locks. */
+  run<T>(call: LockCall, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
+    this.entered(call).then(
+      (entered) => runInHold(this.granted(call, entered), fn, resolve, reject),
+      // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
+      (reason: unknown) => resolve(this.refuse(call, reason)),
+    );
+  }
+
+  /** Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. */
+  private entered({ keys, call, options, since }: LockCall): Promise<Entered | Entered[]> {
+    const wish = new Wish(keys[0]!, call, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
+    if (keys.length === 1) return this.enter(wish, since);
+    return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
+  }
+
+  /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
+  private enter(wish: Wish, now?: number): Promise<Entered> {
+    if (wish.around && this.context.find(wish.key)) return this.enterInside(wish);
+    const refusal = this.shutdown.refusal(wish.key, wish.insideHold);
+    return refusal ? Promise.reject(refusal) : this.queue.acquire(wish, now);
+  }
+
+  private async enterInside(wish: Wish): Promise<Entered> {
+    const part = await this.context.enter(wish);
+    return part ?? this.enter(wish.inside(this.context.surroundings()));
+  }
+
+  private granted({ call, options, since }: LockCall, entered: Entered | Entered[]): Hold {
+    // The hold is counted before it is made, because a lease that was lost meanwhile ends it in its constructor.
+    this.shutdown.holdBegan();
+    const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options, call);
+    if (this.events.observed) this.announcer.granted(hold, hold.startedAt - since);
+    return hold;
+  }
+
+  /** Emits the event of a call that got no lock, and rejects with the reason; a LockTimeoutError names the holders if the call can wait for them. */
+  private async refuse(call: LockCall, reason: unknown): Promise<never> {
+    const { waitMs, expectsBusy } = call.options;
+    this.announcer.refused(call, reason, this.clock.now() - call.since);
+    if (waitMs > 0 && !expectsBusy) return this.timeouts.reject(reason);
+    throw reason;
+  }
+}

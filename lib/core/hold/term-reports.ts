@@ -1,0 +1,28 @@
+/** The lines of the log about terms, in the words of the one who has to do something about them. */
+
+/** An error with where it came from: nobody awaits a term, so nobody else could say it. */
+export function failureText(role: string, cause: unknown, restMs: number | undefined): string {
+  const next = restMs === undefined ? 'This process does not stand for election any more.' : `This process stands for election again in ${Math.round(restMs)} ms.`;
+  return `Role '${role}': the function of the leader failed, so the term is over. ${next} ${textOf(cause)}`;
+}
+
+export function cannotStandText(role: string, cause: unknown, restMs: number): string {
+  return `Role '${role}': this process cannot stand for election, and tries again in ${Math.round(restMs)} ms. ${messageOf(cause)}`;
+}
+
+export function overstayedText(role: string, forMs: number): string {
+  return (
+    `Role '${role}': the term was lost ${forMs} ms ago, and its function still runs, maybe beside that of the next leader. ` +
+    'This process does not stand for election again until it has ended. Let it end when the signal of the term aborts.'
+  );
+}
+
+/** In a test runner's own realm errors are not instances of our Error. */
+function messageOf(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
+}
+
+function textOf(error: unknown): string {
+  const stack: unknown = typeof error === 'object' && error !== null && 'stack' in error ? error.stack : undefined;
+  return typeof stack === 'string' ? stack : messageOf(error);
+}

@@ -1,0 +1,39 @@
+/** What a request asks the store for, as the options of its asker say it. */
+import { Waiter } from '../lease/heartbeats.js';
+import type { StoreLease } from '../lease/store-lease.js';
+import type { LockMode } from '../port/lock-mode.js';
+import type { AcquireRequest } from '../port/lock-store.js';
+import type { Caller } from './caller.js';
+
+export abstract class RequestFields extends Waiter implements AcquireRequest {
+  readonly key: string;
+  readonly mode: LockMode;
+  readonly leaseMs: number;
+  readonly queue: boolean;
+  readonly minHoldMs: number;
+  readonly owner: string | undefined;
+  readonly label: string | undefined;
+  readonly minReplicas: number;
+  /** After when the store must not act on the request. It is set anew whenever the request is sent. */
+  notAfter = 0;
+
+  constructor(
+    readonly id: string,
+    /** The caller whose options the request carries. */
+    readonly asker: Caller<StoreLease>,
+    readonly fences: number,
+    /** The id of a lease that is released in the same step; undefined once the store has released it. */
+    public replaces: string | undefined,
+  ) {
+    super();
+    const { wish, options } = asker;
+    this.key = wish.key;
+    this.mode = options.mode;
+    this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
+    this.queue = options.waitMs > 0;
+    this.minHoldMs = options.minHoldMs;
+    this.owner = options.owner;
+    this.label = options.label;
+    this.minReplicas = options.minReplicas;
+  }
+}

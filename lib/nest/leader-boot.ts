@@ -1,0 +1,69 @@
+/** Finds the methods with @Leader in an application that boots, and lets them stand for election when it has booted. */
+import type { ModulesContainer } from '@nestjs/core';
+import { termOptions, type LeadOptions } from '../core/hold/leadership.js';
+import { roleKey } from '../core/key/role-key.js';
+import { LockUsageError } from '../core/port/errors.js';
+import type { CallSite } from '../core/port/lock-options.js';
+import { leaderMethodsOf, type LeaderMethod } from './leader.decorator.js';
+import { ancestors, checkRequest, classPrototype, prototypeOf, type BootOfInstance } from './lock-boot.js';
+import { interceptorSlot } from './lock-method.js';
+import type { Locks } from './lock-router.js';
+import { shortLabel } from './locked-call.js';
+
+/** A method of an object that stands for a role. */
+export interface Candidate extends LeaderMethod {
+  readonly object: object;
+  readonly property: string | symbol;
+}
+
+/**
+ * The methods of all singletons of the application whose roles this lock module keeps.
+ * @throws LockUsageError for a class that is no singleton, and for options that cannot work with those of the module
+ */
+export function findCandidates(modules: ModulesContainer, boot: BootOfInstance): Candidate[] {
+  const candidates = new Map<object, readonly Candidate[]>();
+  for (const { providers, controllers, injectables } of modules.values()) {
+    for (const wrapper of [providers, controllers, injectables].flatMap((group) => [...group.values()])) {
+      const made: unknown = wrapper.instance;
+      const prototype = wrapper.inject ? prototypeOf(made) : (classPrototype(wrapper.metatype) ?? prototypeOf(made));
+      const roles = leadersOf(prototype, boot.instance);
+      if (roles.length === 0 || typeof made !== 'object' || made === null) continue;
+      if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(roles[0]![1], made.constructor.name);
+      if (isOurs(made, boot)) candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
+    }
+  }
+  return [...candidates.values()].flat();
+}
+
+/** Lets a candidate stand until the module is closed. */
+export function stand({ object, property, role, place, options }: Candidate, locks: Pick<Locks, 'lead'>, describe: boolean): void {
+  const given: LeadOptions & CallSite = describe ? { ...options, label: shortLabel(place) } : options;
+  locks.lead(role, (term) => Reflect.apply(Reflect.get(object, property), object, [term]), given);
+}
+
+/** Of two lock modules of one name, neither of them global, the one whose interceptor the object has. */
+function isOurs(made: object, { instance, interceptor }: BootOfInstance): boolean {
+  const found: unknown = Reflect.get(made, interceptorSlot(instance));
+  return found === undefined || found === interceptor;
+}
+
+function candidate(object: object, property: string | symbol, method: LeaderMethod, boot: BootOfInstance): Candidate {
+  checkRequest(termOptions(method.options, roleKey(method.role)).request, method.place, boot);
+  return { ...method, object, property };
+}
+
+/** The roles of a class and of those that it extends. A class that decorates a method again says anew what it leads. */
+function leadersOf(prototype: object | undefined, instance: string): (readonly [string | symbol, LeaderMethod])[] {
+  const nearest = new Map<string | symbol, readonly LeaderMethod[]>();
+  for (const ancestor of prototype ? ancestors(prototype) : []) {
+    for (const [property, methods] of leaderMethodsOf(ancestor)) if (!nearest.has(property)) nearest.set(property, methods);
+  }
+  return [...nearest].flatMap(([property, methods]) => methods.filter((one) => one.instance === instance).map((one) => [property, one] as const));
+}
+
+function scoped({ place, role }: LeaderMethod, name: string): LockUsageError {
+  return new LockUsageError(
+    `${place} has @Leader('${role}'), but ${name} is request-scoped or transient, or something that it injects is: there is no one ` +
+      'object that could lead. Put the method into a singleton that injects singletons only.',
+  );
+}
