@@ -3,20 +3,20 @@ import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError, LockUsageError } from '../../lib/index.js';
 import { TestLocks } from '../../lib/testing/index.js';
 import { testModule } from './class-made-with-new.js';
-import { OrderService } from './first-lock.js';
+import { ShipmentService } from './fence-and-signal.js';
 
 describe('An object made with new', () => {
   it('refuses its locked methods, because it has no lock module', async () => {
-    await expect(new OrderService(new TestLocks().locks).pay('1')).rejects.toThrow(LockUsageError);
+    await expect(new ShipmentService(new TestLocks().locks).ship('1')).rejects.toThrow(LockUsageError);
   });
 
   it('locks when a factory of a test module made it and the module was initialized', async () => {
     const locks = new TestLocks();
     const module = await testModule(locks);
-    const orders = module.get(OrderService);
-    expect(await orders.pay('1')).toMatch(/^order 1 paid/);
+    const shipments = module.get(ShipmentService);
+    expect(await shipments.ship('1')).toMatch(/^order 1 shipped under fence \d+$/);
     await locks.busy('order:1');
-    await expect(orders.pay('1')).rejects.toThrow(LockTimeoutError);
+    await expect(shipments.ship('1')).rejects.toThrow(LockTimeoutError);
     await module.close();
   });
 
