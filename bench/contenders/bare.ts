@@ -27,7 +27,7 @@ export const bare: Contender = {
       async withLock(key, work) {
         const id = `bare-process.${++sequence}`;
         const spot = keys.spotOf(key);
-        const asked = { id, mode: 'write', leaseMs: LEASE_MS, queue: true, plain: true, notAfter: LONG_FROM_NOW, floor: 0, fences: FENCES, minHoldMs: 0, longestMs: LONGEST_LEASE_MS } as const;
+        const asked = { id, mode: 'write', leaseMs: LEASE_MS, queue: true, needsListener: false, plain: true, notAfter: LONG_FROM_NOW, floor: 0, fences: FENCES, minHoldMs: 0, graceMs: 0, longestMs: LONGEST_LEASE_MS } as const;
         const granted = await run(acquireCall(spot, asked));
         await work();
         const released = await run(releaseCall(spot, { id, floor: 0, abandoned: false }));

@@ -398,7 +398,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '\n' +
     '  itemFor(row) {\n' +
     '    const known = this.items.get(row.key);\n' +
-    '    const structure = JSON.stringify(row, (name, value) => (name === \'remainingMs\' ? undefined : value));\n' +
+    '    const structure = JSON.stringify(row, (name, value) => (name === \'remainingMs\' || name === \'graceMs\' ? undefined : value));\n' +
     '    if (known?.structure === structure) return known;\n' +
     '    const item = known ?? { element: element(\'li\', \'lock\') };\n' +
     '    item.structure = structure;\n' +
@@ -436,9 +436,10 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '    const facts = element(\'div\', \'facts\', age, left, element(\'span\', \'quiet\', `fence ${holder.fence}`));\n' +
     '    if (holder.owner !== undefined) facts.append(element(\'span\', \'quiet\', `owner ${holder.owner}`));\n' +
     '    times.push((now, at) => {\n' +
-    '      const { since, remainingMs = 0 } = now.holders[n] ?? {};\n' +
+    '      const { since, remainingMs = 0, graceMs = 0 } = now.holders[n] ?? {};\n' +
     '      age.textContent = since === undefined ? \'\' : ageText(row, since, at);\n' +
-    '      left.textContent = `lease ends in ${duration(remainingMs)} unless renewed`;\n' +
+    '      const inGrace = remainingMs <= 0 && graceMs > 0;\n' +
+    '      left.textContent = inGrace ? `lease has ended, free in ${duration(graceMs)} unless released` : `lease ends in ${duration(remainingMs)} unless renewed`;\n' +
     '    });\n' +
     '    const who = element(\'div\', \'\', element(\'strong\', \'\', work(holder)), \' on \', element(\'span\', \'where\', place(holder)), facts);\n' +
     '    const item = element(\'li\', \'holder\', who);\n' +

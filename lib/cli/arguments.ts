@@ -15,6 +15,7 @@ export type Command =
   | { readonly name: 'inspect'; readonly key: string }
   | { readonly name: 'leader'; readonly role: string }
   | { readonly name: 'watch'; readonly startsWith: string; readonly everyMs: number }
+  | { readonly name: 'redlock init' }
   | { readonly name: 'release'; readonly key: string; readonly fence: number; readonly confirmed: boolean };
 
 export interface Order {
@@ -30,6 +31,7 @@ export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who
   holdfast leader <role>                     who leads a role, and who stands for it
   holdfast watch [start of keys]             the most waited for, again and again, until Ctrl-C
   holdfast release <key> --fence <n> --yes   takes a lock away from the holder with this fence
+  holdfast redlock init <url> <url> <url>    lets all nodes of a new Redlock vote at once; refuses when one has voted before
 
   --redis <url>    redis:// or rediss://; several of them for Redlock. Default: the environment variable REDIS_URL
   --cluster        the URLs are nodes of a Redis Cluster
@@ -73,13 +75,23 @@ export function readArguments(args: readonly string[], environment: NodeJS.Proce
   if (values.help === true) return 'help';
   if (values.version === true) return 'version';
   const [name, subject, ...rest] = positionals;
-  if (name === undefined) throw new UsageError('a command is missing: list, inspect, leader, watch or release');
+  if (name === undefined) throw new UsageError('a command is missing: list, inspect, leader, watch, release or redlock init');
+  if (name === 'redlock') return redlockOrder(subject, rest, values, environment);
   if (rest.length > 0) throw new UsageError(`unexpected argument '${rest.join(' ')}'; quote a key that has spaces`);
   for (const [option, commands] of Object.entries(OWN)) {
     const fits = !Object.hasOwn(values, option) || (commands as readonly string[]).includes(name);
     if (!fits) throw new UsageError(`--${option} belongs to ${commands.join(', ')}`);
   }
   return { command: commandOf(name, subject, values), target: targetOf(values, environment), json: values.json ?? false };
+}
+
+/** The nodes stand behind the command, or are given as for all others. */
+function redlockOrder(verb: string | undefined, urls: readonly string[], values: Values, environment: NodeJS.ProcessEnv): Order {
+  if (verb !== 'init') throw new UsageError(`redlock wants init, got '${verb ?? ''}'`);
+  for (const option of [...Object.keys(OWN), 'cluster']) if (Object.hasOwn(values, option)) throw new UsageError(`--${option} does not belong to redlock init`);
+  const target = targetOf(urls.length === 0 ? values : { ...values, redis: [...(values.redis ?? []), ...urls] }, environment);
+  if (target.urls.length === 1) throw new UsageError('redlock init wants the URLs of all nodes, an odd number of at least 3');
+  return { command: { name: 'redlock init' }, target, json: values.json ?? false };
 }
 
 function parse(args: readonly string[]) {

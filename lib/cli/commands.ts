@@ -30,7 +30,7 @@ const MOST_WATCHED = 200;
 const SCREEN_FRAME = 4;
 const HOME_AND_CLEAR = '\u001b[H\u001b[J';
 
-export function run(command: Command, look: Look, around: Surroundings): Promise<ExitCode> {
+export function run(command: Exclude<Command, Of<'redlock init'>>, look: Look, around: Surroundings): Promise<ExitCode> {
   switch (command.name) {
     case 'list':
       return list(command, look, around);

@@ -8,6 +8,7 @@ import { readArguments, USAGE, UsageError, type Order } from './arguments.js';
 import { EXIT, run, type ExitCode } from './commands.js';
 import { lookAt } from './look.js';
 import { StreamOutput } from './output.js';
+import { initRedlock } from './redlock-init.js';
 
 async function main(): Promise<ExitCode> {
   const out = new StreamOutput(process.stdout);
@@ -31,6 +32,7 @@ async function obey({ command, target, json }: Order, out: StreamOutput, err: St
   const stopped = new AbortController();
   process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());
   try {
+    if (command.name === 'redlock init') return await initRedlock(target, { out, err, json });
     const look = await lookAt(target, (message) => void err.line(`holdfast: ${message}`));
     try {
       return await run(command, look, { out, err, json, stop: stopped.signal });

@@ -36,8 +36,10 @@ export function heading(columns: Columns): string {
 export function summaryLine(row: LockRow, columns: Columns): string {
   const [first] = row.holders;
   const others = row.holders.length + row.moreHolders - 1;
-  const holder = first === undefined ? '-' : `${who(first)}${others > 0 ? ` (+${others})` : ''}`;
-  const left = first === undefined ? '-' : duration(first.remainingMs);
+  const freeIn = first && freeInMs(first);
+  const name = first === undefined ? '-' : `${who(first)}${others > 0 ? ` (+${others})` : ''}`;
+  const holder = freeIn === undefined ? name : `free in ${duration(freeIn)} unless released: ${name}`;
+  const left = first === undefined || freeIn !== undefined ? '-' : duration(first.remainingMs);
   const waiting = row.waiters.length + row.moreWaiters;
   return lineOf(columns, row.key, row.mode ?? '-', holder, left, waiting === 0 ? '-' : String(waiting));
 }
@@ -81,7 +83,19 @@ export function duration(ms: number): string {
 function holderLines(holder: HolderRow, wallNow: number): string[] {
   const age = holder.since === undefined ? '' : `since about ${duration(wallNow - holder.since)}, `;
   const owner = holder.owner === undefined ? '' : `, owner ${printable(holder.owner)}`;
-  return [`  ${who(holder)}`, `    ${age}lease ends in ${duration(holder.remainingMs)} unless renewed, fence ${holder.fence}${owner}`];
+  return [`  ${who(holder)}`, `    ${age}${endOf(holder)}, fence ${holder.fence}${owner}`];
+}
+
+/** When the lock of a hold becomes free whose lease has ended; undefined while the lease lasts. */
+function freeInMs({ remainingMs, graceMs }: HolderRow): number | undefined {
+  return remainingMs <= 0 ? graceMs : undefined;
+}
+
+function endOf(holder: HolderRow): string {
+  const freeIn = freeInMs(holder);
+  if (freeIn !== undefined) return `lease has ended, free in ${duration(freeIn)} unless released`;
+  const grace = holder.graceMs === undefined ? '' : `, then taken for ${duration(holder.graceMs)} more unless released`;
+  return `lease ends in ${duration(holder.remainingMs)} unless renewed${grace}`;
 }
 
 function placeOf({ host, pid, process }: Whereabouts): string {

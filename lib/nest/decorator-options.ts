@@ -15,6 +15,7 @@ const routeNames: NamesOf<RouteLockOptions> = {
   renew: true,
   maxHoldMs: true,
   minHoldMs: true,
+  graceMs: true,
   owner: true,
   signal: true,
   minReplicas: true,

@@ -6,7 +6,8 @@
 import type { ModulesContainer } from '@nestjs/core';
 import { foreignPlaceholder } from '../core/key/foreign-placeholder.js';
 import { LockUsageError } from '../core/port/errors.js';
-import { resolveOptions, type CallSite, type ResolvedDefaults, type WithLockOptions } from '../core/port/lock-options.js';
+import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
+import { resolveOptions } from '../core/port/resolve-options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';

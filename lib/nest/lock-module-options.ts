@@ -78,6 +78,7 @@ const names: NamesOf<LockModuleOptions> = {
   renew: true,
   maxHoldMs: true,
   minHoldMs: true,
+  graceMs: true,
   minReplicas: true,
   onLost: true,
   maxLeaseMs: true,

@@ -14,7 +14,7 @@ import {
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
-import { resolveDefaults } from '../core/port/lock-options.js';
+import { resolveDefaults } from '../core/port/resolve-options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
 import { findCandidates, stand, type Candidate } from './leader-boot.js';

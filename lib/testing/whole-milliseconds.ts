@@ -5,7 +5,7 @@
  * The clock of a test goes in whole milliseconds, so each length is made half a millisecond shorter: the store's `end < now` then
  * means `end <= now`. Replies are rounded to whole milliseconds again, so no lease is trusted when the store has ended it.
  */
-import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, LockState, RenewOutcome, RenewRequest } from '../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, HolderState, LockState, RenewOutcome, RenewRequest } from '../core/port/lock-store.js';
 
 const HALF_MS = 0.5;
 
@@ -40,5 +40,9 @@ export function wholeRenewal(outcome: RenewOutcome): RenewOutcome {
 }
 
 export function wholeState(state: LockState): LockState {
-  return { ...state, holders: state.holders.map((holder) => ({ ...holder, remainingMs: Math.ceil(holder.remainingMs) })) };
+  return { ...state, holders: state.holders.map((holder) => ({ ...holder, ...whole(holder) })) };
+}
+
+function whole({ remainingMs, graceMs }: HolderState): Pick<HolderState, 'remainingMs' | 'graceMs'> {
+  return graceMs === undefined ? { remainingMs: Math.ceil(remainingMs) } : { remainingMs: Math.ceil(remainingMs), graceMs: Math.ceil(graceMs) };
 }

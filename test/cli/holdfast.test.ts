@@ -7,6 +7,7 @@ import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
 import { startCluster } from '../support/redis-cluster.js';
 import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
 import { closeStores, openRedisStore, PATIENT } from '../support/redis-store.js';
+import { eventually } from '../support/eventually.js';
 import { admitAll, closeRedlocks, openRedlock } from '../support/redlock-store.js';
 import { finished, holdfast, programPath } from './program.js';
 
@@ -69,6 +70,15 @@ describe('holdfast list', () => {
     expect(out).toMatch(/^price:7 +read +unnamed work on web-1:12 +5\d s +-$/m);
     expect(err).toBe('2 locks\n');
     expect(code).toBe(0);
+  });
+
+  it('tells of a hold in its grace when the lock is free unless it is released, and so does inspect', async () => {
+    await hold('order:1', { leaseMs: 20_000, graceMs: 30_000 });
+    expect((await ask('inspect', 'order:1')).out).toMatch(/lease ends in 1\d s unless renewed, then taken for 30 s more unless released, fence/);
+    await hold('order:2', { leaseMs: 100, graceMs: 50_000 });
+    await eventually(async () => expect((await store.inspect('order:2')).holders).toMatchObject([{ remainingMs: 0 }]));
+    expect((await ask('list')).out).toMatch(/^order:2 +write +free in 4\d s unless released: OrderService\.pay on web-1:12 +- +-$/m);
+    expect((await ask('inspect', 'order:2')).out).toMatch(/lease has ended, free in 4\d s unless released, fence \d/);
   });
 
   it('tells only keys that start with a text, or only what is waited for', async () => {
@@ -299,6 +309,66 @@ describe('other topologies', () => {
       await Promise.all(masters.map((master) => master.stop()));
     }
   }, 60_000);
+});
+
+describe('holdfast redlock init', () => {
+  let masters: RedisServer[];
+  const urls = (): string[] => masters.map(({ url }) => url);
+  const epochs = () => Promise.all(masters.map((master) => master.command('GET', '{lock}:e')));
+
+  beforeEach(async () => {
+    masters = await startMasters(3);
+  });
+
+  afterEach(async () => {
+    await closeRedlocks();
+    await Promise.all(masters.map((master) => master.stop()));
+  });
+
+  it('ends the first quarantine at once, for processes that are waiting for its end and for those that come', async () => {
+    const told: string[] = [];
+    const waiting = await openRedlock(masters, 'web-1:12:abcdefgh', { report: ({ message }) => told.push(message) });
+    await expect(waiting.acquire(request('order:1', { queue: false }))).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect(await holdfast(['redlock', 'init', ...urls()])).toMatchObject({ code: 0, out: expect.stringMatching(/^3 Redlock nodes vote from now on for prefix 'lock'/), err: '' });
+    expect(await waiting.acquire(request('order:1', { queue: false }))).toMatchObject({ kind: 'granted' });
+    const later = await openRedlock(masters, 'web-2:34:ijklmnop');
+    expect(await later.acquire(request('order:2', { queue: false }))).toMatchObject({ kind: 'granted' });
+    await eventually(() => expect(told.filter((line) => line.includes('vote again'))).toHaveLength(1), 5_000);
+  }, 60_000);
+
+  it('may come before the first process, with the URLs as for other commands, for any prefix', async () => {
+    const nodes = urls().flatMap((url) => ['--redis', url]);
+    const { code, out } = await holdfast(['redlock', 'init', ...nodes, '--prefix', 'shop', '--json']);
+    expect({ code, ...(JSON.parse(out) as object) }).toEqual({ code: 0, prefix: 'shop', nodes: masters.map(({ port }) => `127.0.0.1:${port}`), vote: true });
+    const store = await openRedlock(masters, 'web-1:12:abcdefgh', { prefix: 'shop' });
+    expect(await store.acquire(request('order:1', { queue: false }))).toMatchObject({ kind: 'granted' });
+  }, 60_000);
+
+  it.each(['votes', 'voted and was restarted with its data'])('refuses, and changes nothing, when one of the nodes %s', async (past) => {
+    await admitAll(masters.slice(2));
+    if (past !== 'votes') await masters[2]!.restart({ keepData: true });
+    const before = (await epochs()).slice(0, 2);
+    const { code, err, out } = await holdfast(['redlock', 'init', ...urls()]);
+    expect({ code, out }).toEqual({ code: 1, out: '' });
+    expect(err).toContain(`127.0.0.1:${masters[2]!.port} has voted before`);
+    expect(before).toEqual([null, null]);
+    for (const epoch of (await epochs()).slice(0, 2)) expect(epoch).toMatch(/ 0$/);
+  }, 60_000);
+
+  it('changes nothing when a node cannot be reached, or two are one server', async () => {
+    const twins = [urls()[0]!, urls()[1]!, urls()[1]!.replace('127.0.0.1', 'localhost')];
+    expect(await holdfast(['redlock', 'init', ...twins])).toMatchObject({ code: 1, err: expect.stringContaining('are one server') });
+    await masters[2]!.kill();
+    expect(await holdfast(['redlock', 'init', ...urls()])).toMatchObject({ code: 3, err: expect.stringContaining(String(masters[2]!.port)) });
+    await masters[2]!.start();
+    expect((await epochs()).filter((epoch) => String(epoch).endsWith(' 1'))).toEqual([]);
+  }, 60_000);
+
+  it.each([
+    [['redlock']], [['redlock', 'drop']], [['redlock', 'init', 'redis://a']], [['redlock', 'init', 'redis://a', 'redis://b']], [['redlock', 'init', 'redis://a', 'redis://b', 'redis://c', '--cluster']],
+  ])('is told what is wrong with %j', async (args) => {
+    expect(await holdfast(args)).toMatchObject({ code: 2, out: '' });
+  });
 });
 
 /** What a look may send, and what its script may call. */

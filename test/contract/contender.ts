@@ -27,6 +27,8 @@ const HEARTBEAT_EVERY_MS = 300;
 export class Contender {
   /** Every wake for this id, in the order of arrival. */
   readonly wakes: Wake[] = [];
+  /** That of its last request. */
+  private graceMs: number | undefined;
 
   constructor(
     readonly store: LockStore,
@@ -37,6 +39,7 @@ export class Contender {
 
   ask(how: Asking = {}): Promise<AcquireOutcome> {
     const { key, id } = this;
+    this.graceMs = how.graceMs;
     const usual = { mode: 'write', leaseMs: USUAL_LEASE_MS, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
     return this.store.acquire({ key, id, ...usual, notAfter: this.clock.now() + 60_000, ...how });
   }
@@ -95,7 +98,7 @@ export class Contender {
   }
 
   async renew(leaseMs = USUAL_LEASE_MS): Promise<RenewOutcome> {
-    const [outcome] = await this.store.renew([{ key: this.key, id: this.id, leaseMs, minReplicas: 0 }]);
+    const [outcome] = await this.store.renew([{ key: this.key, id: this.id, leaseMs, graceMs: this.graceMs, minReplicas: 0 }]);
     return outcome as RenewOutcome;
   }
 

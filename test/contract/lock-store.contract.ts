@@ -10,6 +10,7 @@ import type { LockStore } from '../../lib/core/port/lock-store.js';
 import { Contender } from './contender.js';
 import { keepsACrowdApart } from './crowd.contract.js';
 import { endsLeases } from './endings.contract.js';
+import { keepsGrace } from './grace.contract.js';
 import { grantsLocks } from './grants.contract.js';
 import { servesOperators } from './operating.contract.js';
 import { takesTurns } from './turns.contract.js';
@@ -101,6 +102,7 @@ export function lockStoreContract(contract: LockStoreContract): void {
     });
     grantsLocks(stage, promised);
     endsLeases(stage, promised);
+    keepsGrace(stage, promised);
     takesTurns(stage, promised);
     keepsWaiters(stage, promised);
     keepsACrowdApart(stage, promised);

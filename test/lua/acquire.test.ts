@@ -47,7 +47,7 @@ describe('acquire.lua', () => {
     await lock.acquire('p.2');
     await lock.acquire('p.3');
     expect(await lock.acquire('p.2')).toEqual([2, expect.any(Number), expect.any(Number)]);
-    expect(((await lock.inspect()) as unknown[]).slice(7)).toEqual(['p.2', 'w', '-', 'p.3', 'w', '-']);
+    expect(((await lock.inspect()) as unknown[]).slice(8)).toEqual(['p.2', 'w', '-', 'p.3', 'w', '-']);
   });
 
   it('returns 3 when the lock is busy and no place is wanted, and takes none', async () => {
@@ -91,7 +91,7 @@ describe('acquire.lua', () => {
     await lock.acquire('p.2');
     expect(await lock.acquire('p.3', { replaces: 'p.1' })).toEqual([2, expect.any(Number), expect.any(Number)]);
     const state = (await lock.inspect()) as unknown[];
-    expect([state[2], state[7]]).toEqual(['p.2', 'p.3']);
+    expect([state[2], state[8]]).toEqual(['p.2', 'p.3']);
   });
 
   it('returns 10 more when the id to replace had ended or never was', async () => {
@@ -113,7 +113,7 @@ describe('acquire.lua', () => {
     await lua.client.del(lock.lockKey);
     await lock.acquire('p.3');
     await lock.acquire('p.4');
-    expect(((await lock.inspect()) as unknown[]).slice(7)).toEqual(['p.4', 'w', '-']);
+    expect(((await lock.inspect()) as unknown[]).slice(8)).toEqual(['p.4', 'w', '-']);
     expect(await lock.heartbeat('p.2')).toEqual([expect.any(Number), 0, 0, 0, 0, 0, 0]);
   });
 

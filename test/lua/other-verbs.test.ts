@@ -17,7 +17,7 @@ describe('downgrade.lua', () => {
     await lock.acquire('p.2', { mode: 'w' });
     expect(await lock.downgrade('p.0')).toBe(1);
     const state = (await lock.inspect()) as unknown[];
-    expect([state[0], state[1], state[2], state[3], state[7], state[12]]).toEqual(['r', 2, 'p.0', fence, 'p.1', 'p.2']);
+    expect([state[0], state[1], state[2], state[3], state[8], state[14]]).toEqual(['r', 2, 'p.0', fence, 'p.1', 'p.2']);
     expect(await lock.downgrade('p.0')).toBe(1);
   });
 
@@ -92,8 +92,8 @@ describe('inspect.lua', () => {
     const lock = lua.lock('i2');
     await lock.acquire('p.0', { owner: 'o', label: 'Orders.pay', leaseMs: 20_000 });
     for (const [id, mode] of [['p.1', 'w'], ['p.2', 'r'], ['p.3', 'w'], ['p.4', 'r']] as const) await lock.acquire(id, { mode, label: `L${id}` });
-    const [phase, count, id, fence, owner, left, label, ...waiters] = (await lock.inspect()) as (string | number)[];
-    expect([phase, count, id, owner, label]).toEqual(['w', 1, 'p.0', 'o', 'Orders.pay']);
+    const [phase, count, id, fence, owner, left, label, graceMs, ...waiters] = (await lock.inspect()) as (string | number)[];
+    expect([phase, count, id, owner, label, graceMs]).toEqual(['w', 1, 'p.0', 'o', 'Orders.pay', 0]);
     expect(String(fence)).toMatch(/^\d{16}$/);
     expect(left).toBeGreaterThan(15_000);
     expect(waiters).toEqual(['p.2', 'r', 'Lp.2', 'p.4', 'r', 'Lp.4', 'p.1', 'w', 'Lp.1', 'p.3', 'w', 'Lp.3']);

@@ -306,8 +306,20 @@ describe('raise-fence.lua', () => {
 
 describe('greet.lua', () => {
   it('tells that a node remembers, and leaves its counters alone then', async () => {
-    expect(await node.greet(new Map([[7, 5_000]]))).toEqual([1, 0, expect.stringMatching(/^\w{40}$/), expect.any(Number), expect.any(Number)]);
+    expect(await node.greet(new Map([[7, 5_000]]))).toEqual([1, 0, expect.stringMatching(/^\w{40}$/), expect.any(Number), expect.any(Number), 1]);
     expect(await node.client.get(node.keys.fence(7))).toBeNull();
+  });
+
+  it('tells of a node whether it ever voted, also when it was restarted with its data since, and of a new one that it did not', async () => {
+    const hasVoted = async () => ((await node.greet()) as unknown[])[5];
+    expect(await hasVoted()).toBe(1);
+    await node.client.set(node.epochKey, `${'0'.repeat(40)} 1 1`);
+    expect(await hasVoted()).toBe(1);
+    await node.client.set(node.epochKey, `${'1'.repeat(40)} 1 2`);
+    expect(await hasVoted()).toBe(1);
+    await node.client.flushall();
+    expect(await hasVoted()).toBe(0);
+    expect(await hasVoted()).toBe(0);
   });
 
   it('begins the quarantine of a node that forgot, and takes the fences that are told', async () => {

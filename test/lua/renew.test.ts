@@ -49,7 +49,7 @@ describe('renew.lua', () => {
     await lock.acquire('p.1', { mode: 'r', leaseMs: 5_000 });
     await lock.acquire('p.2', { mode: 'r', leaseMs: 5_000, minHoldMs: 3_000 });
     expect(await lock.renew('p.2', 20_000)).toEqual([expect.any(Number), 1, 20_000, 0]);
-    const [, , , , , first, , , , , second] = (await lock.inspect()) as number[];
+    const [, , , , , first, , , , , , second] = (await lock.inspect()) as number[];
     expect(first).toBeLessThanOrEqual(5_000);
     expect(second).toBeGreaterThan(19_000);
     expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(20_000);
@@ -96,7 +96,7 @@ describe('renew.lua', () => {
     await lock.acquire('p.1', { mode: 'r', leaseMs: 2_000 });
     await lock.acquire('p.2', { mode: 'r', leaseMs: 2_000 });
     await lua.run(renewal([lock.lockKey, lock.lockKey], [{ leaseMs: 20_000, ids: 'p.1 p.2' }]));
-    const [, , , , , first, , , , , second] = (await lock.inspect()) as number[];
+    const [, , , , , first, , , , , , second] = (await lock.inspect()) as number[];
     expect(first).toBeGreaterThan(19_000);
     expect(second).toBeGreaterThan(19_000);
   });

@@ -4,19 +4,19 @@ import { listOf } from '../../lib/stores/wire/lock-reply.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 
 const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F', marksKey: 'M', epochKey: 'E' };
-const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, plain: true, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, longestMs: 60_000 } as const;
+const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000 } as const;
 const vote = {
-  id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 0, minHoldMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50,
+  id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 0, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50,
 } as const;
 const named = { owner: 'saga 7', label: '-' };
 
 describe('a request of format version 2', () => {
   it.each([
-    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['p.1', 30_000, 'w11 9999999999999 0000000000000000 1 0 60000 -', '- -']],
+    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['p.1', 30_000, 'w101 9999999999999 0000000000000000 1 0 0 60000 -', '- -']],
     [
       'acquire with all that can be said',
-      scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, plain: false, notAfter: 1, floor: 70, fences: 16, minHoldMs: 900, replaces: 'p.0' }),
-      'L Q F', ['p.1', 30_000, 'r00 0000000000001 0000000000000070 16 900 60000 p.0', 'saga%207 %2D'],
+      scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, needsListener: true, plain: false, notAfter: 1, floor: 70, fences: 16, minHoldMs: 900, graceMs: 400, replaces: 'p.0' }),
+      'L Q F', ['p.1', 30_000, 'r010 0000000000001 0000000000000070 16 900 400 60000 p.0', 'saga%207 %2D'],
     ],
     ['release', scripts.releaseCall(on, { id: 'p.1', floor: 70, abandoned: false }), 'L Q F', ['p.1', '70 0']],
     ['release of what was never used', scripts.releaseCall(on, { id: 'p.1', floor: 0, abandoned: true }), 'L Q F', ['p.1', '0 1']],
@@ -26,8 +26,8 @@ describe('a request of format version 2', () => {
     ['force-release of one', scripts.forceReleaseCall(on, { fence: 69, floor: 70 }), 'L Q F', [69, 70]],
     ['force-release of all', scripts.forceReleaseCall(on, { floor: 70 }), 'L Q F', ['', 70]],
     ['inspect', scripts.inspectCall(on), 'L Q', []],
-    ['vote', scripts.voteCall(on, vote), 'L F M E', ['p.1/1', 'w', 3_000, 1, 70, 0, '-', '-', 0, 60_000, '-', 'p', -1, 50]],
-    ['vote with names', scripts.voteCall(on, { ...vote, ...named, mode: 'read', runId: 'abc' }), 'L F M E', ['p.1/1', 'r', 3_000, 1, 70, 0, '%2D', 'saga%207', 0, 60_000, 'abc', 'p', -1, 50]],
+    ['vote', scripts.voteCall(on, vote), 'L F M E', ['p.1/1', 'w', 3_000, 1, 70, 0, '-', '-', 0, 0, 60_000, '-', 'p', -1, 50]],
+    ['vote with names', scripts.voteCall(on, { ...vote, ...named, mode: 'read', graceMs: 400, runId: 'abc' }), 'L F M E', ['p.1/1', 'r', 3_000, 1, 70, 0, '%2D', 'saga%207', 0, 400, 60_000, 'abc', 'p', -1, 50]],
     ['give-back', scripts.giveBackCall(on, { id: 'p.1/1', abandoned: true, next: 'q', process: 'p', waitedMs: 5, mode: 'read', patienceMs: 50 }), 'L M', ['p.1/1', 1, 'q', 'p', 5, 'r', 50]],
     ['give-back of nothing', scripts.giveBackCall(on, { abandoned: false, process: 'p', waitedMs: -2, mode: 'write', patienceMs: 0 }), 'L M', ['-', 0, '-', 'p', -2, 'w', 0]],
     ['raise-fence', scripts.raiseFenceCall(on, { id: 'p.1/1', fence: 70, fences: 16 }), 'L F', ['p.1/1', 70, 16]],
@@ -49,8 +49,8 @@ describe('a reply of format version 2', () => {
     ['vote while others wait', scripts.readVote([1, 5, 70, 900, 1, 1, 'q']), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: true, next: 'q' }],
     ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, 0, 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1 }],
     ['renew', scripts.readRenewNews([5, 2, -1, 0], scripts.renewHeadSize), { position: 2, left: -1, contended: false }],
-    ['greet', scripts.readGreetMemory([0, 900, 'abc', 5, 6]), { whole: false, leftMs: 900, runId: 'abc', since: 5, now: 6 }],
-    ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-'], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', remainingMs: 900, label: undefined }],
+    ['greet', scripts.readGreetMemory([0, 900, 'abc', 5, 6, 1]), { whole: false, leftMs: 900, runId: 'abc', since: 5, now: 6, hasVoted: true }],
+    ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-', 400], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', leftMs: 900, label: undefined, graceMs: 400 }],
   ])('is read by the names of the header: %s', (_, told, expected) => expect(told).toEqual(expected));
 
   it('that no script gives is an error, and so is what the server refused', () => {

@@ -99,6 +99,7 @@ export class Callers {
     const options: WithLockOptions[] = [
       { owner: random.pick(['saga:1', 'saga:2']) },
       { minHoldMs: random.pick([50, 400]) },
+      { graceMs: random.pick([200, 1_000]), leaseMs: 400 },
       { maxHoldMs: random.pick([100, 1_000]) },
       { renew: false },
       { waitMs: 0 },

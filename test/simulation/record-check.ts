@@ -45,7 +45,7 @@ export class RecordCheck {
     const fence = Number(server.text(fenceKey) ?? 0);
     if (fence < (this.fences.get(fenceKey) ?? 0)) yield 'the fence counter went back';
     this.fences.set(fenceKey, fence);
-    const waiting = { r: liveWaiters(queue, 'r', now), w: liveWaiters(queue, 'w', now) };
+    const waiting = { r: waitersOf(queue, 'r', now).length, w: waitersOf(queue, 'w', now).length };
     if (text === undefined) {
       if (queue !== undefined && waiting.r + waiting.w > 0) yield 'a queue without its lock';
       return;
@@ -58,7 +58,7 @@ export class RecordCheck {
     if (text[0] === 'w' && new Set(holders.map(({ owner }, n) => (owner === '-' ? n : owner))).size > 1) yield 'two writers';
     if (holders.some((holder) => holder.fence + holder.fences - 1 > fence)) yield 'a holder has a fence that the counter does not know';
     if (holders.length === 0 && waiting.r + waiting.w > 0) yield 'a free lock with waiters';
-    if (text[0] === 'r' && waiting.r > 0 && waiting.w === 0) yield 'readers wait beside readers';
+    if (text[0] === 'r' && waiting.w === 0 && waitersOf(queue, 'r', now).some((waiter) => hears(server, lockKey, waiter))) yield 'readers wait beside readers';
   }
 }
 
@@ -74,11 +74,23 @@ export function readHolders(text: string): Holder[] {
     });
 }
 
-function liveWaiters(queue: ReadonlyMap<string, string> | undefined, mode: 'r' | 'w', now: number): number {
-  let count = 0;
+/** A live waiter: its id, and what its record says of who listens for it. */
+interface Waiter {
+  readonly id: string;
+  readonly turn: string;
+}
+
+/** Whether a script would let it in when its turn comes. */
+function hears(server: SimServer, lockKey: string, { id, turn }: Waiter): boolean {
+  const [, prefix] = /^\{(.*):\d+\}/.exec(lockKey) ?? [];
+  return turn === '0' || server.isHeardOn(`{${prefix}}:c:${id.slice(0, id.lastIndexOf('.'))}`);
+}
+
+function waitersOf(queue: ReadonlyMap<string, string> | undefined, mode: 'r' | 'w', now: number): Waiter[] {
+  const waiters: Waiter[] = [];
   for (let id = queue?.get(`${mode}h`); id !== undefined; id = queue?.get(`>${id}`)) {
     const record = queue?.get(`@${id}`);
-    if (record !== undefined && Number(record.slice(0, 13)) >= now) count++;
+    if (record !== undefined && Number(record.slice(0, 13)) >= now) waiters.push({ id, turn: record.charAt(15) });
   }
-  return count;
+  return waiters;
 }

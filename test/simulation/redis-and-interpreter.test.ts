@@ -12,8 +12,10 @@ import { Random } from './random.js';
 import { RedisData, type Undo } from './redis-data.js';
 import { ScriptCalls } from './script-calls.js';
 
-const RUNS = 120;
+const RUNS = 240;
 const CALLS = 60;
+/** Somebody listens on the channel of one of the processes. */
+const HEARD = '{sim}:c:p2';
 
 /** Shadows `redis` for the script behind it, on the same line: TIME is the last argument, and PUBLISH is also noted. */
 const FROZEN = `local at, server = table.remove(ARGV), redis
@@ -72,6 +74,7 @@ let runId = '';
 beforeAll(async () => {
   server = await startRedis();
   real = server.client();
+  await server.client().subscribe(HEARD);
   runId = /run_id:(\w+)/.exec(await real.info('server'))?.[1] ?? '';
 }, 60_000);
 afterAll(() => server.stop());
@@ -150,7 +153,8 @@ class Pair {
 
   private runHere(script: LuaScript, keys: readonly string[], args: readonly string[]): { reply: unknown; wrote: Undo } {
     const publish = (channel: string, message: string): number => this.said.push(`${channel} ${message}`) * 0;
-    const context = { nowUs: this.nowUs, dirty: false, publish };
+    const listeners = (channel: string): number => (channel === HEARD ? 1 : 0);
+    const context = { nowUs: this.nowUs, dirty: false, publish, listeners };
     try {
       const reply = lua.run(script.source, keys, args, (command) => this.data.run(command, context));
       return { reply, wrote: this.data.takeUndo() };

@@ -20,6 +20,8 @@ export interface CommandContext {
   /** Something was written before, by the same script. */
   dirty: boolean;
   readonly publish: (channel: string, message: string) => number;
+  /** How many connections listen on a channel. */
+  readonly listeners: (channel: string) => number;
 }
 
 /** How the server refuses writes at the moment. */
@@ -69,6 +71,8 @@ export class RedisData {
         return [String(Math.floor(context.nowUs / 1e6)), String(context.nowUs % 1e6)];
       case 'PUBLISH':
         return context.publish(key, rest[0] ?? '');
+      case 'PUBSUB':
+        return rest.flatMap((channel) => [channel, context.listeners(channel)]);
       case 'INFO':
         return `# Server\r\nredis_version:7.0.15\r\nrun_id:${this.runId()}\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n`;
       default:

@@ -7,9 +7,11 @@ const AFTERMATH_MS = 20_000;
 /** Looks behind what is private: an entry that stays is a leak, and nobody else would notice it. */
 interface Inside {
   readonly store: { readonly store: InsideStore };
-  readonly queue: { readonly size: number };
-  readonly host: { readonly watchdog: { readonly schedule: { readonly size: number } } };
-  readonly timeouts: { readonly looks: Counted; readonly waiting: { readonly byHeldKey: Counted } };
+  readonly calls: {
+    readonly queue: { readonly size: number };
+    readonly host: { readonly watchdog: { readonly schedule: { readonly size: number } } };
+    readonly timeouts: { readonly looks: Counted; readonly waiting: { readonly byHeldKey: Counted } };
+  };
 }
 
 interface Counted {
@@ -47,12 +49,12 @@ export class Remains {
   }
 
   private inProcess({ process, locks }: Member): void {
-    const { queue, host, store, timeouts } = locks as unknown as Inside;
-    const { watchdog } = host;
+    const { store, calls } = locks as unknown as Inside;
+    const { queue, host, timeouts } = calls;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,
-      appointments: watchdog.schedule.size,
+      appointments: host.watchdog.schedule.size,
       keys: queue.size,
       'calls that wait inside a hold': timeouts.waiting.byHeldKey.size,
       'questions for a holder': timeouts.looks.size,

@@ -49,7 +49,7 @@ export class ScriptCalls {
       case 17:
         return scripts.voteCall(on, {
           id: this.newId(), mode: this.mode(), leaseMs: 3_000, fences: random.pick([1, 16]), proposal: this.nowUs, notAfter: random.pick([0, 0, 0, 1]), label: 'Class.method',
-          owner: random.pick([undefined, 'saga:1', 'saga:1']), minHoldMs: random.pick([0, 0, 900]), maxLeaseMs: random.pick([1, 1, 5_000]),
+          owner: random.pick([undefined, 'saga:1', 'saga:1', 'saga:1']), minHoldMs: random.pick([0, 0, 900]), graceMs: random.pick([0, 0, 700]), maxLeaseMs: random.pick([1, 1, 5_000]),
           runId: random.pick([undefined, runId]), process: random.pick(['p1', 'p2', 'p3']), waitedMs: random.pick([-1, 0, 3, 700]), patienceMs: random.pick([1, 50]),
         });
       case 19:
@@ -59,7 +59,7 @@ export class ScriptCalls {
           process: random.pick(['p1', 'p2']), waitedMs: random.pick([-2, -1, 0, 700]), mode: this.mode(), patienceMs: random.pick([1, 50]),
         });
       case 7:
-        return scripts.raiseFenceCall(on, { id, fence: this.nowUs + random.pick([-10, 10]), fences: 1 });
+        return scripts.raiseFenceCall(on, { id: random.pick([id, this.holderOf(on.lockKey)]), fence: this.nowUs + random.pick([-10, 10]), fences: 1 });
       case 8:
         return random.chance(0.5)
           ? scripts.greetCall({ epochKey: EPOCH, fenceKeys: [on.fenceKey] }, { maxLeaseMs: random.pick([1, 5_000]), floors: [this.nowUs + 5] })
@@ -93,10 +93,10 @@ export class ScriptCalls {
     const said = {
       id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode(), leaseMs: random.pick([150, 2_000, 30_000]),
       fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([NEVER, NEVER, Math.floor(nowUs / 1000), 1]),
-      queue: random.pick([true, true, false]), label: random.pick([undefined, 'Orders.pay']), owner,
-      minHoldMs: random.pick([0, 0, 1_200]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]),
+      queue: random.pick([true, true, false]), needsListener: random.chance(0.7), label: random.pick([undefined, 'Orders.pay']), owner,
+      minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]),
     };
-    return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.replaces === undefined };
+    return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.graceMs === 0 && said.replaces === undefined };
   }
 
   private lock(): SimLock {

@@ -105,6 +105,10 @@ export class SimClient extends EventEmitter {
     return this.ask('info', [section]);
   }
 
+  pubsub(...args: Argument[]): Promise<LuaReply> {
+    return this.ask('pubsub', args);
+  }
+
   subscribe(channel: string): Promise<LuaReply> {
     return this.ask('subscribe', [channel]);
   }

@@ -175,13 +175,27 @@ export class SimServer {
   }
 
   private context(): CommandContext {
-    return { nowUs: this.nowUs(), dirty: false, publish: (channel, message) => this.publish(channel, message) };
+    return {
+      nowUs: this.nowUs(),
+      dirty: false,
+      publish: (channel, message) => this.publish(channel, message),
+      listeners: (channel) => this.listeners(channel).length,
+    };
   }
 
   private publish(channel: string, message: string): number {
-    const listeners = [...this.sockets].filter(({ channels }) => channels.has(channel));
+    const listeners = this.listeners(channel);
     for (const socket of listeners) socket.push(channel, message);
     return listeners.length;
+  }
+
+  /** Whether a message on this channel reaches anybody. */
+  isHeardOn(channel: string): boolean {
+    return this.listeners(channel).length > 0;
+  }
+
+  private listeners(channel: string): SimSocket[] {
+    return [...this.sockets].filter(({ channels }) => channels.has(channel));
   }
 }
 

@@ -24,6 +24,8 @@ export interface AcquireArguments {
   readonly floor?: number;
   readonly notAfter?: number;
   readonly queue?: 0 | 1;
+  /** Passed over while nobody listens on the channel of its process. */
+  readonly needsListener?: boolean;
   readonly label?: string;
   readonly owner?: string;
   readonly minHoldMs?: number;
@@ -32,10 +34,10 @@ export interface AcquireArguments {
 
 /** What acquire.lua is told in one request. */
 export function acquireArguments(id: string, how: AcquireArguments = {}): scripts.AcquireArgs {
-  const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = NEVER, queue = 1, minHoldMs = 0 } = how;
+  const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = NEVER, queue = 1, needsListener = false, minHoldMs = 0 } = how;
   const [label, owner, replaces] = [given(how.label), given(how.owner), given(how.replaces)];
   const plain = fences === 1 && minHoldMs === 0 && replaces === undefined;
-  return { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, plain, minHoldMs, longestMs: LONGEST_MS, label, owner, replaces };
+  return { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, plain, minHoldMs, graceMs: 0, longestMs: LONGEST_MS, label, owner, replaces };
 }
 
 /** In records - stands for none. */

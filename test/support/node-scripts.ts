@@ -98,7 +98,7 @@ export class NodeScripts {
 
   private voteArgs(id: string, { mode = 'w', owner, ...how }: VoteArguments): VoteArgs {
     return {
-      id, mode: mode === 'w' ? 'write' : 'read', owner: owner === '-' ? undefined : owner, leaseMs: 5_000, fences: 1, proposal: 1, notAfter: 0, minHoldMs: 0,
+      id, mode: mode === 'w' ? 'write' : 'read', owner: owner === '-' ? undefined : owner, leaseMs: 5_000, fences: 1, proposal: 1, notAfter: 0, minHoldMs: 0, graceMs: 0,
       maxLeaseMs: this.maxLeaseMs, runId: this.runId, process: 'p', waitedMs: -1, patienceMs: 50, ...how,
     };
   }

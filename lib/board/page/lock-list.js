@@ -33,7 +33,7 @@ export class LockList {
 
   itemFor(row) {
     const known = this.items.get(row.key);
-    const structure = JSON.stringify(row, (name, value) => (name === 'remainingMs' ? undefined : value));
+    const structure = JSON.stringify(row, (name, value) => (name === 'remainingMs' || name === 'graceMs' ? undefined : value));
     if (known?.structure === structure) return known;
     const item = known ?? { element: element('li', 'lock') };
     item.structure = structure;
@@ -71,9 +71,10 @@ export class LockList {
     const facts = element('div', 'facts', age, left, element('span', 'quiet', `fence ${holder.fence}`));
     if (holder.owner !== undefined) facts.append(element('span', 'quiet', `owner ${holder.owner}`));
     times.push((now, at) => {
-      const { since, remainingMs = 0 } = now.holders[n] ?? {};
+      const { since, remainingMs = 0, graceMs = 0 } = now.holders[n] ?? {};
       age.textContent = since === undefined ? '' : ageText(row, since, at);
-      left.textContent = `lease ends in ${duration(remainingMs)} unless renewed`;
+      const inGrace = remainingMs <= 0 && graceMs > 0;
+      left.textContent = inGrace ? `lease has ended, free in ${duration(graceMs)} unless released` : `lease ends in ${duration(remainingMs)} unless renewed`;
     });
     const who = element('div', '', element('strong', '', work(holder)), ' on ', element('span', 'where', place(holder)), facts);
     const item = element('li', 'holder', who);

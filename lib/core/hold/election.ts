@@ -1,7 +1,8 @@
 /** The candidates of one service: the roles that this process stands for. */
 import type { Clock } from '../port/clock.js';
 import { LockUsageError } from '../port/errors.js';
-import { resolveOptions, type CallSite, type ResolvedDefaults, type WithLockOptions } from '../port/lock-options.js';
+import type { CallSite, ResolvedDefaults, WithLockOptions } from '../port/lock-options.js';
+import { resolveOptions } from '../port/resolve-options.js';
 import type { Announcer } from './announcer.js';
 import { Candidacy } from './candidacy.js';
 import type { Hold } from './hold.js';

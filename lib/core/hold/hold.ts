@@ -12,7 +12,8 @@ import { LockUsageError, type LockClosedError, type LockLostError } from '../por
 import { lostError, renewalError } from '../port/hold-errors.js';
 import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
-import { checkLeaseMs, type ResolvedDefaults, type ResolvedOptions } from '../port/lock-options.js';
+import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
+import { checkRenewal } from '../port/resolve-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { HoldContext } from './hold-context.js';
 import { HoldPart, type Entered } from './hold-part.js';
@@ -36,7 +37,8 @@ export class Hold implements Lease, LossListener {
   private loss: LockLostError | undefined;
   private inside = 1;
   private readonly parts: readonly HoldPart[];
-  private ran = false;
+  /** Whether any code ran inside it. If not, `acquire` gave it out and its caller never used `run`. */
+  hasRun = false;
   private wasEntered = false;
   private partsLeft: number;
   private worst: ReleaseOutcome = 'released';
@@ -111,11 +113,6 @@ export class Hold implements Lease, LossListener {
     return this.parts.every(({ isNested }) => isNested);
   }
 
-  /** Whether any code ran inside it. If not, `acquire` gave it out and its caller never used `run`. */
-  get hasRun(): boolean {
-    return this.ran;
-  }
-
   /** Whether it was lost. */
   get isLost(): boolean {
     return this.loss !== undefined;
@@ -153,7 +150,7 @@ export class Hold implements Lease, LossListener {
   }
 
   async renew(leaseMs?: number): Promise<void> {
-    if (leaseMs !== undefined) checkLeaseMs(leaseMs, this.host.defaults, this.key);
+    if (leaseMs !== undefined) checkRenewal(leaseMs, this.options.graceMs, this.host.defaults, this.key);
     this.assertHeld();
     for (const { key, lease } of this.parts) {
       const outcome = await this.host.watchdog.renewNow(lease, leaseMs);
@@ -192,7 +189,7 @@ export class Hold implements Lease, LossListener {
 
   /** Runs `fn` inside this hold, and gives it the hold. */
   runInside<T>(fn: (hold: Hold) => T): T {
-    this.ran = true;
+    this.hasRun = true;
     return this.host.context.run(this, fn);
   }
 

@@ -5,7 +5,8 @@
  */
 import { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
-import { resolveOptions, type CallSite, type ResolvedDefaults, type ResolvedOptions, type WithLockOptions } from '../port/lock-options.js';
+import type { CallSite, ResolvedDefaults, ResolvedOptions, WithLockOptions } from '../port/lock-options.js';
+import { resolveOptions } from '../port/resolve-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { OptionList } from '../port/option-names.js';
 import type { Report } from '../port/report.js';

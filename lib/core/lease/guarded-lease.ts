@@ -152,7 +152,7 @@ export class GuardedLease extends Appointment implements HolderRef {
   /** The request that renews it to end `leaseMs` from now, but not after `renewUntil`. */
   renewal(now: number, leaseMs = this.lengthMs): RenewRequest {
     const { key, id, options } = this;
-    return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), minReplicas: options.minReplicas };
+    return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), graceMs: options.graceMs, minReplicas: options.minReplicas };
   }
 
   /**

@@ -74,6 +74,11 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     return this.abandoned && this.isSpent;
   }
 
+  /** How long it may last in the store when nothing is heard of it any more, its grace included. */
+  get storeLengthMs(): number {
+    return this.options.leaseMs + this.options.graceMs;
+  }
+
   /** How many fences it had if all of them were used, else 0. */
   get usedUpFences(): number {
     return this.hasFences ? 0 : this.grant.fences;
@@ -177,5 +182,5 @@ export function askAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
 /** Whether two callers may follow each other on one lease, because they want the same of it. */
 function areAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
   if (a === b) return true;
-  return a.mode === b.mode && a.leaseMs === b.leaseMs && a.renew === b.renew && a.minReplicas === b.minReplicas && a.owner === b.owner;
+  return a.mode === b.mode && a.leaseMs === b.leaseMs && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas && a.owner === b.owner;
 }

@@ -1,10 +1,5 @@
-/**
- * The options of calls for a lock and of the module, and their defaults. Nothing else in the library validates them.
- */
+/** The options of calls for a lock and of the module. Their defaults and limits are in resolve-options.ts. */
 import type { LockMode } from './lock-mode.js';
-import { optionsProblem, type OptionList } from './option-names.js';
-import { boolean, integer, invalid, oneOf, show } from './option-values.js';
-import { WITH_LOCK_OPTIONS } from './request-options.js';
 
 /** Options of one call for a lock. Module options of the same name set the default. */
 export interface LockOptions {
@@ -44,6 +39,14 @@ export interface LockOptions {
    * @default 0
    */
   minHoldMs?: number | undefined;
+  /**
+   * How long the lock stays taken after a lease that ended without a release, in ms, while the holder's trust and its signal end
+   * with the lease: work that is paused or on its way at that moment meets nobody for so long. A release hands the lock over at
+   * once, also in that time. It is meant for effects that cannot compare a fence, such as mail and payments, and costs that much
+   * more waiting after a crash. The longer of `leaseMs` and `minHoldMs` plus this is at most `maxLeaseMs`.
+   * @default 0
+   */
+  graceMs?: number | undefined;
   /**
    * A name of 1 to 128 characters. A call that names the owner of the present hold joins it, from any process, with a lease of
    * its own: it shares the mode and the fence and passes the queue, but never upgrades from read to write. An owner has at most
@@ -87,7 +90,7 @@ export interface WithLockOptions extends LockOptions {
 export interface LockDefaults
   extends Pick<
     WithLockOptions,
-    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'minReplicas' | 'onLost'
+    'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'minHoldMs' | 'graceMs' | 'minReplicas' | 'onLost'
   > {
   /**
    * Longest lease in ms; a longer one is refused. All processes must have the same, which is checked at boot, because a node of
@@ -122,6 +125,7 @@ export interface ResolvedOptions {
   readonly renew: boolean;
   readonly maxHoldMs: number;
   readonly minHoldMs: number;
+  readonly graceMs: number;
   readonly owner: string | undefined;
   readonly signal: AbortSignal | undefined;
   readonly minReplicas: number;
@@ -137,112 +141,4 @@ export interface ResolvedDefaults extends ResolvedOptions {
   readonly handOn: number;
   readonly commandTimeoutMs: number;
   readonly shutdownGraceMs: number;
-}
-
-const DEFAULTS: ResolvedDefaults = {
-  mode: 'write',
-  leaseMs: 30_000,
-  waitMs: 10_000,
-  renew: true,
-  maxHoldMs: Infinity,
-  minHoldMs: 0,
-  owner: undefined,
-  signal: undefined,
-  minReplicas: 0,
-  onLost: 'throw',
-  label: undefined,
-  template: undefined,
-  expectsBusy: undefined,
-  maxLeaseMs: 60_000,
-  handOn: 16,
-  commandTimeoutMs: 2_000,
-  shutdownGraceMs: 10_000,
-};
-
-/** The shortest lease: a shorter one could not be renewed in time over a network. */
-const SHORTEST_LEASE_MS = 100;
-const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
-const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
-/** The longest owner name, in characters, because the name is stored in the record of each of its locks. */
-const LONGEST_OWNER = 128;
-
-/** Completes and validates the defaults of a module. @throws LockUsageError */
-export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
-  const maxLeaseMs = given.maxLeaseMs ?? DEFAULTS.maxLeaseMs;
-  const complete: ResolvedDefaults = {
-    ...merge(given, { ...DEFAULTS, leaseMs: Math.min(DEFAULTS.leaseMs, maxLeaseMs) }),
-    maxLeaseMs,
-    handOn: given.handOn ?? DEFAULTS.handOn,
-    commandTimeoutMs: given.commandTimeoutMs ?? DEFAULTS.commandTimeoutMs,
-    shutdownGraceMs: given.shutdownGraceMs ?? DEFAULTS.shutdownGraceMs,
-  };
-  integer('maxLeaseMs', complete.maxLeaseMs, SHORTEST_LEASE_MS, 2 ** 40);
-  integer('handOn', complete.handOn, 1, 1_000_000);
-  integer('commandTimeoutMs', complete.commandTimeoutMs, 10, 600_000);
-  integer('shutdownGraceMs', complete.shutdownGraceMs, 0, 3_600_000);
-  validate(complete, complete);
-  return complete;
-}
-
-/**
- * Completes and validates the options of one call; `list` has the names that it may use.
- * @throws LockUsageError, which names the option and the key
- */
-export function resolveOptions(
-  given: (WithLockOptions & CallSite) | undefined,
-  defaults: ResolvedDefaults,
-  key?: string,
-  list: OptionList = WITH_LOCK_OPTIONS,
-): ResolvedOptions {
-  if (given === undefined) return defaults;
-  const problem = optionsProblem(given, list);
-  if (problem !== undefined) throw invalid(problem, key);
-  const complete = merge(given, defaults);
-  validate(complete, defaults, key);
-  return complete;
-}
-
-/** Takes each option that was given, else its default. Spreading the objects would not do, because `undefined` means "not given". */
-function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): ResolvedOptions {
-  return {
-    mode: given.mode ?? defaults.mode,
-    leaseMs: given.leaseMs ?? defaults.leaseMs,
-    waitMs: given.waitMs ?? defaults.waitMs,
-    renew: given.renew ?? defaults.renew,
-    maxHoldMs: given.maxHoldMs ?? defaults.maxHoldMs,
-    minHoldMs: given.minHoldMs ?? defaults.minHoldMs,
-    owner: given.owner ?? defaults.owner,
-    signal: given.signal ?? defaults.signal,
-    minReplicas: given.minReplicas ?? defaults.minReplicas,
-    onLost: given.onLost ?? defaults.onLost,
-    label: given.label ?? defaults.label,
-    template: given.template ?? defaults.template,
-    expectsBusy: given.expectsBusy ?? defaults.expectsBusy,
-  };
-}
-
-/** Refuses a lease that is too short or too long. @throws LockUsageError */
-export function checkLeaseMs(leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key?: string): void {
-  const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
-  integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
-}
-
-function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: string): void {
-  oneOf('mode', options.mode, ['read', 'write'], key);
-  checkLeaseMs(options.leaseMs, limits, key);
-  if (options.waitMs !== Infinity) integer('waitMs', options.waitMs, 0, 2 ** 40, key);
-  boolean('renew', options.renew, key);
-  integer('minHoldMs', options.minHoldMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
-  if (options.maxHoldMs !== Infinity) integer('maxHoldMs', options.maxHoldMs, SHORTEST_LEASE_MS, 2 ** 40, key);
-  if (options.maxHoldMs < options.minHoldMs) {
-    throw invalid(`maxHoldMs (${options.maxHoldMs}) is shorter than minHoldMs (${options.minHoldMs})`, key);
-  }
-  integer('minReplicas', options.minReplicas, 0, 100, key);
-  oneOf('onLost', options.onLost, ['throw', 'ignore'], key);
-  if (options.owner !== undefined && (typeof options.owner !== 'string' || options.owner === '' || options.owner.length > LONGEST_OWNER)) {
-    throw invalid(`expected owner to be a string of 1 to ${LONGEST_OWNER} characters, got ${show(options.owner)}`, key);
-  }
-  if (options.signal !== undefined && typeof options.signal?.addEventListener !== 'function') {
-    throw invalid(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
-  }
 }

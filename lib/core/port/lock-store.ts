@@ -23,6 +23,8 @@
  *       queued before their owner was granted do so when they ask again, or at their next heartbeat. An owner has at most
  *       MOST_HOLDS_OF_OWNER holds of one lock.
  *   P14 An acquire does not act after `notAfter`.
+ *   P15 A lock whose lease ended without a release stays taken for the request's `graceMs` more; `trustedUntil` ends with the
+ *       lease, without it. A release, an abandoned one too, hands over at once, also in that time.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
@@ -70,6 +72,8 @@ export interface AcquireRequest extends HolderRef {
   readonly fences: number;
   /** How long the lock stays taken after the grant, in ms, even when it is released earlier. */
   readonly minHoldMs: number;
+  /** How long the lock stays taken after the lease, in ms; see P15. */
+  readonly graceMs?: number | undefined;
   /** The name of the owner that shares the lock with itself (P13). */
   readonly owner?: string | undefined;
   /** What the holder is called in errors and on the board (Class.method); at most 48 bytes. */
@@ -115,6 +119,8 @@ export type AcquireAnswer =
 export interface RenewRequest extends HolderRef {
   /** Length of the lease from now, in ms. A renewal never shortens a lease, because the holder may trust its earlier end. */
   readonly leaseMs: number;
+  /** That of the request which was granted (P15). */
+  readonly graceMs?: number | undefined;
   readonly minReplicas: number;
 }
 
@@ -151,6 +157,8 @@ export interface HolderState {
   readonly owner?: string | undefined;
   /** Time until the lease ends unless it is renewed, in ms. */
   readonly remainingMs: number;
+  /** How long the lock stays taken after that unless it is released, in ms; undefined for no longer (P15). */
+  readonly graceMs?: number | undefined;
   /** What the holder is called, as its request said (Class.method). */
   readonly label?: string | undefined;
 }

@@ -22,6 +22,7 @@ const OTHER_WORDS: readonly (readonly [means: readonly string[], words: string])
   [['leaseMs'], 'ttl expire expires expiry expiration expiresin px duration lock locktime locktimeout leasetime'],
   [['waitMs'], 'timeout acquiretimeout waittime waittimeout maxwait blocking retry retries retrycount retrydelay retryinterval attempts'],
   [['renew'], 'extend autoextend autorenew autorefresh refresh refreshinterval watchdog automaticextensionthreshold'],
+  [['graceMs'], 'graceperiod cooldown lockdelay delay'],
   [['mode'], 'type shared exclusive'],
   [['signal'], 'abort aborted abortsignal'],
   [['fence'], 'token fencingtoken identifier id'],

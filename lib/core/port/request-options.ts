@@ -22,6 +22,7 @@ const acquireNames: NamesOf<LockOptions & CallSite> = {
   renew: true,
   maxHoldMs: true,
   minHoldMs: true,
+  graceMs: true,
   owner: true,
   signal: true,
   minReplicas: true,

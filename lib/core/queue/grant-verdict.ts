@@ -18,9 +18,9 @@ export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number,
 /** Renews the grant to its whole length. `at` is when the answer came; undefined when the request has to ask the store again. */
 export async function lengthened(grant: Grant, request: RenewRequest, parts: RequestParts): Promise<{ grant: Grant; at: number } | undefined> {
   const { store, clock, watchdog } = parts;
-  const { key, id, leaseMs, minReplicas } = request;
+  const { key, id, leaseMs, graceMs, minReplicas } = request;
   const sentAt = clock.now();
-  const [renewed] = await store.renew([{ key, id, leaseMs, minReplicas }]);
+  const [renewed] = await store.renew([{ key, id, leaseMs, graceMs, minReplicas }]);
   const at = clock.now();
   if (renewed?.kind !== 'renewed' || watchdog.sleep.happenedSince(sentAt, at)) return undefined;
   return { grant: { ...grant, trustedUntil: renewed.trustedUntil }, at };

@@ -137,7 +137,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     if (lease.isLost) {
       // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (lease.users === 0 && !lease.goneFromStore) this.parts.background.release(lease, lease.options.leaseMs);
+      if (lease.users === 0 && !lease.goneFromStore) this.parts.background.release(lease, lease.storeLengthMs);
       return done('lost');
     }
     if (lease.users > 0) {
@@ -197,7 +197,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
 
   private giveBack(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     this.letGo(lease);
-    this.parts.background.releaseAndTell(lease, lease.options.leaseMs, done);
+    this.parts.background.releaseAndTell(lease, lease.storeLengthMs, done);
     this.pump();
   }
 

@@ -11,6 +11,7 @@ export abstract class RequestFields extends Waiter implements AcquireRequest {
   readonly leaseMs: number;
   readonly queue: boolean;
   readonly minHoldMs: number;
+  readonly graceMs: number;
   readonly owner: string | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
@@ -32,6 +33,7 @@ export abstract class RequestFields extends Waiter implements AcquireRequest {
     this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
     this.queue = options.waitMs > 0;
     this.minHoldMs = options.minHoldMs;
+    this.graceMs = options.graceMs;
     this.owner = options.owner;
     this.label = options.label;
     this.minReplicas = options.minReplicas;

@@ -235,10 +235,10 @@ export class StoreRequest extends RequestFields implements Sender {
   }
 
   private giveBack(): void {
-    const { key, id, leaseMs, minHoldMs, unansweredUntil: lateUntil, replaced } = this;
+    const { key, id, leaseMs, minHoldMs, graceMs, unansweredUntil: lateUntil, replaced } = this;
     const { background, commandTimeoutMs } = this.parts;
-    if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + commandTimeoutMs);
-    replaced?.giveBack(background, leaseMs + commandTimeoutMs);
+    if (this.sent) background.release({ key, id, abandoned: true, lateUntil }, Math.max(leaseMs, minHoldMs) + graceMs + commandTimeoutMs);
+    replaced?.giveBack(background, leaseMs + graceMs + commandTimeoutMs);
   }
 
   private releaseLate(): void {

@@ -79,8 +79,8 @@ export class LockMachine {
     if (lock === undefined || holder === undefined || holder.end < at.ms) return { kind: 'lost' };
     // The end is never moved back, because the holder trusts the end that an earlier answer gave it. It is not before minEnd
     // either: a grant to a waiter is short at first, and gets its minHoldMs with the first renewal.
-    holder.end = Math.max(holder.end, at.ms + request.leaseMs, holder.minEnd);
-    return { kind: 'renewed', end: holder.end, contended: isContended(lock) };
+    holder.end = Math.max(holder.end, at.ms + request.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs);
+    return { kind: 'renewed', end: holder.end - holder.graceMs, contended: isContended(lock) };
   }
 
   /** Keeps a waiter's place in the queue, or returns its grant, whose wake may have been lost. */
@@ -198,11 +198,11 @@ export class LockMachine {
   }
 
   private enter(lock: LockRecord, who: AcquireRequest | Waiter, lengthMs: number, at: Instant, sharedFence?: number): Holder {
-    const { id, minHoldMs, owner, label } = who;
+    const { id, minHoldMs, graceMs = 0, owner, label } = who;
     const minEnd = at.ms + minHoldMs;
     const fences = sharedFence === undefined ? who.fences : 1;
     const fence = sharedFence ?? this.reserveFences(fences, at);
-    const holder = { id, fence, fences, end: at.ms + lengthMs, minEnd, released: false, owner, label };
+    const holder = { id, fence, fences, end: at.ms + lengthMs + graceMs, minEnd, graceMs, released: false, owner, label };
     lock.holders.set(id, holder);
     return holder;
   }
@@ -214,9 +214,9 @@ export class LockMachine {
   }
 
   private enqueue(request: AcquireRequest, lock: LockRecord, at: Instant): Waiting {
-    const { id, mode, leaseMs, minHoldMs, fences, owner, label } = request;
+    const { id, mode, leaseMs, minHoldMs, graceMs, fences, owner, label } = request;
     const wasContended = isContended(lock);
-    const place = { id, mode, end: 0, leaseMs, minHoldMs, fences, owner, label };
+    const place = { id, mode, end: 0, leaseMs, minHoldMs, graceMs, fences, owner, label };
     lock.waiting[mode].set(id, place);
     if (!wasContended) {
       for (const holder of lock.holders.values()) if (!holder.released) this.wake({ kind: 'contended', key: lock.key, id: holder.id });
@@ -226,7 +226,7 @@ export class LockMachine {
 }
 
 function grantOf(lock: LockRecord, holder: Holder): MachineGrant {
-  return { fence: holder.fence, fences: holder.fences, mode: lock.mode, end: holder.end, contended: isContended(lock) };
+  return { fence: holder.fence, fences: holder.fences, mode: lock.mode, end: holder.end - holder.graceMs, contended: isContended(lock) };
 }
 
 /** Keeps the waiter's place. Only the first in line learns when to ask again, so one question is asked for each lease that ends. */

@@ -10,6 +10,7 @@
  * A phase for which nobody waits is left out. A lock without holders has no record, because its waiters are granted it at once.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
+import { untilFree } from '../../core/port/until-free.js';
 import { MOST_HOLDS_OF_OWNER, type LockState } from '../../core/port/lock-store.js';
 
 export interface Holder {
@@ -17,8 +18,9 @@ export interface Holder {
   /** The first of the fences that are reserved for this holder, and how many there are. */
   readonly fence: number;
   readonly fences: number;
-  /** The lease's last instant, in ms of the machine's time. */
+  /** The last instant at which the lock is taken, in ms of the machine's time: the lease has ended `graceMs` before. */
   end: number;
+  graceMs: number;
   /** The lock stays taken until this instant, even if it is released before (`minHoldMs`). */
   readonly minEnd: number;
   /** Whether it was released before `minEnd`: the hold is over, but the lock stays taken until `end`. */
@@ -34,6 +36,7 @@ export interface Waiter {
   end: number;
   readonly leaseMs: number;
   readonly minHoldMs: number;
+  readonly graceMs: number | undefined;
   readonly fences: number;
   readonly owner: string | undefined;
   readonly label: string | undefined;
@@ -128,6 +131,7 @@ export function leave(lock: LockRecord, id: string, now: number, abandoned = fal
   if (holder.minEnd > now && !abandoned) {
     holder.released = true;
     holder.end = holder.minEnd;
+    holder.graceMs = 0;
   } else {
     lock.holders.delete(id);
   }
@@ -143,6 +147,6 @@ export function describe(key: string, lock: LockRecord, now: number): LockState 
   const waiters = order.map(({ id, mode, label }) => ({ id, mode, label }));
   const holders = [...lock.holders.values()]
     .filter(lives)
-    .map(({ id, fence, owner, label, end }) => ({ id, fence, owner, label, remainingMs: end - now }));
+    .map(({ id, fence, owner, label, end, graceMs }) => ({ id, fence, owner, label, ...untilFree(end - now, graceMs) }));
   return { key, mode: holders.length > 0 ? lock.mode : null, holders, waiters };
 }

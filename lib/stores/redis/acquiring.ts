@@ -26,6 +26,8 @@ export interface AcquiringParts {
   readonly clock: Clock;
   readonly node: string;
   readonly maxLeaseMs: number;
+  /** Whether waiters of this process are passed over while nobody listens on its channel. */
+  needsListener(): boolean;
   release(request: ReleaseRequest): Promise<unknown>;
 }
 

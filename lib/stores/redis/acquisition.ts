@@ -54,12 +54,12 @@ export class Acquisition implements BundledRequest {
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { trust, maxLeaseMs } = this.acquiring.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, replaces } = this.request;
+    const { trust, maxLeaseMs, needsListener } = this.acquiring.parts;
+    const { id, mode, leaseMs, fences, queue, label, owner, replaces, graceMs = 0 } = this.request;
     const minHoldMs = Math.floor(this.request.minHoldMs);
     addAcquire(keys, args, this.spot, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, plain: fences === 1 && minHoldMs === 0 && replaces === undefined,
-      notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), fences, minHoldMs, longestMs: maxLeaseMs, replaces, owner, label,
+      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
+      notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), fences, minHoldMs, graceMs, longestMs: maxLeaseMs, replaces, owner, label,
     });
   }
 

@@ -37,6 +37,7 @@ import { Spots } from './spots.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { Trust } from './trust.js';
+import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
 export interface RedisStoreOptions {
@@ -73,6 +74,7 @@ export class RedisStore implements LockStore {
   private readonly renewals: Renewals;
   private readonly heartbeats: Heartbeats;
   private readonly channel: WakeChannel;
+  private needsListener = false;
   private listener: (wake: Wake) => void = () => {};
 
   constructor(private readonly options: RedisStoreOptions) {
@@ -93,7 +95,7 @@ export class RedisStore implements LockStore {
     this.bundles = new Bundles(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, renewals, clock, node, maxLeaseMs, release });
+    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, renewals, clock, node, maxLeaseMs, release, needsListener: () => this.needsListener });
     this.heartbeats = new Heartbeats({ runner, keys, places, trust, node, sourceOf, maxLeaseMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), keys.channel(process), clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
@@ -114,6 +116,7 @@ export class RedisStore implements LockStore {
     const { options, connections, runner, keys, channel } = this;
     try {
       await probe({ options, connections, runner, keys, channel });
+      this.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       this.outage.watch();
     } catch (error) {
       await this.close();

@@ -67,6 +67,10 @@ export class Ballot {
     return this.wish.leaseMs;
   }
 
+  get graceMs(): number {
+    return this.wish.graceMs;
+  }
+
   /** Asks all nodes. Rejects with LockStoreError when no quorum answered. Unless it is granted, the ballot is over then. */
   async cast(notAfter: number): Promise<AcquireOutcome> {
     const { nodes, clock, deadlines, commandTimeoutMs, floors } = this.context;
@@ -75,7 +79,7 @@ export class Ballot {
     const proposal = Math.max(floors.of(this.wish.group) + 1, Math.floor(clock.wallNow()) * 1_000);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const enough = nodes.filter((node) => node.connected && !node.silent).length >= quorumOf(nodes.length);
-    this.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs));
+    this.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs) + this.graceMs);
     const { result, replies } = await poll({
       nodes,
       clock,

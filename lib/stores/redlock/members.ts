@@ -5,6 +5,7 @@
  */
 import type { RedisTarget } from '../wire/redis-connection.js';
 import { KnownServers } from './known-servers.js';
+import { MemoryLog } from './memory-log.js';
 import type { NodeLink } from './node-link.js';
 import { NodeOutages } from './node-outages.js';
 import { Recovery, type RecoverySurroundings } from './recovery.js';
@@ -28,7 +29,7 @@ export class Members {
     const servers = new KnownServers<NodeLink>();
     const connected = (node: RedlockNode): void => void this.lateNodes.join(node);
     this.nodes = targets.map((target) => new RedlockNode(target, { ...around, outages: this.outages, servers, connected }));
-    this.recovery = new Recovery({ ...around, nodes: this.nodes });
+    this.recovery = new Recovery({ ...around, nodes: this.nodes, log: new MemoryLog(targets.length, clock, report) });
     this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
   }
 

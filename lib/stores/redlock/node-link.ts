@@ -207,7 +207,7 @@ export class NodeLink {
     const { runner, options } = this;
     const { keys, process, maxLeaseMs } = options;
     const on = keys.onNode(keys.groupOf(''), '');
-    const tooLate = { id: '-', mode: 'write', leaseMs: 1, fences: 1, proposal: 1, notAfter: 1, minHoldMs: 0, maxLeaseMs, process, waitedMs: -1, patienceMs: 0 } as const;
+    const tooLate = { id: '-', mode: 'write', leaseMs: 1, fences: 1, proposal: 1, notAfter: 1, minHoldMs: 0, graceMs: 0, maxLeaseMs, process, waitedMs: -1, patienceMs: 0 } as const;
     await runner.run(voteCall(on, tooLate), () => undefined);
     await runner.run(giveBackCall(on, { abandoned: false, process, waitedMs: -2, mode: 'write', patienceMs: 0 }), () => undefined);
   }

@@ -14,6 +14,8 @@ export interface Memory {
   readonly leftMs: number;
   readonly runId: string;
   readonly since: number;
+  /** It may have granted something, as far as its data tell. */
+  readonly hasVoted: boolean;
 }
 
 /** The fence counters of a node, and whether the node remembers all it granted, so that they can be relied on. */
@@ -55,7 +57,8 @@ export class NodeMemory {
 
   /** Lets the node vote again, if it has not lost its memory once more since it was greeted. */
   admit({ runId, since }: Memory, fences: readonly number[]): Promise<boolean> {
-    const call = admitCall(this.memoryKeys(), { maxLeaseMs: this.around.maxLeaseMs, runId, since, floors: fences });
+    const { epochKey, fenceKeys } = this.memoryKeys();
+    const call = admitCall({ epochKey, fenceKeys: fenceKeys.slice(0, fences.length) }, { maxLeaseMs: this.around.maxLeaseMs, runId, since, floors: fences });
     return this.run.later(call, (reply) => reply === 1);
   }
 

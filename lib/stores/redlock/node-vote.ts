@@ -20,6 +20,7 @@ export interface VoteRequest {
   readonly leaseMs: number;
   readonly fences: number;
   readonly minHoldMs: number;
+  readonly graceMs: number;
   readonly owner: string | undefined;
   readonly label: string | undefined;
   /** For how long its holder has been refused; -1 when it does not wait; -2 when it has the lock already, on other nodes. */
@@ -30,9 +31,9 @@ export interface VoteRequest {
 
 /** The request of one ballot with this id. `waitedMs`: for how long its holder has been refused; -1 when it does not wait. */
 export function voteRequestOf(request: AcquireRequest, group: number, id: string, waitedMs: number, tookMs: number): VoteRequest {
-  const { key, mode, fences, owner, label } = request;
+  const { key, mode, fences, owner, label, graceMs = 0 } = request;
   const leaseMs = Math.floor(request.leaseMs);
-  return { key, group, id, mode, leaseMs, fences, minHoldMs: Math.floor(request.minHoldMs), owner, label, waitedMs, patienceMs: patienceMs(tookMs) };
+  return { key, group, id, mode, leaseMs, fences, minHoldMs: Math.floor(request.minHoldMs), graceMs, owner, label, waitedMs, patienceMs: patienceMs(tookMs) };
 }
 
 export type NodeVote =
@@ -61,6 +62,7 @@ export interface RenewPart {
   /** The ballot's id. */
   readonly id: string;
   readonly leaseMs: number;
+  readonly graceMs: number;
 }
 
 /** What a node is told when a ballot is released or taken back. */

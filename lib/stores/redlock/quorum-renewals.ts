@@ -51,8 +51,8 @@ export async function renewByQuorum(requests: readonly RenewRequest[], renewing:
 
 async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeoutMs }: Renewing, outcomes: RenewOutcome[]): Promise<void> {
   const shortestMs = Math.min(...parts.map(({ leaseMs }) => leaseMs));
-  for (const { ballot, leaseMs } of parts) ballot.lasts(leaseMs + shortestMs);
-  const request = parts.map(({ ballot: { key, id }, leaseMs }) => ({ key, id, leaseMs }));
+  for (const { ballot, leaseMs } of parts) ballot.lasts(leaseMs + ballot.graceMs + shortestMs);
+  const request = parts.map(({ ballot: { key, id, graceMs }, leaseMs }) => ({ key, id, leaseMs, graceMs }));
   const giveBack = (node: RedlockNode, there: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
       if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) void ballot.rejoin(node, leaseMs);

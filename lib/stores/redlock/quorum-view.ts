@@ -90,6 +90,13 @@ function holderState(id: string, told: readonly HolderState[], nodes: number): H
   const fences = told.map(({ fence }) => fence).sort((one, other) => one - other);
   const lefts = told.map(({ remainingMs }) => remainingMs);
   const { owner, label } = told[0]!;
-  const remainingMs = told.length < quorumOf(nodes) ? Math.min(...lefts) : quorumEnd(lefts, nodes);
-  return { id: id.replace(/\/[^/]*$/, ''), fence: fences[fences.length >> 1]!, owner, label, remainingMs };
+  const remainingMs = quorumOrLeast(lefts, nodes);
+  const graces = told.map(({ graceMs = 0 }) => graceMs);
+  const grace = Math.max(...graces) === 0 ? {} : { graceMs: remainingMs > 0 ? Math.max(...graces) : quorumOrLeast(graces, nodes) };
+  return { id: id.replace(/\/[^/]*$/, ''), fence: fences[fences.length >> 1]!, owner, label, remainingMs, ...grace };
+}
+
+/** For how long a quorum knows it; for as long as all who answered do, where they are fewer. */
+function quorumOrLeast(lefts: readonly number[], nodes: number): number {
+  return lefts.length < quorumOf(nodes) ? Math.min(...lefts) : quorumEnd(lefts, nodes);
 }

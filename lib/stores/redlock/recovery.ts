@@ -13,10 +13,10 @@
  * of them is admitted first. A node that is silent is believed to remember: replace it if it is dead.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { Report } from '../../core/port/report.js';
 import { SLOT_GROUPS } from '../wire/redis-keys.js';
 import type { FenceFloors } from '../wire/fence-floors.js';
 import { answersOf, poll, type Reply } from './poll.js';
+import type { MemoryLog } from './memory-log.js';
 import type { Memory, Survey } from './node-memory.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
@@ -26,12 +26,14 @@ export interface RecoverySurroundings {
   readonly clock: Clock;
   readonly commandTimeoutMs: number;
   readonly floors: FenceFloors;
-  readonly report: Report;
+  readonly log: MemoryLog;
 }
 
 /** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */
 const SPREAD_MS = 100;
 const RETRY_MS = 500;
+/** A quarantine may end early, by an operator. */
+const LOOK_MS = 2_000;
 
 export class Recovery {
   private readonly attending = new Set<RedlockNode>();
@@ -70,6 +72,7 @@ export class Recovery {
 
   close(): void {
     this.closed = true;
+    this.around.log.close();
     for (const node of [...this.timers.keys()]) this.cancelTimer(node);
   }
 
@@ -77,11 +80,11 @@ export class Recovery {
   private async lookAt(node: RedlockNode, memory: Memory): Promise<number | undefined> {
     if (memory.whole) {
       this.outTogether.delete(node);
-      if (this.reported.delete(node)) this.around.report({ kind: `votes ${node.name}`, level: 'info', message: `Locks: ${node.name} votes again.` });
+      if (this.reported.delete(node)) this.around.log.votes(node.name);
       return undefined;
     }
     this.tell(node, memory);
-    if (memory.leftMs > 0) return memory.leftMs + SPREAD_MS * Math.random();
+    if (memory.leftMs > 0) return Math.min(memory.leftMs, LOOK_MS) + SPREAD_MS * Math.random();
     const fences = await this.survey(node);
     if (fences === undefined) return RETRY_MS * (0.5 + Math.random());
     return (await node.memory.admit(memory, fences)) ? 0 : RETRY_MS;
@@ -89,7 +92,7 @@ export class Recovery {
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
   private async survey(node: RedlockNode): Promise<readonly number[] | undefined> {
-    const { nodes, clock, commandTimeoutMs, floors, report } = this.around;
+    const { nodes, clock, commandTimeoutMs, floors, log } = this.around;
     const quorum = quorumOf(nodes.length);
     const others = nodes.filter((other) => other !== node);
     const replies = await poll({
@@ -105,12 +108,7 @@ export class Recovery {
     const out = answers.filter(([, survey]) => !survey.whole).map(([other]) => other);
     const forgetful = new Set([node, ...out, ...(this.outTogether.get(node) ?? [])]).size;
     if (whole < quorum && nodes.length - forgetful >= quorum) return undefined;
-    if (whole < quorum) {
-      const message =
-        `Locks: ${forgetful} of ${nodes.length} Redlock nodes do not remember what they granted (they are new, restarted without data, or were flushed). ` +
-          `${node.name} may vote again; fences start from the clock and from what the other nodes and the running processes have seen.`;
-      report({ kind: 'forgetful quorum', level: 'error', message });
-    }
+    if (whole < quorum) log.quorumForgot(forgetful);
     return Array.from({ length: SLOT_GROUPS }, (_, group) => Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0)));
   }
 
@@ -120,9 +118,7 @@ export class Recovery {
     this.reported.set(node, incarnation);
     for (const others of this.outTogether.values()) others.add(node);
     this.outTogether.set(node, new Set(this.outTogether.keys()));
-    const until = leftMs > 0 ? `for ${leftMs} ms, until all leases that it may have forgotten have ended` : 'until it was told the last fences';
-    const message = `Locks: ${node.name} is new, was restarted or flushed: it grants nothing ${until}. The other nodes go on if they are a quorum.`;
-    this.around.report({ kind: `forgot ${node.name}`, level: 'warning', message });
+    this.around.log.forgot(node.name, leftMs);
   }
 
   private seen(): ReadonlyMap<number, number> {

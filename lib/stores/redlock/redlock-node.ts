@@ -94,12 +94,12 @@ export class RedlockNode {
   }
 
   private ask(request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
-    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs, patienceMs } = request;
+    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs, graceMs, patienceMs } = request;
     const { around: { process, maxLeaseMs }, link } = this;
     const { runId } = link;
     const waitedMs = Math.floor(request.waitedMs);
     const on = this.keys.onNode(group, key);
-    const asked: VoteArgs = { id, mode, leaseMs, fences, proposal, notAfter: limit, label, owner, minHoldMs, maxLeaseMs, runId, process, waitedMs, patienceMs };
+    const asked: VoteArgs = { id, mode, leaseMs, fences, proposal, notAfter: limit, label, owner, minHoldMs, graceMs, maxLeaseMs, runId, process, waitedMs, patienceMs };
     return link.runBundled(vote, { key, lockKey: on.lockKey, addTo: (keys, args) => addVote(keys, args, on, asked) }, (reply, sentAt, receivedAt) => {
       const told = readVote(listOf(reply));
       this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: told.now });
@@ -153,7 +153,7 @@ export class RedlockNode {
     const { id, keys: trial } = trialOf(process, keys);
     const on = { ...trial, marksKey: keys.marksBeside(trial.lockKey), epochKey: keys.epoch };
     const asked: VoteArgs = {
-      id, mode: 'write', leaseMs: TRIAL_LEASE_MS, fences: 1, proposal: 1, notAfter: 0, minHoldMs: 0, maxLeaseMs, runId: link.runId, process, waitedMs: -1, patienceMs: 0,
+      id, mode: 'write', leaseMs: TRIAL_LEASE_MS, fences: 1, proposal: 1, notAfter: 0, minHoldMs: 0, graceMs: 0, maxLeaseMs, runId: link.runId, process, waitedMs: -1, patienceMs: 0,
     };
     const voted = await link.run(voteCall(on, asked), (reply, sentAt) => voteOf(readVote(listOf(reply)), sentAt));
     if (voted.kind !== 'granted') throw this.failure(reasonOf(voted), undefined);

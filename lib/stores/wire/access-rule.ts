@@ -4,8 +4,8 @@
 import { LockStoreError } from '../../core/port/errors.js';
 import { causeOf, reasonOf } from './store-failure.js';
 
-/** The commands that the user must be allowed. The boot probe runs each of them, and the wake channel SUBSCRIBE. */
-const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe client|setname';
+/** The commands that the user must be allowed. The boot probe runs each of them, and the wake channel SUBSCRIBE. PUBSUB NUMSUB can be missed. */
+const COMMANDS = 'eval evalsha get set del pexpire hget hmget hset hdel hgetall time publish scan subscribe pubsub|numsub client|setname';
 
 /** The patterns of a slot group's number. A `*` instead would also match the keys of a prefix such as `lock:7` beside the prefix `lock`. */
 const GROUPS = ['[0-9]', '[0-9][0-9]', '[0-9][0-9][0-9]'];

@@ -3,6 +3,7 @@
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
+import { untilFree } from '../../core/port/until-free.js';
 import {
   inspectHeadSize, inspectHolderSize, inspectWaiterSize, readInspectHead, readInspectHolder, readInspectWaiter, readRenewNews, renewHeadSize, renewNewsSize,
   type RenewArgs, type ReplyItems,
@@ -37,10 +38,10 @@ export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
 }
 
 /** These leases as renew.lua takes them. Leases of the same length that follow each other share it, as nearly all do. */
-export function runsOf(requests: readonly { readonly id: string; readonly leaseMs: number }[]): RenewArgs['runs'] {
+export function runsOf(requests: readonly { readonly id: string; readonly leaseMs: number; readonly graceMs?: number | undefined }[]): RenewArgs['runs'] {
   const runs: { leaseMs: number; ids: string }[] = [];
-  for (const { id, leaseMs } of requests) {
-    const length = Math.floor(leaseMs);
+  for (const { id, leaseMs, graceMs = 0 } of requests) {
+    const length = Math.floor(leaseMs) + graceMs;
     const last = runs.at(-1);
     if (last?.leaseMs === length) last.ids += ` ${id}`;
     else runs.push({ leaseMs: length, ids: id });
@@ -52,7 +53,7 @@ export function runsOf(requests: readonly { readonly id: string; readonly leaseM
  * The outcome of each renewal. The reply of renew.lua lists only leases that did not just get what was asked for. A lost one has
  * -1 ms left; for one whose Redis key the server refused, `refused` gets the server's words.
  */
-export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
+export function renewOutcomes<R extends { readonly leaseMs: number; readonly graceMs?: number | undefined }, T>(
   reply: ScriptReply,
   requests: readonly R[],
   outcomeOf: (leftMs: number, contended: boolean) => T,
@@ -63,7 +64,8 @@ export function renewOutcomes<R extends { readonly leaseMs: number }, T>(
   for (let at = renewHeadSize; at < news.length; at += renewNewsSize) {
     const { position, left, contended } = readRenewNews(news, at);
     const place = position - 1;
-    outcomes[place] = typeof left === 'string' ? refused(left, requests[place]!) : outcomeOf(left, contended);
+    const { graceMs = 0 } = requests[place]!;
+    outcomes[place] = typeof left === 'string' ? refused(left, requests[place]!) : outcomeOf(left < 0 ? left : Math.max(0, left - graceMs), contended);
   }
   return outcomes;
 }
@@ -76,7 +78,10 @@ export function lockState(key: string, reply: ScriptReply): LockState {
   const readers: WaiterState[] = [];
   const writers: WaiterState[] = [];
   let at = inspectHeadSize;
-  for (; holders.length < holderCount; at += inspectHolderSize) holders.push(readInspectHolder(told, at));
+  for (; holders.length < holderCount; at += inspectHolderSize) {
+    const { leftMs, graceMs, ...holder } = readInspectHolder(told, at);
+    holders.push({ ...holder, ...untilFree(leftMs, graceMs) });
+  }
   for (; at < told.length; at += inspectWaiterSize) {
     const waiter = readInspectWaiter(told, at);
     (waiter.mode === 'write' ? writers : readers).push(waiter);

@@ -33,14 +33,14 @@ const sharedBesideOwner = `local function joinAsText(text, who)
     lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
   end
   if lines >= MOST_HOLDS_OF_OWNER then return nil end
-  local newEnd = now + lengthMs
+  local newEnd = now + lengthMs + who.graceMs
   local line = lineOf({
     ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
+    owner = who.owner, label = who.label, graceMs = who.graceMs,
   })
-  local keepMs = math.max(longestMs, lengthMs, WAITER_LEASE_MS) + LOCK_GRACE_MS
+  local keepMs = math.max(longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
   redis.call('SET', who.lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
-  return tonumber(fence), newEnd
+  return tonumber(fence), newEnd - who.graceMs
 end
 local function leaveAsText(text, leaving)
   local id = leaving.id
@@ -98,16 +98,15 @@ local function writeLock(lock)
 end
 local function tell(lock)
   if #lock.told == 0 then return end
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  local channel = '{' .. prefix .. '}:c:'
+  local key = string.match(lock.lockKey, '}:l:(.*)$')
   local contended = lock.queued and 1 or 0
   for _, news in ipairs(lock.told) do
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
-      local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
+      local ending = leaseEnd(text)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, ending, ending - lock.now, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
+    redis.pcall('PUBLISH', channelOf(lock, id), text .. ' ' .. key)
   end
 end
 local function closeLock(lock)
@@ -118,14 +117,15 @@ end`;
 
 const sharedEpoch = `local function readEpoch(epochKey, maxLeaseMs, now)
   local runId = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  local known, since, whole = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([01])$')
+  local known, since, state = string.match(redis.call('GET', epochKey) or '', '^(%S+) (%d+) ([012])$')
   since = tonumber(since)
-  local clockSetBack = whole == '0' and since > now
+  local hasVoted = state == '1' or state == '2'
+  local clockSetBack = state and state ~= '1' and since > now
   if known ~= runId or clockSetBack then
-    since, whole = now, '0'
-    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' 0')
+    since, state = now, hasVoted and '2' or '0'
+    redis.call('SET', epochKey, runId .. ' ' .. string.format('%.0f', now) .. ' ' .. state)
   end
-  return { runId = runId, since = since, whole = whole == '1', leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
+  return { runId = runId, since = since, whole = state == '1', hasVoted = hasVoted, leftMs = math.max(0, since + maxLeaseMs + 1 - now) }
 end
 local function raiseFences(fenceKeys, floors)
   for i, fenceKey in ipairs(fenceKeys) do
@@ -138,7 +138,7 @@ const sharedLeave = `local function leave(lock, id, abandoned)
   if not holder then return takeOut(lock, id) end
   lock.frees = true
   if holder.minEnd > lock.now and not abandoned then
-    holder.id, holder.ending = '~' .. id, holder.minEnd
+    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
   else
     table.remove(lock.holders, position)
   end
@@ -151,26 +151,45 @@ local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
 local INSTANT = '%013.0f'`;
 
+const sharedListening = `local TAKES_ITS_TURN = '0'
+local ONLY_IF_HEARD = '1'
+local WAS_PASSED_OVER = '2'
+local MOST_PASSED_OVER = 100
+local function channelOf(lock, id)
+  return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
+end
+local function hearsOfItsTurn(lock, id, record)
+  if string.sub(record, 16, 16) == TAKES_ITS_TURN or lock.asking[id] then return true end
+  return redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
+end
+local function passOver(lock, id, record)
+  if string.sub(record, 16, 16) == WAS_PASSED_OVER then return end
+  redis.call('HDEL', lock.queueKey, '@')
+  redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. WAS_PASSED_OVER .. string.sub(record, 17))
+end`;
+
 const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
   local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
+  for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
     ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
         ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+        graceMs = tonumber(graceMs) or 0,
       }
     end
   end
   return {
     text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {}, asking = {},
   }
 end
 local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+  local line = string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
 end
 local function formatLock(lock)
   local lines = {}
@@ -208,6 +227,9 @@ local function isFullFor(lock, owner)
   end
   return holds >= MOST_HOLDS_OF_OWNER
 end
+local function leaseEnd(holder)
+  return holder.ending - holder.graceMs
+end
 local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
@@ -219,8 +241,8 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
+    ending = lock.now + lengthMs + who.graceMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label, graceMs = who.graceMs,
   }
   lock.holders[#lock.holders + 1] = holder
   return holder
@@ -291,7 +313,7 @@ local function giveTurn(lock, line, named)
   end
   local ending = lock.now + first.patience
   lock.mode, lock.queued = 'w', true
-  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' } }
+  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 } }
   tellTurn(lock, first.process)
 end
 local function writeLine(line)
@@ -352,9 +374,9 @@ local function isAlive(lock, record)
   return ending and ending >= lock.now and ending <= lock.now + WAITER_LEASE_MS
 end
 local function readWaiter(id, record)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, leaseMs, minHoldMs, graceMs, fences, owner, label = string.match(record, '^%S+ (.). (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return {
-    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), fences = tonumber(fences), owner = owner, label = label,
   }
 end
 local function firstWaiter(lock, mode)
@@ -367,6 +389,25 @@ local function firstWaiter(lock, mode)
     takeHead(lock, mode, id, record and after)
   end
 end
+local function waiterBehind(lock, after)
+  while after do
+    local id, found = after, redis.call('HMGET', lock.queueKey, '@' .. after, '>' .. after)
+    if isAlive(lock, found[1]) then return id, found[1], found[2] end
+    if not takeOut(lock, id) then return nil end
+    after = found[2]
+  end
+end
+local function firstListening(lock, mode)
+  local id, record, after = firstWaiter(lock, mode)
+  local passed = 0
+  while id and not hearsOfItsTurn(lock, id, record) do
+    passOver(lock, id, record)
+    passed = passed + 1
+    if passed == MOST_PASSED_OVER then return nil end
+    id, record, after = waiterBehind(lock, after)
+  end
+  return id, record, after
+end
 local function joinQueue(lock, who)
   local id, mode = who.id, who.mode
   if not lock.queued then
@@ -376,8 +417,9 @@ local function joinQueue(lock, who)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, who.leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
+  local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
@@ -407,8 +449,9 @@ local function keepPlace(lock, id)
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
-  local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  local sets, turn = queue.sets, string.sub(record, 16, 16)
+  if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17)
   queue.heard = true
   return true
 end
@@ -430,38 +473,51 @@ local now = math.floor(nowUs / 1000)`;
 
 const sharedSettle = `local function grantTo(lock, id, record, after)
   local who = readWaiter(id, record)
-  takeHead(lock, who.mode, id, after)
+  if lock.queue.head[who.mode] == id then takeHead(lock, who.mode, id, after) else takeOut(lock, id) end
   lock.mode = who.mode
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
   lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
-local function admitReaders(lock)
+local function admitReaders(lock, anybody)
   local id, record, after = firstWaiter(lock, 'r')
-  while id do
-    grantTo(lock, id, record, after)
-    id, record, after = firstWaiter(lock, 'r')
+  local passed = 0
+  while id and passed < MOST_PASSED_OVER do
+    if anybody or hearsOfItsTurn(lock, id, record) then
+      grantTo(lock, id, record, after)
+    else
+      passOver(lock, id, record)
+      passed = passed + 1
+    end
+    id, record, after = waiterBehind(lock, after)
   end
 end
-local function admitWriter(lock)
-  local id, record, after = firstWaiter(lock, 'w')
+local function admitWriter(lock, anybody)
+  local first = anybody and firstWaiter or firstListening
+  local id, record, after = first(lock, 'w')
   if id then grantTo(lock, id, record, after) end
+end
+local function admit(lock, anybody)
+  if lock.mode == 'w' then
+    admitReaders(lock, anybody)
+    if #lock.holders == 0 then admitWriter(lock, anybody) end
+  else
+    admitWriter(lock, anybody)
+    if #lock.holders == 0 then admitReaders(lock, anybody) end
+  end
 end
 local function settle(lock)
   if not lock.queued then return end
   if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
-  elseif lock.mode == 'w' then
-    admitReaders(lock)
-    if #lock.holders == 0 then admitWriter(lock) end
-  else
-    admitWriter(lock)
-    if #lock.holders == 0 then admitReaders(lock) end
+    if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
+    return
   end
+  admit(lock)
+  if #lock.holders == 0 and lock.queued then admit(lock, true) end
 end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '6059c2d73528c27f1bddcc9fb0b6a035751eb6ca',
+  sha1: 'c77a5cb09a9a348393d5c7e13d17e6d932f1b7a0',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -470,11 +526,11 @@ local replies, uncommon = {}, {}
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
 local nowText = string.format(INSTANT, now)
 for n = 1, count do
-  local lockKey, fenceKey, id, leaseMs, notAfter, plain = keys[3 * n - 2], keys[3 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 5, 17), string.sub(args[4 * n - 1], 3, 3)
+  local lockKey, fenceKey, id, leaseMs, notAfter, plain = keys[3 * n - 2], keys[3 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 6, 18), string.sub(args[4 * n - 1], 4, 4)
   if nowText > notAfter then
     replies[n] = { 5, now }
   else
-    local mode, floor, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 19, 34), args[4 * n]
+    local mode, floor, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 20, 35), args[4 * n]
     local free = plain == '1' and #clock == 16 and floor < clock and not redis.pcall('GET', lockKey)
     local last = free and redis.pcall('GET', fenceKey)
     if free and (not last or #last == 16 and last < clock) then
@@ -491,6 +547,7 @@ end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
@@ -498,9 +555,9 @@ ${sharedCloseLock}
 ${sharedBesideOwner}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, queue, plain, notAfter, floor, fences, minHoldMs, longestMs, replaces = string.match(args[4 * n - 1], '^(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, queue, needsListener, plain, notAfter, floor, fences, minHoldMs, graceMs, longestMs, replaces = string.match(args[4 * n - 1], '^(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[4 * n], '^(%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, queue = queue == '1', plain = plain == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), longestMs = tonumber(longestMs), replaces = replaces, owner = owner, label = label }
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), replaces = replaces, owner = owner, label = label }
 end
 local function answer(lock, request)
   local id, mode, owner = request.id, request.mode, request.owner
@@ -518,7 +575,7 @@ local function answer(lock, request)
     lock.mode = mode
     return 1, enter(lock, request, lengthMs)
   end
-  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, request, lengthMs) end
+  if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
   joinQueue(lock, request)
   return 2
@@ -532,11 +589,12 @@ local function grantOrPlace(request)
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
   if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
@@ -568,7 +626,9 @@ export interface AcquireArgs {
   readonly mode: LockMode;
   /** Whether it takes a place in the queue when the lock is busy. */
   readonly queue: boolean;
-  /** Whether it wants one fence, owes no minHoldMs and replaces nothing. */
+  /** Whether others go first while nobody listens on the channel of its process. */
+  readonly needsListener: boolean;
+  /** Whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing. */
   readonly plain: boolean;
   /** Server time in ms after which nothing is done. */
   readonly notAfter: number;
@@ -578,6 +638,8 @@ export interface AcquireArgs {
   readonly fences: number;
   /** How long the lock stays taken at least. */
   readonly minHoldMs: number;
+  /** How long the lock stays taken after a lease that ended without a release. */
+  readonly graceMs: number;
   /** The longest lease that can be. */
   readonly longestMs: number;
   /** An id to release in the same step. */
@@ -591,7 +653,7 @@ export interface AcquireArgs {
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, request.leaseMs, `${request.mode === 'write' ? 'w' : 'r'}${request.queue ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.fences} ${request.minHoldMs} ${request.longestMs} ${request.replaces ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+  args.push(request.id, request.leaseMs, `${request.mode === 'write' ? 'w' : 'r'}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.replaces ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -604,7 +666,7 @@ export function acquireCall(on: AcquireKeys, request: AcquireArgs): BuiltCall {
 
 /** What acquire.lua answers. */
 export type AcquireReply =
-  /** Contended when others wait. */
+  /** The end is that of the lease, without its grace; contended when others wait. */
   | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
   /** Until the present hold ends, or -1 when others come first. */
   | { readonly kind: 'waiting'; readonly now: number; readonly leftMs: number }
@@ -639,7 +701,7 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const admit = {
   name: 'admit',
-  sha1: '9854ffa169934cce6f6f107f37a2ef4a3460a35c',
+  sha1: '06bdca163c100af3d73931183e14f0abb9e7cbe5',
   source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
 local maxLeaseMs, runId, since, floors = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), { unpack(ARGV, 4) }
 ${sharedServerTime}
@@ -677,7 +739,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'dcd712faca1fc89b20dad45986a1f085188e2b34',
+  sha1: '9f76cb241ee5aa33a91b9580940cdfc22bf8d079',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor = ARGV[1], tonumber(ARGV[2])
 local text = redis.call('GET', lockKey)
@@ -686,6 +748,7 @@ ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
@@ -753,7 +816,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '4ff6c6965c297e769c1975e78bf48c0e768d03d7',
+  sha1: '989b2b3ac078d1eebcca097b6f7a82851537b5b8',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor = tonumber(ARGV[1]), tonumber(ARGV[2])
 local text = redis.call('GET', lockKey)
@@ -762,6 +825,7 @@ ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
@@ -806,7 +870,7 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '109a1cc706a3623f517c77ac4653a8ba620022e9',
+  sha1: '4618fda0c9cf9989e8cd11bd0ec41e41fe1f76a5',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 7
 ${sharedServerTime}
@@ -845,7 +909,7 @@ local function leave(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return 0 end
   if holder.minEnd > now and not abandoned then
-    holder.id, holder.ending = '~' .. id, holder.minEnd
+    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
   else
     table.remove(lock.holders, position)
   end
@@ -925,14 +989,14 @@ export function giveBackCall(on: GiveBackKeys, request: GiveBackArgs): BuiltCall
 
 export const greet = {
   name: 'greet',
-  sha1: '6509d648bbcda6d0bab0b1499600bf9d80ff9465',
+  sha1: '60c58d4d21db47da7c91c2ede591685971eeb037',
   source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
 local maxLeaseMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
 ${sharedEpoch}
 local epoch = readEpoch(epochKey, maxLeaseMs, now)
 if not epoch.whole then raiseFences(fenceKeys, floors) end
-return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now }`,
+return { epoch.whole and 1 or 0, epoch.whole and 0 or epoch.leftMs, epoch.runId, epoch.since, now, epoch.hasVoted and 1 or 0 }`,
 } as const satisfies LuaScript;
 
 /** The Redis keys of a call of greet.lua. */
@@ -955,30 +1019,32 @@ export function greetCall(on: GreetKeys, request: GreetArgs): BuiltCall {
   return { script: greet, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, ...request.floors] };
 }
 
-/** Whole when it may vote; leftMs until all that it may have forgotten has ended; runId of this incarnation of the server; since is the server time in ms from which its memory counts. */
+/** Whole when it may vote; leftMs until all that it may have forgotten has ended; runId of this incarnation of the server; since is the server time in ms from which its memory counts; hasVoted when it may ever have granted anything, as far as its data tell. */
 export interface GreetMemory {
   readonly whole: boolean;
   readonly leftMs: number;
   readonly runId: string;
   readonly since: number;
   readonly now: number;
+  readonly hasVoted: boolean;
 }
 
-export const greetMemorySize = 5;
+export const greetMemorySize = 6;
 
 export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
-  return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]) };
+  return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]), hasVoted: Number(reply[at + 5]) === 1 };
 }
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '25e11dd4ec5d8960287b8a8711c2a9dff511952f',
+  sha1: '169d4b71b73af1334c6e930bffe1f5461bd107ea',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
@@ -988,7 +1054,7 @@ end
 local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
-  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 } end
+  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
 end
 local function heartbeat(waiters)
@@ -997,6 +1063,7 @@ local function heartbeat(waiters)
   if not text then return answers end
   for _, waiter in ipairs(waiters) do floor = math.max(floor, waiter.floor) end
   local lock = parseLock(text, { first.lockKey, first.queueKey, first.fenceKey }, floor, now, nowUs, first.longestMs)
+  for _, waiter in ipairs(waiters) do lock.asking[waiter.id] = true end
   settle(lock)
   local holders = holdersById(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
@@ -1104,7 +1171,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: '1480ff0d00ef591834196d383cd100f8514bde2e',
+  sha1: 'c66b19a5aa5a1206ff946024114a4fd9cfdf8ff1',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1113,7 +1180,7 @@ ${sharedLockRecord}
 local lock = parseLock(text, {}, 0, now, nowUs)
 local reply = { lock.mode, #lock.holders }
 for _, holder in ipairs(lock.holders) do
-  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label }) do
+  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
     reply[#reply + 1] = field
   end
 end
@@ -1158,19 +1225,20 @@ export function readInspectHead(reply: ReplyItems, at = 0): InspectHead {
   return { phase: String(reply[at]), holderCount: Number(reply[at + 1]) };
 }
 
-/** As many as the head says. */
+/** As many as the head says; leftMs until the lease and the grace after it have ended. */
 export interface InspectHolder {
   readonly id: string;
   readonly fence: number;
   readonly owner: string | undefined;
-  readonly remainingMs: number;
+  readonly leftMs: number;
   readonly label: string | undefined;
+  readonly graceMs: number;
 }
 
-export const inspectHolderSize = 5;
+export const inspectHolderSize = 6;
 
 export function readInspectHolder(reply: ReplyItems, at = 0): InspectHolder {
-  return { id: String(reply[at]), fence: Number(reply[at + 1]), owner: fromField(reply[at + 2]), remainingMs: Number(reply[at + 3]), label: fromField(reply[at + 4]) };
+  return { id: String(reply[at]), fence: Number(reply[at + 1]), owner: fromField(reply[at + 2]), leftMs: Number(reply[at + 3]), label: fromField(reply[at + 4]), graceMs: Number(reply[at + 5]) };
 }
 
 /** All that follow: first all readers, then all writers, each in the order they came. */
@@ -1188,7 +1256,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: '6baf91204fcc498433fff4b20e0e7ca22864d164',
+  sha1: '58719096cedc496c710fd4a7a3db8da84f8a2d78',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -1229,7 +1297,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const release = {
   name: 'release',
-  sha1: 'dd2eee9c8b4a874203e4ea4f0f0d8dc1c13ef447',
+  sha1: '8bbf438988c2d24fd9ac5cf12039cf1d23834bc9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1250,6 +1318,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedLockRecord}
+${sharedListening}
 ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
@@ -1313,7 +1382,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: '2a6d48d37b1ed2fdb168615081ed0d7a3a451a13',
+  sha1: '4190a9ea130a923299baf40bb206337ae5858282',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -1358,7 +1427,7 @@ local function renew(lockKey, leases)
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
-    if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd), true end
+    if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd + holder.graceMs), true end
   end
   if found then
     local leftMs = lastEnd(lock) - now
@@ -1408,7 +1477,7 @@ export function readRenewHead(reply: ReplyItems, at = 0): RenewHead {
   return { now: Number(reply[at]) };
 }
 
-/** Of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it ends (-1 for lost; the server's words where it refused the key), and whether others wait. */
+/** Of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it and its grace end (-1 for lost; the server's words where it refused the key), and whether others wait. */
 export interface RenewNews {
   readonly position: number;
   readonly left: number | string;
@@ -1423,7 +1492,7 @@ export function readRenewNews(reply: ReplyItems, at = 0): RenewNews {
 
 export const survey = {
   name: 'survey',
-  sha1: '364b51278c39adfa67122c159c35cf55ed766568',
+  sha1: 'bf55e1f30f9eb518bdb03c0d90782a72f4db323e',
   source: `local epochKey, fenceKeys = KEYS[1], { unpack(KEYS, 2) }
 local maxLeaseMs = tonumber(ARGV[1])
 ${sharedServerTime}
@@ -1476,9 +1545,9 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: 'e45b3f8ff6bbeb88176f29bf934dbad734c40df2',
+  sha1: '564b312d5a313ec0333f94d6bcca167c7423a38e',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 14
+local args, count = ARGV, #ARGV / 15
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
@@ -1488,12 +1557,13 @@ local function remembers(epochKey, runId)
   return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
 end
 for n = 1, count do
-  local lockKey, fenceKey, epochKey, id, mode, leaseMs, fences, proposal, notAfter = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], args[14 * n - 13], args[14 * n - 12], args[14 * n - 11], args[14 * n - 10], args[14 * n - 9], args[14 * n - 8]
-  local label, owner, minHoldMs, runId = args[14 * n - 7], args[14 * n - 6], args[14 * n - 5], args[14 * n - 3]
+  local lockKey, fenceKey, epochKey, id, mode, leaseMs, fences, proposal, notAfter = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], args[15 * n - 14], args[15 * n - 13], args[15 * n - 12], args[15 * n - 11], args[15 * n - 10], args[15 * n - 9]
+  local label, owner, minHoldMs, graceMs, runId = args[15 * n - 8], args[15 * n - 7], args[15 * n - 6], args[15 * n - 5], args[15 * n - 3]
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 3, now }
   elseif
     minHoldMs == '0'
+    and graceMs == '0'
     and remembers(epochKey, runId)
     and tonumber(proposal) <= HIGHEST_FLOOR
     and not redis.pcall('GET', lockKey)
@@ -1513,10 +1583,10 @@ ${sharedEpoch}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
-  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], id = args[14 * n - 13], mode = args[14 * n - 12], leaseMs = tonumber(args[14 * n - 11]), fences = tonumber(args[14 * n - 10]), proposal = tonumber(args[14 * n - 9]), notAfter = tonumber(args[14 * n - 8]), label = args[14 * n - 7], owner = args[14 * n - 6], minHoldMs = tonumber(args[14 * n - 5]), maxLeaseMs = tonumber(args[14 * n - 4]), runId = args[14 * n - 3], process = args[14 * n - 2], waitedMs = tonumber(args[14 * n - 1]), patienceMs = tonumber(args[14 * n]) }
+  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], id = args[15 * n - 14], mode = args[15 * n - 13], leaseMs = tonumber(args[15 * n - 12]), fences = tonumber(args[15 * n - 11]), proposal = tonumber(args[15 * n - 10]), notAfter = tonumber(args[15 * n - 9]), label = args[15 * n - 8], owner = args[15 * n - 7], minHoldMs = tonumber(args[15 * n - 6]), graceMs = tonumber(args[15 * n - 5]), maxLeaseMs = tonumber(args[15 * n - 4]), runId = args[15 * n - 3], process = args[15 * n - 2], waitedMs = tonumber(args[15 * n - 1]), patienceMs = tonumber(args[15 * n]) }
 end
 local function granted(lock, holder, shared, waiting)
-  return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
+  return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
 end
 local function keepRecord(lock)
   return formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
@@ -1621,6 +1691,8 @@ export interface VoteArgs {
   readonly owner?: string | undefined;
   /** How long the lock stays taken at least. */
   readonly minHoldMs: number;
+  /** How long it stays taken after a lease that ended without a release. */
+  readonly graceMs: number;
   /** How long a node that forgot stays out. */
   readonly maxLeaseMs: number;
   /** Of the server, as it told on this connection. */
@@ -1636,7 +1708,7 @@ export interface VoteArgs {
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
-  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, toField(request.label), toField(request.owner), request.minHoldMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
+  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, toField(request.label), toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
 }
 
 /** A call of vote.lua for one request. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { FenceDemand } from '../../../lib/core/lease/fence-demand.js';
 import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
-import { resolveOptions, resolveDefaults } from '../../../lib/core/port/lock-options.js';
+import { resolveOptions, resolveDefaults } from '../../../lib/core/port/resolve-options.js';
 
 const options = resolveDefaults();
 const reading = resolveOptions({ mode: 'read' }, options);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../../lib/core/port/errors.js';
-import { resolveDefaults, resolveOptions } from '../../../lib/core/port/lock-options.js';
+import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
 
 const defaults = resolveDefaults();
 
@@ -15,6 +15,10 @@ describe('Options', () => {
   it('of a call win over those of the module, and undefined means not given', () => {
     const module = resolveDefaults({ leaseMs: 5_000, waitMs: 100 });
     expect(resolveOptions({ leaseMs: 7_000, waitMs: undefined }, module)).toMatchObject({ leaseMs: 7_000, waitMs: 100 });
+  });
+
+  it('make the default lease shorter where a grace leaves no room for it', () => {
+    expect(resolveDefaults({ graceMs: 50_000 })).toMatchObject({ leaseMs: 10_000, graceMs: 50_000 });
   });
 
   it('do not let the default lease outgrow a shorter maxLeaseMs', () => {
@@ -32,6 +36,10 @@ describe('Options', () => {
     [{ renew: 'no' }, /renew.*true or false/],
     [{ mode: 'exclusive' }, /'read' or 'write'/],
     [{ minHoldMs: 61_000 }, /minHoldMs.*maxLeaseMs/],
+    [{ graceMs: -1 }, /graceMs.*whole number from 0/],
+    [{ graceMs: '5s' }, /graceMs.*got '5s'/],
+    [{ graceMs: 30_001 }, /leaseMs \(30000\) and graceMs \(30001\) together are longer than maxLeaseMs \(60000\)/],
+    [{ graceMs: 10_000, minHoldMs: 55_000 }, /minHoldMs \(55000\) and graceMs \(10000\) together/],
     [{ maxHoldMs: 99 }, /maxHoldMs .* from 100/],
     [{ maxHoldMs: 500, minHoldMs: 1_000 }, /shorter than minHoldMs/],
     [{ maxHoldMs: 0 }, /maxHoldMs/],

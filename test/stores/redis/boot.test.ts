@@ -4,6 +4,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
 import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import type { Finding } from '../../../lib/core/port/report.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import { leastRule } from '../../../lib/stores/wire/access-rule.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
@@ -131,7 +132,20 @@ describe('the access rule of the docs', () => {
     expect(await b.release({ key: 'k', id: 'b.1' })).toBe('released');
   });
 
-  it.each(rule.filter((part) => part.startsWith('+') && part !== '+client|setname'))('without %s fails the boot with an error that names it', async (part) => {
+  it('without +pubsub|numsub the boot says what it costs, and nobody is passed over', async () => {
+    const url = await login(rule.filter((part) => part !== '+pubsub|numsub'));
+    const reports: Finding[] = [];
+    const store = await openRedisStore(url, 'p', { report: (finding) => reports.push(finding) });
+    expect(reports).toEqual([{ kind: expect.any(String), level: 'warning', message: expect.stringContaining('Allow its user +pubsub|numsub') }]);
+    await store.acquire({ ...usual, key: 'k', id: 'p.1', notAfter: performance.now() + 60_000 });
+    await store.acquire({ ...usual, key: 'k', id: 'gone.1', notAfter: performance.now() + 60_000 });
+    await store.acquire({ ...usual, key: 'k', id: 'p.2', notAfter: performance.now() + 60_000 });
+    await store.release({ key: 'k', id: 'p.1' });
+    expect((await store.inspect('k')).holders).toMatchObject([{ id: 'gone.1' }]);
+  });
+
+  const needed = rule.filter((part) => part.startsWith('+') && !['+client|setname', '+pubsub|numsub'].includes(part));
+  it.each(needed)('without %s fails the boot with an error that names it', async (part) => {
     const error = await bootError(makeRedisStore(await login(rule.filter((each) => each !== part)), 'p'));
     expect(error.message).toContain(`missing: ${part}.`);
     expect(error.message).toContain(leastRule('lock'));

@@ -56,6 +56,24 @@ describe("an application's own Cluster client", () => {
   });
 });
 
+describe('a Cluster, where a node knows only its own listeners', () => {
+  it('passes over no waiter for that nobody listens there', async () => {
+    const processes = Array.from({ length: 8 }, (_, n) => `turn${n}`);
+    const stores = await Promise.all(processes.map((process) => openRedisStore({ cluster: cluster.startupNodes }, process)));
+    const [first] = stores as [(typeof stores)[0]];
+    const held = request('turns');
+    expect((await first.acquire(held)).kind).toBe('granted');
+    const waiting = processes.map((process) => request('turns', { id: `${process}.1` }));
+    for (const [n, store] of stores.entries()) expect((await store.acquire(waiting[n]!)).kind).toBe('waiting');
+    for (const { key, id } of [held, ...waiting]) {
+      const { holders, waiters } = await first.inspect(key);
+      expect(holders).toMatchObject([{ id }]);
+      expect(waiters.map((waiter) => waiter.id)).toEqual(waiting.slice(waiting.findIndex((each) => each.id === id) + 1).map((each) => each.id));
+      await first.release({ key, id });
+    }
+  });
+});
+
 describe('a slot that moves', () => {
   it.each([0, 1])('costs no held lease, however long it stays half moved, whichever side a lock is on, with minReplicas: %i', async (minReplicas) => {
     const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');

@@ -6,21 +6,23 @@
 --- ARGV[...] requests  for each request; what the commonest case looks at is where it can be cut out:
 ---   id: text         of who asks, new for each request
 ---   leaseMs: number  how long it may hold without a renewal
----   terms: <mode><queue><plain> <notAfter> <floor> <fences> <minHoldMs> <longestMs> <replaces>  how it asks
+---   terms: <mode><queue><needsListener><plain> <notAfter> <floor> <fences> <minHoldMs> <graceMs> <longestMs> <replaces>  how it asks
 ---     mode: mode                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
----     plain: flag                   whether it wants one fence, owes no minHoldMs and replaces nothing
+---     needsListener: flag           whether others go first while nobody listens on the channel of its process
+---     plain: flag                   whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     floor: number of 16 digits    the highest fence that the caller has seen in the slot group
 ---     fences: number                how many to reserve
 ---     minHoldMs: number             how long the lock stays taken at least
+---     graceMs: number               how long the lock stays taken after a lease that ended without a release
 ---     longestMs: number             the longest lease that can be
 ---     replaces: text or -           an id to release in the same step
 ---   who: <owner> <label>  for whom
 ---     owner: encoded or -  whose requests share a lock
 ---     label: encoded or -  what an operator reads
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
---- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag  contended when others wait
+--- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag  the end is that of the lease, without its grace; contended when others wait
 --- RETURNS 2 waiting: now, leftMs  until the present hold ends, or -1 when others come first
 --- RETURNS 3 busy: now, leftMs  until the present hold ends
 --- RETURNS 4 upgrade: now  the owner reads
@@ -66,6 +68,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 
 --- @include shared/next-fence
 --- @include shared/lock-record
+--- @include shared/listening
 --- @include shared/queue
 --- @include shared/leave
 --- @include shared/settle
@@ -91,7 +94,7 @@ local function answer(lock, request)
     lock.mode = mode
     return 1, enter(lock, request, lengthMs)
   end
-  if lock.mode == 'r' and mode == 'r' and not firstWaiter(lock, 'w') then return 1, enter(lock, request, lengthMs) end
+  if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
   joinQueue(lock, request)
   return 2
@@ -106,11 +109,12 @@ local function grantOrPlace(request)
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
   if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end

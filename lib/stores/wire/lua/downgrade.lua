@@ -16,6 +16,7 @@ if not text then return 0 end
 --- @include shared/limits
 --- @include shared/next-fence
 --- @include shared/lock-record
+--- @include shared/listening
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock

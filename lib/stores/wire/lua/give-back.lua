@@ -58,7 +58,7 @@ local function leave(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return 0 end
   if holder.minEnd > now and not abandoned then
-    holder.id, holder.ending = '~' .. id, holder.minEnd
+    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
   else
     table.remove(lock.holders, position)
   end

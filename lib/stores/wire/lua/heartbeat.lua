@@ -18,6 +18,7 @@
 --- @include shared/limits
 --- @include shared/next-fence
 --- @include shared/lock-record
+--- @include shared/listening
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
@@ -26,7 +27,7 @@
 local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
-  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, holder.ending, lock.queued and 1 or 0 } end
+  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
 end
 
@@ -37,6 +38,7 @@ local function heartbeat(waiters)
   if not text then return answers end
   for _, waiter in ipairs(waiters) do floor = math.max(floor, waiter.floor) end
   local lock = parseLock(text, { first.lockKey, first.queueKey, first.fenceKey }, floor, now, nowUs, first.longestMs)
+  for _, waiter in ipairs(waiters) do lock.asking[waiter.id] = true end
   settle(lock)
   local holders = holdersById(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end

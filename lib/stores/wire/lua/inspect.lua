@@ -2,7 +2,7 @@
 --- KEYS[1] lockKey   the lock
 --- KEYS[2] queueKey  its waiters
 --- RETURNS all head: phase text, holderCount  the phase is w, r, or nothing for a free lock
---- RETURNS each holder: id text, fence, owner encoded, remainingMs, label encoded  as many as the head says
+--- RETURNS each holder: id text, fence, owner encoded, leftMs, label encoded, graceMs  as many as the head says; leftMs until the lease and the grace after it have ended
 --- RETURNS each waiter: id text, mode w or r, label encoded  all that follow: first all readers, then all writers, each in the order they came
 --- INVARIANT whoever has ended is left out, though no other script has dropped it yet
 --- @bind
@@ -16,7 +16,7 @@ if not text then return { '', 0 } end
 local lock = parseLock(text, {}, 0, now, nowUs)
 local reply = { lock.mode, #lock.holders }
 for _, holder in ipairs(lock.holders) do
-  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label }) do
+  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
     reply[#reply + 1] = field
   end
 end

@@ -38,6 +38,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/limits
 --- @include shared/next-fence
 --- @include shared/lock-record
+--- @include shared/listening
 --- @include shared/queue
 --- @include shared/leave
 --- @include shared/settle

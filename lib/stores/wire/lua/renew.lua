@@ -2,10 +2,10 @@
 --- KEYS[...] lockKeys  the lock of each lease
 --- ARGV[1] longestMs: number  the longest lease that can be
 --- ARGV[...] runs  for each run of leases that get the same length:
----   leaseMs: number  that length
+---   leaseMs: number  that length, with the grace after it
 ---   ids: text        the holders, with spaces between
 --- RETURNS all head: now  the server's time in ms
---- RETURNS each news: position, left number or text, contended flag  of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it ends (-1 for lost; the server's words where it refused the key), and whether others wait
+--- RETURNS each news: position, left number or text, contended flag  of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it and its grace end (-1 for lost; the server's words where it refused the key), and whether others wait
 --- INVARIANT a lock that is in the batch for many holders is read and written once
 --- INVARIANT an end further away than any lease can be, from before the server's clock was set back, is brought to the latest that can be
 --- INVARIANT only the locks' own keys are touched, so that each can be sent alone while a slot migrates
@@ -67,7 +67,7 @@ local function renew(lockKey, leases)
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
-    if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd), true end
+    if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd + holder.graceMs), true end
   end
   if found then
     local leftMs = lastEnd(lock) - now

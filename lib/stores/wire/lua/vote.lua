@@ -14,6 +14,7 @@
 ---   label: encoded or -   what an operator reads
 ---   owner: encoded or -   whose requests share a lock
 ---   minHoldMs: number     how long the lock stays taken at least
+---   graceMs: number       how long it stays taken after a lease that ended without a release
 ---   maxLeaseMs: number    how long a node that forgot stays out
 ---   runId: text or -      of the server, as it told on this connection
 ---   process: text         of the caller
@@ -52,11 +53,12 @@ end
 -- the functions: a refusal is a table, which is neither nothing nor a number.
 for n = 1, count do
   --- @bind lockKey, fenceKey, epochKey, id, mode, leaseMs, fences, proposal, notAfter of n
-  --- @bind label, owner, minHoldMs, runId of n
+  --- @bind label, owner, minHoldMs, graceMs, runId of n
   if notAfter ~= '0' and now > tonumber(notAfter) then
     replies[n] = { 3, now }
   elseif
     minHoldMs == '0'
+    and graceMs == '0'
     and remembers(epochKey, runId)
     and tonumber(proposal) <= HIGHEST_FLOOR
     and not redis.pcall('GET', lockKey)
@@ -79,7 +81,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @request
 
 local function granted(lock, holder, shared, waiting)
-  return { 1, now, holder.fence, holder.ending - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
+  return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
 end
 
 local function keepRecord(lock)

@@ -15,15 +15,15 @@ local function joinAsText(text, who)
     lines, at = lines + 1, string.find(text, '\n', at + 1, true)
   end
   if lines >= MOST_HOLDS_OF_OWNER then return nil end
-  local newEnd = now + lengthMs
+  local newEnd = now + lengthMs + who.graceMs
   local line = lineOf({
     ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
+    owner = who.owner, label = who.label, graceMs = who.graceMs,
   })
   -- No other lease can end later than the longest.
-  local keepMs = math.max(longestMs, lengthMs, WAITER_LEASE_MS) + LOCK_GRACE_MS
+  local keepMs = math.max(longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
   redis.call('SET', who.lockKey, text .. '\n' .. line, 'PX', string.format('%.0f', keepMs))
-  return tonumber(fence), newEnd
+  return tonumber(fence), newEnd - who.graceMs
 end
 
 -- Takes a holder out of a lock that others go on to hold, so that it is nobody's turn. True when it was there.

@@ -39,16 +39,15 @@ end
 -- Messages are hints and come last: a user without the right to publish must not break a grant half way.
 local function tell(lock)
   if #lock.told == 0 then return end
-  local prefix, key = string.match(lock.lockKey, '^{([^}]*):%d+}:l:(.*)$')
-  local channel = '{' .. prefix .. '}:c:'
+  local key = string.match(lock.lockKey, '}:l:(.*)$')
   local contended = lock.queued and 1 or 0
   for _, news in ipairs(lock.told) do
     local id, text, mode = news[1], news[2], news[3]
     if type(text) == 'table' then
-      local lengthMs = text.ending - lock.now
-      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, text.ending, lengthMs, contended)
+      local ending = leaseEnd(text)
+      text = string.format('g %s %.0f %d %s %.0f %.0f %d', id, text.fence, text.fences, mode, ending, ending - lock.now, contended)
     end
-    redis.pcall('PUBLISH', channel .. (string.match(id, '^(.*)%.') or id), text .. ' ' .. key)
+    redis.pcall('PUBLISH', channelOf(lock, id), text .. ' ' .. key)
   end
 end
 

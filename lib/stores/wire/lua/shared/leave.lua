@@ -5,7 +5,7 @@ local function leave(lock, id, abandoned)
   if not holder then return takeOut(lock, id) end
   lock.frees = true
   if holder.minEnd > lock.now and not abandoned then
-    holder.id, holder.ending = '~' .. id, holder.minEnd
+    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
   else
     table.remove(lock.holders, position)
   end

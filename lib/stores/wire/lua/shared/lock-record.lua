@@ -1,11 +1,12 @@
 -- The lock as one string, and as a table while a script works on it.
 --
---   <mode><queued><odd> <end> <id> <fence> <fences> <minEnd> <owner> <label>
+--   <mode><queued><odd> <end> <id> <fence> <fences> <minEnd> <owner> <label> <graceMs>
 --
 -- mode    w or r: how it is held
 -- queued  1 while somebody waits, else 0: only then the queue's key means anything
 -- odd     0 for one holder without minHoldMs, whose release may delete the key unread; 1 where one has to look closer
--- A further holder adds a line of the same seven fields. `end` is the last instant at which a holder still counts. An id
+-- graceMs is left out with the space before it when it is 0. A further holder adds a line of the same fields. `end` is the last
+-- instant at which a holder still counts, its grace included: the lease has ended graceMs before. An id
 -- that begins with ~ has been released, but its minHoldMs has not passed: nobody's hold, and yet the lock is taken.
 
 -- `longestMs` is the longest lease there can be: an end beyond it was written before the server's clock was set back, and
@@ -13,24 +14,26 @@
 local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
   local holders = {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+)'
-  for ending, id, fence, fences, minEnd, owner, label in string.gmatch(string.sub(text, 5), fields) do
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
+  for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
     ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
         ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
+        graceMs = tonumber(graceMs) or 0,
       }
     end
   end
   return {
     text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {},
+    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {}, asking = {},
   }
 end
 
 local function lineOf(holder)
-  return string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
+  local line = string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
 end
 
 local function formatLock(lock)
@@ -79,6 +82,11 @@ local function isFullFor(lock, owner)
   return holds >= MOST_HOLDS_OF_OWNER
 end
 
+-- The last instant of a holder's lease, before its grace.
+local function leaseEnd(holder)
+  return holder.ending - holder.graceMs
+end
+
 -- The last instant at which the lock is taken if nobody renews or releases.
 local function lastEnd(lock)
   local last = 0
@@ -86,8 +94,8 @@ local function lastEnd(lock)
   return last
 end
 
--- Adds a holder, in place of what it may have left of an earlier minHoldMs. `who` says id, fences, minHoldMs, owner and
--- label; a fence is given where an owner shares one. The end may come before that of minHoldMs: who was let in from the
+-- Adds a holder, in place of what it may have left of an earlier minHoldMs. `who` says id, fences, minHoldMs, graceMs,
+-- owner and label; a fence is given where an owner shares one. The end may come before that of minHoldMs: who was let in from the
 -- queue has to say by a renewal that it lives.
 local function enter(lock, who, lengthMs, sharedFence)
   local _, left = holderOf(lock, '~' .. who.id)
@@ -95,8 +103,8 @@ local function enter(lock, who, lengthMs, sharedFence)
   local fences = sharedFence and 1 or who.fences
   local holder = {
     id = who.id, fence = sharedFence or nextFence(lock.fenceKey, lock.nowUs, lock.floor, fences), fences = fences,
-    ending = lock.now + lengthMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
-    owner = who.owner, label = who.label,
+    ending = lock.now + lengthMs + who.graceMs, minEnd = who.minHoldMs > 0 and lock.now + who.minHoldMs or 0,
+    owner = who.owner, label = who.label, graceMs = who.graceMs,
   }
   lock.holders[#lock.holders + 1] = holder
   return holder

@@ -86,7 +86,7 @@ local function giveTurn(lock, line, named)
   end
   local ending = lock.now + first.patience
   lock.mode, lock.queued = 'w', true
-  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-' } }
+  lock.holders = { { ending = ending, id = TURN .. first.process, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 } }
   tellTurn(lock, first.process)
 end
 

@@ -2,8 +2,10 @@
 -- no gap behind and every step costs the same with one waiter or with thousands.
 --
 --   rh rt wh wt   ids of the first and last waiter of each mode
---   @<id>         <end of its waiter lease> <mode> <leaseMs> <minHoldMs> <fences> <owner> <label>
+--   @<id>         <end of its waiter lease> <mode><turn> <leaseMs> <minHoldMs> <graceMs> <fences> <owner> <label>
 --   ><id> <<id>   the ids after and before it
+--
+-- turn    whether it is passed over while nobody listens on its process's channel (listening.lua)
 
 -- The ends of both lists, read once and written back by closeLock; and the record of a waiter, if one is asked for.
 local function openQueue(lock, id)
@@ -53,9 +55,9 @@ local function isAlive(lock, record)
 end
 
 local function readWaiter(id, record)
-  local mode, leaseMs, minHoldMs, fences, owner, label = string.match(record, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, leaseMs, minHoldMs, graceMs, fences, owner, label = string.match(record, '^%S+ (.). (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   return {
-    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), fences = tonumber(fences), owner = owner, label = label,
+    id = id, mode = mode, leaseMs = tonumber(leaseMs), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), fences = tonumber(fences), owner = owner, label = label,
   }
 end
 
@@ -72,6 +74,29 @@ local function firstWaiter(lock, mode)
   end
 end
 
+-- The next live waiter of a list, from `after` on, behind others that keep their places.
+local function waiterBehind(lock, after)
+  while after do
+    local id, found = after, redis.call('HMGET', lock.queueKey, '@' .. after, '>' .. after)
+    if isAlive(lock, found[1]) then return id, found[1], found[2] end
+    if not takeOut(lock, id) then return nil end
+    after = found[2]
+  end
+end
+
+-- The first live waiter of a mode that would hear of its turn; those before it are passed over and keep their places.
+local function firstListening(lock, mode)
+  local id, record, after = firstWaiter(lock, mode)
+  local passed = 0
+  while id and not hearsOfItsTurn(lock, id, record) do
+    passOver(lock, id, record)
+    passed = passed + 1
+    if passed == MOST_PASSED_OVER then return nil end
+    id, record, after = waiterBehind(lock, after)
+  end
+  return id, record, after
+end
+
 -- Puts a waiter at the end of its list; whoever begins a queue tells the holders.
 local function joinQueue(lock, who)
   local id, mode = who.id, who.mode
@@ -82,8 +107,9 @@ local function joinQueue(lock, who)
       if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
     end
   end
-  local record = string.format(INSTANT .. ' %s %.0f %.0f %d %s %s',
-    lock.now + WAITER_LEASE_MS, mode, who.leaseMs, who.minHoldMs, who.fences, who.owner, who.label)
+  local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
+  local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
+    lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
   local sets, last = queue.sets, queue.tail[mode]
   sets[#sets + 1], sets[#sets + 2] = '@' .. id, record
@@ -107,7 +133,7 @@ local function enterBesideOwner(lock, id, record)
   return holder
 end
 
--- Prolongs the waiter lease of a live waiter. False when it has no place, or lost it by its silence; and the holder, when it
+-- Prolongs the waiter lease of a live waiter, which has its turn again if it was passed over. False when it has no place, or lost it by its silence; and the holder, when it
 -- was let in beside its owner. PEXPIRE comes first: it needs no memory, and after it a full server lets the rest through.
 local function keepPlace(lock, id)
   local queue, record = openQueue(lock, id)
@@ -119,8 +145,9 @@ local function keepPlace(lock, id)
   local holder = enterBesideOwner(lock, id, record)
   if holder then return false, holder end
   redis.call('PEXPIRE', lock.queueKey, WAITER_LEASE_MS + QUEUE_GRACE_MS)
-  local sets = queue.sets
-  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14)
+  local sets, turn = queue.sets, string.sub(record, 16, 16)
+  if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end
+  sets[#sets + 1], sets[#sets + 2] = '@' .. id, string.format(INSTANT, lock.now + WAITER_LEASE_MS) .. string.sub(record, 14, 15) .. turn .. string.sub(record, 17)
   queue.heard = true
   return true
 end

@@ -1,37 +1,52 @@
 -- Lets in whose turn it is, after those who ended were dropped. Reading and writing take phases: after a writer all
 -- waiting readers enter together, after the last reader one writer does, and a reader waits beside readers only for
--- the sake of a live writer.
+-- the sake of a live writer. Who would not hear of it is passed over (listening.lua), unless nobody would hear of it.
 
 local function grantTo(lock, id, record, after)
   local who = readWaiter(id, record)
-  takeHead(lock, who.mode, id, after)
+  if lock.queue.head[who.mode] == id then takeHead(lock, who.mode, id, after) else takeOut(lock, id) end
   lock.mode = who.mode
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
   lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
 
-local function admitReaders(lock)
+local function admitReaders(lock, anybody)
   local id, record, after = firstWaiter(lock, 'r')
-  while id do
-    grantTo(lock, id, record, after)
-    id, record, after = firstWaiter(lock, 'r')
+  local passed = 0
+  while id and passed < MOST_PASSED_OVER do
+    if anybody or hearsOfItsTurn(lock, id, record) then
+      grantTo(lock, id, record, after)
+    else
+      passOver(lock, id, record)
+      passed = passed + 1
+    end
+    id, record, after = waiterBehind(lock, after)
   end
 end
 
-local function admitWriter(lock)
-  local id, record, after = firstWaiter(lock, 'w')
+local function admitWriter(lock, anybody)
+  local first = anybody and firstWaiter or firstListening
+  local id, record, after = first(lock, 'w')
   if id then grantTo(lock, id, record, after) end
+end
+
+local function admit(lock, anybody)
+  if lock.mode == 'w' then
+    admitReaders(lock, anybody)
+    if #lock.holders == 0 then admitWriter(lock, anybody) end
+  else
+    admitWriter(lock, anybody)
+    if #lock.holders == 0 then admitReaders(lock, anybody) end
+  end
 end
 
 local function settle(lock)
   if not lock.queued then return end
   if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstWaiter(lock, 'w') then admitReaders(lock) end
-  elseif lock.mode == 'w' then
-    admitReaders(lock)
-    if #lock.holders == 0 then admitWriter(lock) end
-  else
-    admitWriter(lock)
-    if #lock.holders == 0 then admitReaders(lock) end
+    if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
+    return
   end
+  admit(lock)
+  -- A subscription that was lost must not leave a free lock to nobody.
+  if #lock.holders == 0 and lock.queued then admit(lock, true) end
 end

@@ -1,0 +1,96 @@
+/**
+ * `holdfast redlock init`: lets all nodes of a Redlock vote at once, because an operator knows that they are new. Without it
+ * they grant nothing for the longest lease, for a node that is new cannot be told from one that lost its memory.
+ */
+import { delay, systemClock } from '../core/port/clock.js';
+import { LockStoreError, type NodeFailure } from '../core/port/errors.js';
+import { KnownServers } from '../stores/redlock/known-servers.js';
+import type { NodeLink } from '../stores/redlock/node-link.js';
+import type { Memory } from '../stores/redlock/node-memory.js';
+import { NodeOutages } from '../stores/redlock/node-outages.js';
+import { RedlockNode } from '../stores/redlock/redlock-node.js';
+import { RedisKeys } from '../stores/wire/redis-keys.js';
+import type { Target } from './arguments.js';
+import { EXIT, type ExitCode, type Surroundings } from './commands.js';
+
+const COMMAND_TIMEOUT_MS = 2_000;
+const REACHED_WITHIN_MS = 3_000;
+const PAUSE_MS = 20;
+/** The longest lease that was granted: there was none. A node then admits in the millisecond after it was greeted. */
+const NOTHING_GRANTED_MS = 0;
+
+/** Rejects with LockStoreError when a node cannot be asked; then what it says of the other nodes is done nowhere. */
+export async function initRedlock({ urls, prefix }: Target, { out, err, json }: Pick<Surroundings, 'out' | 'err' | 'json'>): Promise<ExitCode> {
+  const nodes = nodesOf(urls, prefix);
+  try {
+    const memories = await Promise.all(nodes.map((node) => greeted(node)));
+    const refusal = refusalFor(nodes, memories);
+    if (refusal !== undefined) {
+      await err.line(`holdfast: ${refusal}`);
+      return EXIT.nothing;
+    }
+    await delay(systemClock, PAUSE_MS);
+    const failed = await admitAll(nodes, memories);
+    if (failed.length > 0) throw halfWay(failed, nodes.length);
+    const names = nodes.map(({ name }) => name);
+    await out.line(json ? JSON.stringify({ prefix, nodes: names, vote: true }) : `${names.length} Redlock nodes vote from now on for prefix '${prefix}': ${names.join(', ')}.`);
+    return EXIT.done;
+  } finally {
+    for (const node of nodes) node.close();
+  }
+}
+
+function nodesOf(urls: readonly string[], prefix: string): RedlockNode[] {
+  const report = (): void => {};
+  const around = {
+    process: 'holdfast', maxLeaseMs: NOTHING_GRANTED_MS, bootTimeoutMs: REACHED_WITHIN_MS, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock, report,
+    keys: new RedisKeys(prefix),
+    outages: new NodeOutages(urls.length, systemClock, report),
+    servers: new KnownServers<NodeLink>(),
+    news: { contended() {}, turn() {}, taken() {} },
+    connected: () => {},
+    unchecked: true,
+  };
+  return urls.map((url) => new RedlockNode(url, around));
+}
+
+/** The first question makes the connection and is refused; it is asked again until there is an answer. */
+async function greeted(node: RedlockNode): Promise<Memory> {
+  const deadline = systemClock.now() + REACHED_WITHIN_MS;
+  for (;;) {
+    try {
+      return await node.memory.greet(new Map());
+    } catch (error) {
+      if (!(error instanceof LockStoreError) || !error.retryable || systemClock.now() > deadline) throw error;
+      await delay(systemClock, PAUSE_MS);
+    }
+  }
+}
+
+/** Why nothing may be done; undefined when all nodes are new as far as they know. */
+function refusalFor(nodes: readonly RedlockNode[], memories: readonly Memory[]): string | undefined {
+  const twin = nodes.find(({ link }) => link.twin !== undefined);
+  if (twin !== undefined) return `${twin.link.twin?.name} and ${twin.name} are one server; each node must be a master of its own. Nothing was changed.`;
+  const used = nodes.filter((_, at) => memories[at]?.hasVoted === true).map(({ name }) => name);
+  if (used.length === 0) return undefined;
+  const who = used.length === 1 ? `${used[0]} has voted before: it` : `${used.join(', ')} have voted before: they`;
+  return `${who} may have granted locks. Nothing was changed; nodes that are new or forgot vote by themselves when the longest lease has passed.`;
+}
+
+/** Names the nodes that were not let in, each with the reason. */
+async function admitAll(nodes: readonly RedlockNode[], memories: readonly Memory[]): Promise<NodeFailure[]> {
+  const admitted = nodes.map(async (node, at): Promise<NodeFailure | undefined> => {
+    try {
+      return (await node.memory.admit(memories[at]!, [])) ? undefined : { node: node.name, reason: 'it was restarted or flushed meanwhile' };
+    } catch (error) {
+      return { node: node.name, reason: error instanceof Error ? error.message : String(error) };
+    }
+  });
+  return (await Promise.all(admitted)).filter((failure) => failure !== undefined);
+}
+
+function halfWay(failed: readonly NodeFailure[], nodes: number): LockStoreError {
+  const reasons = failed.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
+  const message = `Locks: ${failed.length} of ${nodes} Redlock nodes could not be let in (${reasons}). They vote by themselves when the longest lease has passed.`;
+  return new LockStoreError(message, { nodes: failed });
+}

@@ -1,0 +1,29 @@
+/**
+ * Whether the server can tell the scripts who listens, so that a waiter whose process is gone is passed over at once. On a
+ * Cluster a node knows only its own listeners; behind some proxies messages come from another server than the answers.
+ */
+import type { Report } from '../../core/port/report.js';
+import type { RedisConnections } from '../wire/redis-connection.js';
+import type { ScriptRunner } from '../wire/script-runner.js';
+import { reasonOf } from '../wire/store-failure.js';
+
+const COMMAND = 'pubsub|numsub';
+
+/** Asks for a channel on which this process listens already. Never rejects: without an answer all waiters are treated alike. */
+export async function canTellWhoListens(runner: ScriptRunner, connections: RedisConnections, channel: string, report: Report): Promise<boolean> {
+  if (connections.isCluster) return false;
+  try {
+    const [, count] = (await runner.command(COMMAND, (client) => client.pubsub('NUMSUB', channel))) as [string, number];
+    return count > 0;
+  } catch (error) {
+    report({ kind: `${COMMAND} on ${connections.node}`, level: 'warning', message: refusedText(connections.node, reasonOf(error)) });
+    return false;
+  }
+}
+
+function refusedText(node: string, reason: string): string {
+  return (
+    `Locks: ${node} does not tell who listens, so waiters whose processes died delay the next by up to 5 s, not by some milliseconds. ` +
+    `Allow its user +${COMMAND} (the server said: ${reason}).`
+  );
+}

@@ -1,0 +1,116 @@
+/** graceMs: how long a lock stays taken after a lease that ended without a release, seen from calls of the library. */
+import { describe, expect, it } from '@jest/globals';
+import { LockLostError, LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
+import { Fleet } from '../../support/locks.js';
+
+describe('A hold with graceMs', () => {
+  it('is told of its loss at the end of its lease, and nobody follows it before its grace is over', async () => {
+    const fleet = new Fleet();
+    const [paused, other] = [fleet.process(), fleet.process()];
+    const lease = await paused.locks.acquire('k', { leaseMs: 1_000, graceMs: 3_000 });
+    paused.wire.cut = true;
+    await fleet.clock.advance(1_001);
+    expect(lease.signal.reason).toBeInstanceOf(LockLostError);
+    expect(lease.remainingMs).toBe(0);
+    const [early, late] = [other.locks.acquire('k', { waitMs: 2_000 }), other.locks.acquire('k', { waitMs: 20_000 })];
+    early.catch(() => {});
+    await fleet.clock.advance(2_100);
+    await expect(early).rejects.toBeInstanceOf(LockTimeoutError);
+    let granted = false;
+    void late.then(() => (granted = true));
+    await fleet.clock.advance(500);
+    expect(granted).toBe(false);
+    await fleet.clock.advance(1_500);
+    expect(granted).toBe(true);
+    await (await late).release();
+  });
+
+  it('hands the lock over at once when its work ends in the grace, and is told that it was lost', async () => {
+    const fleet = new Fleet();
+    const [slow, other] = [fleet.process(), fleet.process()];
+    const lease = await slow.locks.acquire('k', { leaseMs: 1_000, graceMs: 30_000 });
+    slow.wire.cut = true;
+    await fleet.clock.advance(1_500);
+    const next = other.locks.acquire('k', { waitMs: 20_000 });
+    await fleet.clock.advance(100);
+    slow.wire.cut = false;
+    expect(await lease.release()).toBe('lost');
+    await fleet.clock.advance(50);
+    await (await next).release();
+  });
+
+  it('is handed over by its release as fast as without', async () => {
+    const fleet = new Fleet();
+    const [one, other] = [fleet.process(), fleet.process()];
+    const lease = await one.locks.acquire('k', { graceMs: 20_000 });
+    const next = other.locks.acquire('k');
+    await fleet.clock.advance(10);
+    const since = fleet.clock.now();
+    const released = lease.release();
+    const lent = await fleet.clock.runUntil(next);
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(1);
+    expect(await released).toBe('released');
+    await lent.release();
+  });
+
+  it('is renewed for as long as it works, and keeps its trust within its lease', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await locks.acquire('k', { leaseMs: 300, graceMs: 5_000 });
+    for (let n = 0; n < 10; n++) {
+      await fleet.clock.advance(200);
+      lease.assertHeld();
+      expect(lease.remainingMs).toBeLessThanOrEqual(300);
+    }
+    await lease.renew(2_000);
+    expect(lease.remainingMs).toBeGreaterThan(1_900);
+    expect(lease.remainingMs).toBeLessThanOrEqual(2_000);
+    await lease.release();
+  });
+
+  it('loses its signal at maxHoldMs, and its lock the grace after that', async () => {
+    const fleet = new Fleet();
+    const [hung, other] = [fleet.process(), fleet.process()];
+    const lease = await hung.locks.acquire('k', { leaseMs: 300, maxHoldMs: 1_000, graceMs: 2_000 });
+    await fleet.clock.advance(1_001);
+    expect(lease.signal.aborted).toBe(true);
+    await fleet.clock.advance(1_500);
+    expect(await other.locks.tryAcquire('k')).toBeNull();
+    await fleet.clock.advance(600);
+    await (await other.locks.tryAcquire('k'))?.release();
+    expect(await other.locks.isLocked('k')).toBe(false);
+  });
+
+  it('is not handed on to a caller with another grace: that one would have less, or more, than it asked for', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k', { graceMs: 5_000 });
+    const alike = locks.acquire('k', { graceMs: 5_000 });
+    const unlike = locks.acquire('k', { graceMs: 10_000 });
+    await fleet.clock.advance(10);
+    await lease.release();
+    await (await alike).release();
+    const before = wire.sent.acquire;
+    const third = await unlike;
+    expect(wire.sent.acquire).toBeGreaterThanOrEqual(before);
+    expect((await locks.inspect('k')).holders).toMatchObject([{ graceMs: 10_000 }]);
+    await third.release();
+  });
+
+  it('has a grace on each of several keys', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await locks.acquire(['a', 'b'], { leaseMs: 1_000, graceMs: 4_000 });
+    for (const key of ['a', 'b']) expect((await locks.inspect(key)).holders).toMatchObject([{ remainingMs: 1_000, graceMs: 4_000 }]);
+    await lease.release();
+    expect(await locks.isLocked('a')).toBe(false);
+  });
+
+  it('is not renewed to more than maxLeaseMs with its grace', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await locks.acquire('k', { graceMs: 20_000 });
+    await expect(lease.renew(50_000)).rejects.toBeInstanceOf(LockUsageError);
+    await lease.release();
+  });
+});

@@ -1,0 +1,132 @@
+/** Waiters whose processes are gone, on a real server: nobody listens on their channels. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
+import { releaseCall } from '../../lib/stores/wire/lua.generated.js';
+import { LuaServer, type AcquireArguments, type LuaLock } from '../support/lua-server.js';
+
+let lua: LuaServer;
+const listeners: Redis[] = [];
+beforeAll(async () => {
+  lua = await LuaServer.start();
+}, 60_000);
+afterEach(async () => {
+  for (const listener of listeners.splice(0)) await listener.quit();
+});
+afterAll(() => lua.stop());
+
+async function listens(process: string): Promise<Redis> {
+  const listener = lua.server.client();
+  listeners.push(listener);
+  await listener.subscribe(`{lock}:c:${process}`);
+  return listener;
+}
+
+/** A lock that `holder.1` has and these wait for, in this order. */
+async function waitedFor(key: string, ids: readonly string[], how: AcquireArguments = {}): Promise<LuaLock> {
+  const lock = lua.lock(key);
+  await lock.takes('holder.1');
+  for (const id of ids) await lock.acquire(id, { needsListener: true, ...how });
+  return lock;
+}
+
+const holders = async (lock: LuaLock): Promise<string[]> => {
+  const [, count, ...fields] = (await lock.inspect()) as (string | number)[];
+  return Array.from({ length: Number(count) }, (_, n) => String(fields[6 * n]));
+};
+
+const waiters = async (lock: LuaLock): Promise<unknown[]> => {
+  const [, count, ...fields] = (await lock.inspect()) as (string | number)[];
+  return fields.slice(6 * Number(count)).filter((_, at) => at % 3 === 0);
+};
+
+describe('A waiter for which nobody listens', () => {
+  it('is passed over by the next that is heard, and keeps its place before all others', async () => {
+    const lock = await waitedFor('n1', ['gone.1', 'gone.2', 'live.1', 'live.2']);
+    await listens('live');
+    await lock.release('holder.1');
+    expect(await holders(lock)).toEqual(['live.1']);
+    expect(await waiters(lock)).toEqual(['gone.1', 'gone.2', 'live.2']);
+  });
+
+  it('has its turn when it is heard of again, before those behind it, whether or not anybody listens by then', async () => {
+    const lock = await waitedFor('n2', ['deaf.1', 'live.1', 'live.2']);
+    await listens('live');
+    await lock.release('holder.1');
+    expect(((await lock.heartbeat('deaf.1')) as number[])[1]).toBe(2);
+    await lock.release('live.1');
+    expect(await holders(lock)).toEqual(['deaf.1']);
+  });
+
+  it('has its turn at its first place when its process listens again', async () => {
+    const lock = await waitedFor('n3', ['deaf.1', 'live.1', 'live.2']);
+    await listens('live');
+    await lock.release('holder.1');
+    await listens('deaf');
+    await lock.release('live.1');
+    expect(await holders(lock)).toEqual(['deaf.1']);
+  });
+
+  it('is granted the lock all the same when nobody listens at all, so that no free lock is left to nobody', async () => {
+    const lock = await waitedFor('n4', ['deaf.1', 'deaf.2']);
+    await lock.release('holder.1');
+    expect(await holders(lock)).toEqual(['deaf.1']);
+  });
+
+  it('is told by its own question that the lock is free', async () => {
+    const lock = lua.lock('n5');
+    const { grantedAt } = await lock.takes('holder.1', { leaseMs: 100 });
+    for (const id of ['deaf.1', 'live.1']) await lock.acquire(id, { needsListener: true });
+    await listens('live');
+    await lua.past(grantedAt + 100);
+    expect(((await lock.heartbeat('deaf.1')) as number[])[1]).toBe(1);
+  });
+
+  it('does not keep readers from each other when it wants to write', async () => {
+    const lock = lua.lock('n6');
+    await lock.takes('holder.1', { mode: 'r' });
+    await lock.acquire('gone.1', { needsListener: true });
+    expect(await holders(lock)).toEqual(['holder.1']);
+    await lock.takes('live.1', { mode: 'r', needsListener: true });
+    expect(await holders(lock)).toEqual(['holder.1', 'live.1']);
+    await lock.heartbeat('gone.1');
+    expect(((await lock.acquire('live.2', { mode: 'r', needsListener: true })) as number[])[0]).toBe(2);
+  });
+
+  it('is not let in with the readers that enter together, which others would wait for', async () => {
+    const lock = lua.lock('n7');
+    await lock.takes('holder.1');
+    for (const id of ['gone.1', 'live.1', 'gone.2', 'live.2']) await lock.acquire(id, { mode: 'r', needsListener: true });
+    await listens('live');
+    await lock.release('holder.1');
+    expect(await holders(lock)).toEqual(['live.1', 'live.2']);
+    expect(await waiters(lock)).toEqual(['gone.1', 'gone.2']);
+  });
+
+  it('is looked at with at most 99 others in one script: then the first of them has its turn', async () => {
+    const gone = Array.from({ length: 100 }, (_, n) => `gone.${n}`);
+    const lock = await waitedFor('n8', [...gone, 'live.1']);
+    await listens('live');
+    await lock.release('holder.1');
+    expect(await holders(lock)).toEqual(['gone.0']);
+  });
+
+  it('is passed over on a server whose memory is full', async () => {
+    const lock = await waitedFor('n9', ['gone.1', 'live.1']);
+    await listens('live');
+    const used = Number(/used_memory:(\d+)/.exec(await lua.client.info('memory'))![1]);
+    await lua.client.config('SET', 'maxmemory', Math.floor(used / 2));
+    try {
+      expect(await lua.shipped(releaseCall(lock, { id: 'holder.1', floor: 0, abandoned: false }))).toBe(1);
+    } finally {
+      await lua.client.config('SET', 'maxmemory', 0);
+    }
+    expect(await holders(lock)).toEqual(['live.1']);
+  });
+
+  it('has its turn where processes cannot tell who listens, as on a Cluster', async () => {
+    const lock = await waitedFor('n10', ['elsewhere.1', 'live.1'], { needsListener: false });
+    await listens('live');
+    await lock.release('holder.1');
+    expect(await holders(lock)).toEqual(['elsewhere.1']);
+  });
+});

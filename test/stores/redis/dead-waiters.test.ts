@@ -1,0 +1,73 @@
+/** Waiters that died, and waiters that are deaf for a moment, on one Redis: the whole library in each of many processes. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { LockService } from '../../../lib/lock.service.js';
+import { eventually } from '../../support/eventually.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+import { startWorker, type Worker } from '../../support/worker.js';
+
+let redis: RedisServer;
+const workers: Worker[] = [];
+
+beforeAll(async () => {
+  redis = await startRedis();
+}, 60_000);
+afterEach(async () => {
+  await Promise.all(workers.splice(0).map((worker) => worker.kill()));
+  await closeStores();
+  await redis.command('FLUSHALL');
+});
+afterAll(() => redis.stop());
+
+async function process(name: string): Promise<LockService> {
+  const locks = new LockService({ store: makeRedisStore(redis.url, name), process: name });
+  await locks.open();
+  return locks;
+}
+
+const waitersOf = async (locks: LockService, key: string): Promise<string[]> => (await locks.inspect(key)).waiters.map(({ id }) => id.split('.')[0]!);
+
+describe('On one Redis', () => {
+  it('the next live waiter is served within 200 ms of the release when the processes of ten waiters before it were killed', async () => {
+    const key = 'order:1';
+    const [holder, live] = await Promise.all([process('holder'), process('live')]);
+    const lease = await holder.acquire(key);
+    for (let n = 0; n < 10; n++) workers.push(await startWorker({ redis: redis.url }));
+    for (const worker of workers) worker.hold(key, { waitMs: 60_000 }).catch(() => {});
+    await eventually(async () => expect((await holder.inspect(key)).waiters).toHaveLength(10));
+    const next = live.acquire(key);
+    await eventually(async () => expect((await holder.inspect(key)).waiters).toHaveLength(11));
+    await Promise.all(workers.map((worker) => worker.kill()));
+    const since = performance.now();
+    await lease.release();
+    const served = await next;
+    expect(performance.now() - since).toBeLessThan(200);
+    await served.release();
+    await Promise.all([holder.close(), live.close()]);
+  }, 120_000);
+
+  it('a subscriber that is killed every 300 ms costs nobody its place, and nobody waits for ever', async () => {
+    const key = 'order:2';
+    const [holder, deaf, live] = await Promise.all([process('holder'), process('deaf'), process('live')]);
+    const kill = setInterval(() => void redis.command('CLIENT', 'KILL', 'TYPE', 'pubsub'), 300);
+    try {
+      const lease = await holder.acquire(key);
+      const served: string[] = [];
+      const takes = (locks: LockService, name: string): Promise<void> => locks.withLock(key, { waitMs: 60_000 }, () => void served.push(name));
+      const first = takes(deaf, 'deaf');
+      await eventually(async () => expect(await waitersOf(holder, key)).toEqual(['deaf']));
+      const second = takes(live, 'live');
+      await eventually(async () => expect(await waitersOf(holder, key)).toEqual(['deaf', 'live']));
+      for (const until = performance.now() + 3_000; performance.now() < until; ) {
+        expect(await waitersOf(holder, key)).toEqual(['deaf', 'live']);
+        await redis.command('PING');
+      }
+      await lease.release();
+      await Promise.all([first, second]);
+      expect(served.sort()).toEqual(['deaf', 'live']);
+    } finally {
+      clearInterval(kill);
+    }
+    await Promise.all([holder.close(), deaf.close(), live.close()]);
+  });
+});
