@@ -31,6 +31,7 @@ export interface LockServiceOptions extends LockDefaults {
   readonly report?: Report | undefined;
 }
 
+/** Takes locks and looks at them. Inject it, or for a lock module with a name use `@InjectLocks(name)`. */
 export class LockService {
   /** What happens to locks in this process, emitted synchronously when it happens. Completes when the module is closed. */
   readonly events: Observable<LockEvent>;

@@ -73,7 +73,7 @@ function markdown(findings: readonly Finding[], answers: readonly Answer[]): str
   const lines = [
     '# Benchmarks',
     '',
-    'Written by `npm run bench`; how it measures stands in [bench/README.md](../bench/README.md). Only ratios taken in one run on one machine',
+    'Written by `npm run bench`; how it measures stands in [bench/README.md](https://github.com/nestjs-holdfast/nestjs-holdfast/blob/main/bench/README.md). Only ratios taken in one run on one machine',
     'mean anything: absolute rates are those of a small machine that had other work to do at the time.',
     '',
     ...circumstancesOf(findings).map((line) => `- ${line}`),

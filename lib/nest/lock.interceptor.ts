@@ -14,6 +14,7 @@ import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js
 /** The part of LockService that the interceptor uses. */
 export type Locker = Pick<LockService, 'withLock'>;
 
+/** Runs calls under locks. Applications use {@link LockInterceptor.of} only; the decorators use the rest. */
 export class LockInterceptor {
   /** `describe`: whether class and method of a holder are given to the store (`describeHolders`). */
   constructor(

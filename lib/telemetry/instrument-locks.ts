@@ -24,6 +24,7 @@ import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
+/** Options of {@link instrumentLocks}. */
 export interface LockTelemetryOptions {
   /**
    * Makes further attributes of metrics and spans. The key is not among the attributes, because it would make a time series for

@@ -5,6 +5,7 @@ import { findLocks } from '../nest/find-locks.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 import { instrumentLocks, type LockTelemetryOptions } from './instrument-locks.js';
 
+/** Options of LockTelemetryModule.forRoot. */
 export interface LockTelemetryModuleOptions extends LockTelemetryOptions {
   /**
    * The names of the lock modules to measure; 'default' is the one without a name.

@@ -9,6 +9,7 @@ import type { LockService } from '../lock.service.js';
 import { findLocks } from '../nest/find-locks.js';
 import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
 
+/** Options of {@link LockHealthIndicator.pingCheck}. */
 export interface LockHealthOptions {
   /**
    * The `name` of the LockModule to check. For one with a `route`, all lock modules to which the route can lead are checked.

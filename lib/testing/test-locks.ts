@@ -31,6 +31,7 @@ export interface OverridesProviders {
   overrideProvider(token: unknown): { useFactory(by: { factory: FactoryProvider['useFactory']; inject: unknown[] }): unknown };
 }
 
+/** Locks for tests, without Redis. Their time and their faults are controlled by the test. */
 export class TestLocks {
   private readonly store = new TestStore();
   private readonly name: string;

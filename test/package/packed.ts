@@ -23,7 +23,7 @@ export async function pack(): Promise<Packed> {
   const home = await mkdtemp(join(tmpdir(), 'holdfast-packed-'));
   const copy = join(home, 'copy');
   for (const name of await readdir(ROOT)) {
-    if (['dist', 'package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'].includes(name)) await cp(join(ROOT, name), join(copy, name), { recursive: true });
+    if (['dist', 'docs', 'package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'].includes(name)) await cp(join(ROOT, name), join(copy, name), { recursive: true });
   }
   // A file that must not be shipped, to see that it is not.
   await cp(join(ROOT, 'test', 'public-api.test.ts'), join(copy, 'test', 'public-api.test.ts'));

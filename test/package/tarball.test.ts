@@ -1,9 +1,11 @@
 /** What is in the tarball, what the checkers of packages say about it, and that its command starts. */
 import { execFile } from 'node:child_process';
-import { readFile, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { HOME, linksOf, REPOSITORY } from '../docs/links.js';
 import { environmentOfUsers } from './application.js';
 import { pack, type Packed } from './packed.js';
 
@@ -17,6 +19,9 @@ interface Manifest {
   readonly typesVersions: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
   readonly bin: Readonly<Record<string, string>>;
   readonly dependencies?: unknown;
+  readonly repository: unknown;
+  readonly homepage: unknown;
+  readonly bugs: unknown;
 }
 
 describe('the tarball', () => {
@@ -31,10 +36,30 @@ describe('the tarball', () => {
 
   afterAll(() => packed.remove());
 
-  it('holds the built package, its licence and its README, and nothing else', () => {
+  it('holds the built package, its licence, its changelog and its docs, and nothing else', async () => {
     const others = packed.files.filter((path) => !/^dist\/(esm|cjs)\/.*\.(js|d\.ts|js\.map)$/.test(path));
-    expect(others).toEqual(['LICENSE', 'README.md', 'dist/cjs/package.json', 'dist/esm/package.json', 'package.json']);
+    const docs = (await readdir('docs')).map((name) => `docs/${name}`);
+    expect(others.sort()).toEqual(
+      ['CHANGELOG.md', 'LICENSE', 'README.md', 'dist/cjs/package.json', 'dist/esm/package.json', 'package.json', ...docs].sort(),
+    );
     expect(packed.files.filter((path) => /test\.|spec\.|contract/.test(path))).toEqual([]);
+  });
+
+  it('has every page and picture that its README and its docs link to, or names the repository', async () => {
+    const pages = packed.files.filter((path) => path.endsWith('.md'));
+    expect(pages).toContain('docs/guarantees.md');
+    for (const page of pages) {
+      for (const { file, link } of linksOf(page, await text(page))) {
+        const here = file.startsWith(REPOSITORY) ? existsSync(file.slice(REPOSITORY.length)) : packed.files.includes(file);
+        expect({ page, link, here }).toEqual({ page, link, here: true });
+      }
+    }
+  });
+
+  it('says where its sources are, so that the registry can resolve the links of the README', () => {
+    expect(manifest.repository).toEqual({ type: 'git', url: `git+${HOME}.git` });
+    expect(manifest.homepage).toBe(`${HOME}#readme`);
+    expect(manifest.bugs).toEqual({ url: `${HOME}/issues` });
   });
 
   it('tells nothing of the machine it was built on', async () => {

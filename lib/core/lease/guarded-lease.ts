@@ -160,7 +160,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     return true;
   }
 
-  /** The same when the store may have forgotten it: then a lease of fixed length is renewed too, for what is left of it. */
+  /** Starts a renewal because the store may have forgotten the lease. A lease of fixed length is renewed too, for the rest of its time. */
   startReview(): boolean {
     if (this.isRenewing) return false;
     this.isRenewing = true;
@@ -188,7 +188,9 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     this.isRenewing = false;
   }
 
-  /** The request that renews it to end `leaseMs` from now, but not after `renewUntil`. */
+  /**
+   * The request that renews it to end `leaseMs` from now, but not after `renewUntil`. A lease that is not renewed keeps its end.
+   */
   renewal(now: number, leaseMs = this.renews ? this.lengthMs : Math.floor(this.trustedUntil - now)): RenewRequest {
     const { key, id, options } = this;
     return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), graceMs: options.graceMs, minReplicas: options.minReplicas, held: this };

@@ -75,9 +75,7 @@ export class Watchdog implements LeaseGuard {
     if (now >= lease.trustedUntil) return lease.endTrust();
     const lookAt = lease.looksAgain(now);
     this.schedule.set(lease, lookAt ?? lease.trustedUntil);
-    if (lookAt !== undefined || !lease.startRenewal()) return;
-    this.dueLeases.add(lease, lease.renewal(now).leaseMs);
-    this.sendSoon();
+    if (lookAt === undefined && lease.startRenewal()) this.renewSoon(lease, now);
   }
 
   /** All leases that are held: each of them has an appointment. */
@@ -98,11 +96,14 @@ export class Watchdog implements LeaseGuard {
     lookAtSome();
   }
 
-  /** The store may have forgotten the lease: nobody waits for its next renewal. */
+  /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
   private review(lease: GuardedLease, now: number): void {
-    if (now >= lease.trustedUntil) return lease.endTrust();
-    if (!lease.startReview()) return;
+    if (now >= lease.trustedUntil || !lease.startReview()) return;
     this.schedule.set(lease, lease.trustedUntil);
+    this.renewSoon(lease, now);
+  }
+
+  private renewSoon(lease: GuardedLease, now: number): void {
     this.dueLeases.add(lease, lease.renewal(now).leaseMs);
     this.sendSoon();
   }

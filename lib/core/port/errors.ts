@@ -4,6 +4,7 @@
  */
 import type { Whereabouts } from './holder-id.js';
 
+/** The `code` of each error, by which programs tell errors apart. */
 export type LockErrorCode =
   | 'LOCK_TIMEOUT'
   | 'LOCK_LOST'

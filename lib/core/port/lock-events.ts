@@ -14,6 +14,7 @@ interface LockEventBase {
   readonly template: string | undefined;
 }
 
+/** What happened to a lock in this process, as {@link LockService.events} tells it. Times are in ms. */
 export type LockEvent =
   /** A hold began. `waitedMs` counts from the call. `nested`: the call re-entered a hold around it, without asking the store. */
   | (LockEventBase & { readonly type: 'granted'; readonly fence: number; readonly nested: boolean; readonly waitedMs: number })

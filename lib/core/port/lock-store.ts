@@ -176,6 +176,7 @@ export type Wake = HolderRef &
     | { readonly kind: 'lost' }
   );
 
+/** Who holds a lock. */
 export interface HolderState {
   readonly id: string;
   readonly fence: number;
@@ -188,6 +189,7 @@ export interface HolderState {
   readonly label?: string | undefined;
 }
 
+/** Who waits for a lock. */
 export interface WaiterState {
   readonly id: string;
   readonly mode: LockMode;
@@ -203,6 +205,7 @@ export interface LockState {
   readonly waiters: readonly WaiterState[];
 }
 
+/** Options of {@link LockService.list}. */
 export interface ListOptions {
   /** Lists only the locks whose key starts with this. */
   readonly startsWith?: string | undefined;

@@ -577,6 +577,7 @@ local function admit(lock, anybody)
     admitWriter(lock, anybody)
     if #lock.holders == 0 then admitReaders(lock, anybody) end
   end
+end
 local function keepTaken(lock, forMs)
   if #lock.holders > 0 then return end
   local ending = lock.now + forMs
@@ -596,7 +597,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'bcca8514d3c614ea1b14b3eb80c048a28329b20d',
+  sha1: '770b40ce73e090a0c9c925c7204dbc6fff0bec02',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -838,7 +839,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '580dd5cb732c72a7c8d5c1362b1fa66e891cacd6',
+  sha1: '303d7cca25c175ab10b69dca476f0397be2a792c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1010,7 +1011,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '514c2ee0877bc62d1bdb92e0cfffec62cf1709e8',
+  sha1: 'fb79b99770f5f1cce46bfc73df3bc0fe5519f110',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1091,7 +1092,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '5d2fee5f76895a23f1294a754e948d90b256a194',
+  sha1: '3513242e0bcbcf31ca431f607982ae11ef96eac7',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1316,7 +1317,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '41f633ef3648e8a85c8f00bfd84530761b90104b',
+  sha1: 'b2ca01fea05e00d89627bb8d8a045d4b9f4d30c5',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1641,7 +1642,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '7d62965eb4f0d0bd63af6c7f3930732699763590',
+  sha1: '8482ced127ea685f971a60df24a64cbe22aa6170',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}

@@ -16,6 +16,7 @@ import { forcedClusterOptions, forcedOptions, type Needs } from './connection-op
 /** What a user may give as `redis`. */
 export type RedisTarget = string | RedisOptions | ClusterTarget | Redis | Cluster;
 
+/** A Redis Cluster, as the option `redis`: some of its nodes, and options of ioredis for the cluster client. */
 export interface ClusterTarget {
   readonly cluster: readonly ClusterNode[];
   readonly options?: ClusterOptions | undefined;

@@ -38,6 +38,7 @@ local function admit(lock, anybody)
     admitWriter(lock, anybody)
     if #lock.holders == 0 then admitReaders(lock, anybody) end
   end
+end
 
 -- While the server recovers, a lock that somebody waits for stays taken, by nobody.
 local function keepTaken(lock, forMs)

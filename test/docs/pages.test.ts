@@ -1,0 +1,26 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { anchorsOf, linksOf, REPOSITORY } from './links.js';
+
+const DOCS = readdirSync('docs').filter((name) => name.endsWith('.md'));
+const PAGES = [
+  ...['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'bench/README.md', 'lib/core/README.md', 'sample-app/README.md'],
+  ...DOCS.map((name) => `docs/${name}`),
+];
+const textOf = (page: string): string => readFileSync(page, 'utf8');
+const local = (file: string): string => (file.startsWith(REPOSITORY) ? file.slice(REPOSITORY.length) : file);
+
+describe('The docs', () => {
+  it.each(PAGES)('link from %s to files and headings that are there', (page) => {
+    const broken = linksOf(page, textOf(page)).filter(({ file, heading }) => {
+      if (!existsSync(local(file))) return true;
+      return heading !== undefined && !anchorsOf(textOf(local(file))).includes(heading);
+    });
+    expect(broken.map(({ link }) => link)).toEqual([]);
+  });
+
+  it('are all found from their index', () => {
+    const found = linksOf('docs/README.md', textOf('docs/README.md')).map(({ file }) => file);
+    expect(DOCS.filter((name) => name !== 'README.md' && !found.includes(`docs/${name}`))).toEqual([]);
+  });
+});
