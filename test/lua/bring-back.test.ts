@@ -22,7 +22,7 @@ describe('bring-back.lua', () => {
     const lock = lua.lock('bb1');
     const fence = 2 ** 51;
     expect(await bringBack(lock, 'p.1', { fence, fences: 3 })).toBe(1);
-    expect((await lock.inspect()) as unknown[]).toEqual(['w', 1, 'p.1', fence, '-', expect.any(Number), 'Orders.pay']);
+    expect((await lock.inspect()) as unknown[]).toEqual(['w', 1, 'p.1', fence, '-', expect.any(Number), 'Orders.pay', 0]);
     expect(await lock.lastFence()).toBe(fence + 2);
   });
 
