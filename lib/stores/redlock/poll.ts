@@ -153,7 +153,7 @@ export function noQuorum<N extends Asked, A>(
   const retryable = beyondHelp * 2 < all.length;
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const details = nodes.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
-  const next = retryable ? 'It is safe to try again.' : 'Trying again will not help until these nodes are mended.';
+  const next = retryable ? 'It is safe to try again.' : 'Another try will not help before an operator has fixed these nodes.';
   const message = `${subject}: no quorum of ${all.length} nodes for ${what} (${details}). ${next}`;
   return new LockStoreError(message, { key, nodes, retryable, cause: failures[0] });
 }

@@ -196,7 +196,7 @@ export class RedlockStore implements LockStore {
     if (this.closed) throw new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false });
     if (request.minReplicas > 0) throw noReplicas(key);
     if (this.clock.now() > notAfter) {
-      const message = `Lock '${key}': the request was looked at only after its time was over; nothing was done.`;
+      const message = `Lock '${key}': the request began only after its time limit, so that nothing was asked of the nodes.`;
       throw new LockStoreError(`${message} It is safe to try again.`, { key });
     }
     const held = this.ballots.get(id);

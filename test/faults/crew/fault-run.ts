@@ -26,7 +26,7 @@ export interface Stage {
 export interface Scenario extends Allowance {
   readonly name: string;
   readonly topology: TopologyName;
-  /** Breaks something and mends it; resolves at the moment from which service must come back. */
+  /** Breaks something and repairs it. Resolves at the moment from which service must come back. */
   readonly fault: (stage: Stage) => Promise<void>;
   readonly proxied?: boolean;
   readonly processes?: number;
