@@ -56,7 +56,21 @@ describe('bring-back.lua', () => {
   });
 });
 
+/** Stands before a script and answers INFO and CLUSTER MYID as a node of a Cluster does that calls its mode `mode`. */
+function asClusterNode(mode: string): string {
+  const info = `'run_id:' .. string.rep('a', 40) .. '\\r\\n${mode}:cluster\\r\\n'`;
+  const answer = `if name == 'INFO' then return ${info} elseif name == 'CLUSTER' then return string.rep('b', 40) end`;
+  return `local server = redis local redis = { call = server.call, pcall = function(name, ...) ${answer} return server.pcall(name, ...) end } `;
+}
+
 describe('recall.lua', () => {
+  it.each(['redis_mode', 'server_mode'])('names the node in the memory of a Cluster whose INFO says %s, as Redis and Valkey do', async (mode) => {
+    const lock = lua.lock(`bb7:${mode}`);
+    const { script, keys, args } = recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs: 0, floors: [0] });
+    const [, , memory] = (await lua.client.eval(asClusterNode(mode) + script.source, keys.length, ...keys, ...args)) as string[];
+    expect(memory).toMatch(/^aaaaaaaabbbbbbbb@\d{13}$/);
+  });
+
   it('raises the last fence to what any process has seen', async () => {
     const lock = lua.lock('bb5');
     const seen = 2 ** 51;

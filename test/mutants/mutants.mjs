@@ -44,6 +44,7 @@ const list = [
   ['init of nodes that voted', 'lib/cli/redlock-init.ts', "memories[at]?.hasVoted === true", 'at < 0', 'S6: leases of the forgetful are granted again', 'test/cli/holdfast'],
   ['init of restarted nodes', lua('shared/epoch'), "hasVoted and '2' or '0'", "'0'", 'S6: the same after a restart with data', 'test/cli/holdfast'],
   ['brought back without grace', lua('bring-back'), 'ending = lock.now + lease.leaseMs + lease.graceMs', 'ending = lock.now + lease.leaseMs', 'P15: the grace is lost with the memory of the server', 'test/lua/bring-back'],
+  ['Clusters of Redis alone', lua('shared/memory'), "'_mode:cluster'", "'redis_mode:cluster'", 'S7: on Valkey a node is not named in its memory', 'test/lua/bring-back'],
   ['no grace', lua('shared/lock-record'), 'ending = lock.now + lengthMs + who.graceMs', 'ending = lock.now + lengthMs', 'P15: the next is let in while a paused holder works', 'test/contract/redis-store.contract'],
   ['trusted in the grace', lua('shared/lock-record'), 'return holder.ending - holder.graceMs', 'return holder.ending', 'P15: trust does not end before the grace', 'test/contract/redis-store.contract'],
   ['renewed without grace', wire('lock-reply'), 'Math.floor(leaseMs) + graceMs', 'Math.floor(leaseMs) + 0 * graceMs', 'P15: the grace is lost with the first renewal', 'test/contract/redis-store.contract'],

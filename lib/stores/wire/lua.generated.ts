@@ -341,7 +341,7 @@ local function thisServer()
   local runId = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
   if not runId then
     server = NO_SERVER
-  elseif not string.find(info, 'redis_mode:cluster', 1, true) then
+  elseif not string.find(info, '_mode:cluster', 1, true) then
     server = string.sub(runId, 1, 16) .. ':'
   elseif thisNode() == '-' then
     server = NO_SERVER
@@ -597,7 +597,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '770b40ce73e090a0c9c925c7204dbc6fff0bec02',
+  sha1: '90a99caa3f2b4a682d89519402688be9f7f52d37',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -839,7 +839,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '303d7cca25c175ab10b69dca476f0397be2a792c',
+  sha1: 'ab69c92ad3873e345c6b80025177c54f37805428',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1011,7 +1011,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'fb79b99770f5f1cce46bfc73df3bc0fe5519f110',
+  sha1: '838742c07ac9ce260975014ee8feda36c1ec0b6c',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1092,7 +1092,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '3513242e0bcbcf31ca431f607982ae11ef96eac7',
+  sha1: '779e333679a20399f5b44127aa96a30671f90e6b',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1317,7 +1317,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'b2ca01fea05e00d89627bb8d8a045d4b9f4d30c5',
+  sha1: '1ea0e361a93a934e98c2ceef6d9984b039e903b8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1583,7 +1583,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: '6009ebf8955d022a997d99f3ec5b2d1ef6690484',
+  sha1: '3efcd13f9494243b7402d1e92f17ec2ffdb719d8',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1642,7 +1642,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '8482ced127ea685f971a60df24a64cbe22aa6170',
+  sha1: '059608a5e37cd0a0652a13f5d4e1a2b43b2a238b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}

@@ -22,13 +22,14 @@ local function thisNode()
   return myId
 end
 
+-- Redis says redis_mode, Valkey from 8.0 on server_mode.
 local function thisServer()
   if server then return server end
   local info = redis.pcall('INFO', 'server')
   local runId = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
   if not runId then
     server = NO_SERVER
-  elseif not string.find(info, 'redis_mode:cluster', 1, true) then
+  elseif not string.find(info, '_mode:cluster', 1, true) then
     server = string.sub(runId, 1, 16) .. ':'
   elseif thisNode() == '-' then
     server = NO_SERVER
