@@ -49,6 +49,9 @@ export class World implements Recorder {
   excusedUntil = -Infinity;
   private joined = 0;
 
+  /** By how much clocks of servers were set back in all, in ms: what was taken before ends so much later. */
+  setBackMs = 0;
+
   constructor(
     readonly plan: Plan,
     readonly random: Random,
