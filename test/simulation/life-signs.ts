@@ -42,7 +42,7 @@ export class LifeSigns {
     const { world } = this;
     const { plan, time } = world;
     if (world.broken) return;
-    const withinMs = Math.max(...plan.leasesMs, 400) + (plan.topology === 'redlock' ? plan.maxLeaseMs : plan.recoveryMs) + SERVED_MS;
+    const withinMs = Math.max(...plan.leasesMs, 400) + (plan.topology === 'redlock' ? plan.maxLeaseMs : plan.recoveryMs) + world.setBackMs + SERVED_MS;
     const members = world.members.filter(({ process, closing }) => process.alive && !closing);
     let left = members.length * plan.keys.length;
     for (const { locks, process } of members) {

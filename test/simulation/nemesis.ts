@@ -120,6 +120,7 @@ export class Nemesis {
         world.note(`${server.name}: its clock jumps by ${ms.toFixed(0)} ms`);
         server.stepClock(ms);
         world.records.lenient = true; // expiry that was set before the jump stands beside what is set after it
+        if (ms < 0) world.setBackMs += Math.ceil(-ms);
         // Leases of before are judged by another clock now, and samples of before count for ten seconds more.
         if (ms > 0) world.excuse(12_000 + world.plan.maxLeaseMs);
       }

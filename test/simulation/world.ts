@@ -53,6 +53,9 @@ export class World implements Recorder {
   forgottenAt = -Infinity;
   private joined = 0;
 
+  /** By how much clocks of servers were set back in all, in ms: what was taken before ends so much later. */
+  setBackMs = 0;
+
   constructor(
     readonly plan: Plan,
     readonly random: Random,
