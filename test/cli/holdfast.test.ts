@@ -353,6 +353,8 @@ describe('holdfast redlock init', () => {
     expect(err).toContain(`127.0.0.1:${masters[2]!.port} has voted before`);
     expect(before).toEqual([null, null]);
     for (const epoch of (await epochs()).slice(0, 2)) expect(epoch).toMatch(/ 0$/);
+    // The first look noticed the restart, and the node must not forget with it that it voted before.
+    expect(await holdfast(['redlock', 'init', ...urls()])).toMatchObject({ code: 1, out: '' });
   }, 60_000);
 
   it('changes nothing when a node cannot be reached, or two are one server', async () => {
