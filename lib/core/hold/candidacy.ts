@@ -10,7 +10,7 @@
 import type { Timer } from '../port/clock.js';
 import { isLockError, LockClosedError } from '../port/errors.js';
 import type { Lease } from '../port/lease.js';
-import type { ElectionHost } from './election.js';
+import type { ElectionHost } from './election-host.js';
 import type { Hold } from './hold.js';
 import type { Leadership, Term, TermOptions } from './leadership.js';
 import { runInHold } from './run-in-hold.js';

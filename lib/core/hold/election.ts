@@ -1,22 +1,10 @@
 /** The candidates of one service: the roles that this process stands for. */
-import type { Clock } from '../port/clock.js';
 import { LockUsageError } from '../port/errors.js';
-import type { CallSite, ResolvedDefaults, WithLockOptions } from '../port/lock-options.js';
+import type { CallSite } from '../port/lock-options.js';
 import { resolveOptions } from '../port/resolve-options.js';
-import type { Announcer } from './announcer.js';
 import { Candidacy } from './candidacy.js';
-import type { Hold } from './hold.js';
-import type { HoldContext } from './hold-context.js';
+import type { ElectionHost } from './election-host.js';
 import { termOptions, type LeadOptions, type Leadership, type Term } from './leadership.js';
-
-/** What all candidates of a service share. */
-export interface ElectionHost {
-  readonly clock: Clock;
-  readonly context: HoldContext;
-  readonly defaults: ResolvedDefaults;
-  readonly announcer: Announcer;
-  acquire(key: string, options: WithLockOptions & CallSite): Promise<Hold>;
-}
 
 export class Election {
   private readonly candidates = new Set<Candidacy>();
