@@ -62,10 +62,10 @@ export class LifeSigns {
     const { world, nemesis } = this;
     const { now } = world.time;
     // Nodes of a Redlock that forgot stay out for the longest lease, and with too many of them nobody is served. Another server that
-    // forgot grants nothing new for its recoveryMs.
+    // forgot grants nothing new for its recoveryMs, counted from the first request after the loss, which may come late.
     const { topology, maxLeaseMs, recoveryMs } = world.plan;
     const passedMs = now - Math.max(nemesis.endedAt, world.forgottenAt);
-    if (!nemesis.calm || passedMs <= RECOVERY_MS + (topology === 'redlock' ? maxLeaseMs : recoveryMs)) return this.idleSince.clear();
+    if (!nemesis.calm || passedMs <= RECOVERY_MS + (topology === 'redlock' ? maxLeaseMs : 2 * recoveryMs)) return this.idleSince.clear();
     const waited = new Set([...this.callers.open].filter(({ waiting, member }) => waiting && member.process.alive).flatMap(({ keys }) => (keys.length === 1 ? keys : [])));
     for (const key of world.plan.keys) {
       const idle = waited.has(key) && !this.isUsed(key);
