@@ -35,7 +35,7 @@ export class Acquisition implements BundledRequest {
   readonly lockKey: string;
   readonly askedAt: number;
   private readonly limit: number;
-  /** The memory that was sent along. */
+  /** The server's memory that the request was sent for. */
   private memory = UNKNOWN_MEMORY;
 
   constructor(

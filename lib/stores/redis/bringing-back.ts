@@ -1,6 +1,6 @@
 /**
- * Leases that the server does not find: where it has forgotten them they are brought back, each under its id and fence, if the
- * lock is free. Only the script that looks at the server's memory tells a loss.
+ * Brings back leases that a server has forgotten, each under its id and fence, if the lock is free. A renewal that does not find
+ * a lease is no proof of a loss: bring-back.lua looks at the server's memory, and its answer decides.
  */
 import type { HeldLease, RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import type { Clock } from '../../core/port/clock.js';
@@ -16,9 +16,9 @@ import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
-/** A lease that comes back costs the server about 15 µs. */
+/** How many leases one command brings back at most. Each costs the server about 15 µs. */
 const BATCH = 100;
-/** Nobody knows the server's time: the request comes too late and does nothing but tell it. */
+/** The limit of a request when the server's time is not known: it is always too late, so that the script only answers its time. */
 const LONG_AGO = 1;
 
 export interface BringingBackParts {
@@ -31,11 +31,11 @@ export interface BringingBackParts {
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
   readonly timeoutMs: number;
-  /** What may share a command. */
+  /** A number for each slot group: leases whose groups have the same number can share a command. */
   sourceOf(group: number): number;
 }
 
-/** A renewal that says what the lease is. */
+/** A renewal that carries what is needed to bring the lease back. */
 type LeaseRequest = RenewRequest & { readonly held: HeldLease };
 
 function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
@@ -45,7 +45,7 @@ function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
 export class BringingBack {
   constructor(private readonly parts: BringingBackParts) {}
 
-  /** What became of leases that were to be renewed, after those that were not found have been brought back where they were forgotten. */
+  /** Takes the outcomes of renewals, brings back the leases that were forgotten, and returns the final outcomes. */
   async notForgotten(requests: readonly RenewRequest[], outcomes: readonly RenewOutcome[]): Promise<readonly RenewOutcome[]> {
     if (this.parts.recoveryMs === 0) return outcomes;
     const missing = requests.filter((_, at) => outcomes[at]!.kind === 'lost').filter(saysWhatItIs);
@@ -60,14 +60,14 @@ export class BringingBack {
     );
   }
 
-  /** What was brought back counts only when as many replicas have it as were asked for. */
+  /** Renews leases that were brought back once more where minReplicas asks for replicas that have them. */
   private async acknowledged(request: RenewRequest, outcome: RenewOutcome): Promise<RenewOutcome> {
     if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
     const [renewed] = await this.parts.renewals.renew([request]);
     return renewed!;
   }
 
-  /** Answers in the order of the requests; never rejects. */
+  /** Brings leases back. The outcomes are in the order of the requests; never rejects. */
   private async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
     const { keys, sourceOf } = this.parts;
     const outcomes: RenewOutcome[] = new Array(requests.length);
@@ -78,7 +78,7 @@ export class BringingBack {
 
   private async one(all: readonly LeaseRequest[], wanted: readonly number[], outcomes: RenewOutcome[], isRepeated = false): Promise<void> {
     const { runner, trust, keys, node, timeoutMs, clock } = this.parts;
-    // Since the renewal left, a lease may have been released: it was not found for that reason, and nobody would release it again.
+    // A lease that was released since the renewal was sent must not be brought back, because nobody would release it again.
     const batch = wanted.filter((position) => all[position]!.held.isHeld);
     for (const position of wanted) outcomes[position] = { kind: 'lost' };
     if (batch.length === 0) return;
@@ -92,7 +92,7 @@ export class BringingBack {
       key: requests.length === 1 ? key : undefined,
       keys: redisKeys,
       args,
-      // A release of one of these leases that is sent next must not come before it.
+      // The script is sent as text: sent by its hash to a server that does not know it, it would be repeated behind later releases.
       inOrder: true,
       timeoutMs: Math.min(timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3),
     };
@@ -113,7 +113,7 @@ export class BringingBack {
       const lateUntil = clock.now() + timeoutMs;
       for (const position of batch) outcomes[position] = { kind: 'unknown', cause, lateUntil };
     }
-    // The server's time is known by now.
+    // This answer has brought the server's time, so that the request can be sent again with a limit.
     if (late.length > 0) await this.one(all, late, outcomes, true);
   }
 
@@ -121,7 +121,7 @@ export class BringingBack {
     const { clock, trust, keys, sourceOf, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
     const now = clock.now();
     const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, label } = held;
-    // Not for longer than the answer is waited for: the release of a lease has to be the last word (lateUntil).
+    // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
     const notAfter = trust.clock.before(sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return { id, mode, notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs, longestMs: maxLeaseMs, recoveryMs, known: memory, owner, label };

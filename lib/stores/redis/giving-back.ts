@@ -31,7 +31,7 @@ export class GivingBack implements BundledRequest, ReleaseArgs {
     this.askedAt = request.askedAt;
   }
 
-  /** Read when it is sent: it must not be older than the connection. */
+  /** The memory is read when the release is sent, because it must be that of the connection on which it is sent. */
   get known(): string {
     return this.memories.of(this.spot.group);
   }

@@ -1,11 +1,11 @@
 /**
- * Which memory of the server stands behind each slot group, as the server told it on the present connection (memory.lua). It is
- * sent along with whatever may grant: while the record still says the same, the server need not ask itself who it is.
+ * The name of the memory that the server has for each slot group, as it was answered on the present connection (memory.lua). Each
+ * request that may grant carries the name: while the server's record has the same one, the script need not find out who it is.
  *
  *     unknown ──(recall answered)──▶ known ──(the connection ended, a node came or went)──▶ unknown …
  *
- * The recall also tells the server the fences that this process has seen, and begins the recovery of a server that forgot. What
- * it tells is compared with what was known before: whoever holds something hears of another memory.
+ * The recall also tells the server the fences that this process has seen, and begins the recovery of a server that forgot. Its
+ * answer is compared with the name that was known before: when the names differ, all leases of this process are renewed at once.
  */
 import { delay, type Clock } from '../../core/port/clock.js';
 import { readRecallGroup, readRecallHead, recallCall, recallHeadSize } from '../wire/lua.generated.js';
@@ -26,31 +26,31 @@ export interface MemoriesParts {
   readonly node: string;
   readonly isCluster: boolean;
   readonly recoveryMs: number;
-  /** Told when a group has another memory than it had: what is held may be forgotten. */
+  /** Called when a group has another memory than before, so that the leases in it may be forgotten. */
   changed(): void;
 }
 
 export class Memories {
-  /** By slot group. */
+  /** The memories that were answered on the present connection, by slot group. */
   private known: string[] = unknownMemories();
-  /** What was known last, also on a connection before. */
+  /** The memories that were answered last, also on earlier connections, by slot group. */
   private readonly last: string[] = unknownMemories();
   private connection = 0;
   private wanted = false;
   private recalling: Promise<void> | undefined;
   private state: 'closed' | 'open' = 'closed';
-  /** Local instant from which everything is granted, as far as the server has told. */
+  /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;
 
   constructor(private readonly parts: MemoriesParts) {}
 
-  /** For the first time, at boot. Rejects with LockStoreError. */
+  /** Recalls the memories for the first time, at boot. Rejects with LockStoreError. */
   async learnAtBoot(): Promise<void> {
     await this.recallOnce();
     this.state = 'open';
   }
 
-  /** An application that starts on an empty server is not to find that nothing is granted. */
+  /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
   async recovered(atMostMs: number): Promise<void> {
     const leftMs = Math.min(this.openAt - this.parts.clock.now(), atMostMs);
     if (leftMs > 0) await delay(this.parts.clock, leftMs);
@@ -64,13 +64,13 @@ export class Memories {
     return this.known[group]!;
   }
 
-  /** The same, if it is known. */
+  /** The memory of a group; undefined while it is not known. */
   knownOf(group: number): string | undefined {
     const memory = this.of(group);
     return memory === UNKNOWN_MEMORY ? undefined : memory;
   }
 
-  /** What to tell an operator where the server does not say who it is, so that a restart of it cannot be noticed. */
+  /** Why a restart of the server cannot be noticed, when the server does not say who it is; else undefined. */
   get blindness(): string | undefined {
     if (!this.known.some((memory) => memory.startsWith(NO_SERVER))) return undefined;
     return (
@@ -79,18 +79,18 @@ export class Memories {
     );
   }
 
-  /** Whoever answers next may be another server. */
+  /** Forgets the memories of this connection, because another server may answer on the next one. */
   reset(): void {
     this.connection += 1;
     this.known = unknownMemories();
   }
 
-  /** Somebody found that the server has another memory than before; true where this process did not know that. */
+  /** Whether this process did not know yet that the server has this memory. */
   isNews(memory: string): boolean {
     return this.state === 'open' && !this.known.includes(memory);
   }
 
-  /** Asks for all memories; once more when it is asked for again meanwhile, and until it is answered. */
+  /** Asks for all memories, and repeats that until it is answered. A call that comes meanwhile makes it ask once more. */
   recall(): void {
     this.wanted = true;
     if (this.state === 'open') this.recalling ??= this.recallUntilAnswered().finally(() => (this.recalling = undefined));
@@ -104,7 +104,7 @@ export class Memories {
         await this.recallOnce();
       } catch {
         await delay(this.parts.clock, RETRY_MS);
-        // A new connection asks by itself.
+        // When there is no connection, the next one recalls the memories anyway.
         this.wanted ||= connection === this.connection;
       }
     }

@@ -213,7 +213,7 @@ export class RedisStore implements LockStore {
     this.connections.close();
   }
 
-  /** Whoever answers from now on may have forgotten what is held: it is told, and asked what it remembers. */
+  /** The server that answers from now on may have forgotten what is held. So it is asked what it remembers, and all leases are renewed. */
   private meet(): void {
     this.memories.recall();
     this.doubted();

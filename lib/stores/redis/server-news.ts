@@ -1,9 +1,9 @@
-/** What operators are told of the server behind the store: that it is away or back, and that it does not say who it is. */
+/** The log lines about the server of a store: it stopped or resumed serving, or it does not say who it is. */
 import type { Report } from '../../core/port/report.js';
 import { lasted, type OutageListener } from '../wire/outage.js';
 import type { Memories } from './memories.js';
 
-/** Tells of an outage's beginning and end; `ask` asks the server whether it serves again. */
+/** Reports the beginning and the end of an outage. `ask` sends a question that finds out whether the server serves again. */
 export function outageNews(node: string, report: Report, ask: () => void): OutageListener {
   return {
     away: (reason) => report({ kind: 'store lost', level: 'warning', message: awayText(node, reason) }),
@@ -12,7 +12,7 @@ export function outageNews(node: string, report: Report, ask: () => void): Outag
   };
 }
 
-/** Tells once, at boot, that a restart of the server cannot be noticed, where something was to be done about it. */
+/** Warns at boot that a restart of the server cannot be noticed, unless recovery is switched off. */
 export function warnOfBlindness(memories: Memories, node: string, recoveryMs: number, report: Report): void {
   const message = recoveryMs > 0 ? memories.blindness : undefined;
   if (message !== undefined) report({ kind: `no recovery on ${node}`, level: 'warning', message });

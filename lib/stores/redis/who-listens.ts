@@ -1,6 +1,6 @@
 /**
  * Whether the server can tell the scripts who listens, so that a waiter whose process is gone is passed over at once. On a
- * Cluster a node knows only its own listeners; behind some proxies messages come from another server than the answers.
+ * Cluster a node knows only its own subscribers, and behind some proxies the subscriptions are on another server than the scripts.
  */
 import type { Report } from '../../core/port/report.js';
 import type { RedisConnections } from '../wire/redis-connection.js';
@@ -9,7 +9,7 @@ import { reasonOf } from '../wire/store-failure.js';
 
 const COMMAND = 'pubsub|numsub';
 
-/** Asks for a channel on which this process listens already. Never rejects: without an answer all waiters are treated alike. */
+/** Asks the server about this process's own channel, which it has subscribed to. Never rejects; without an answer no waiter is passed over. */
 export async function canTellWhoListens(runner: ScriptRunner, connections: RedisConnections, channel: string, report: Report): Promise<boolean> {
   if (connections.isCluster) return false;
   try {

@@ -1,19 +1,19 @@
 /**
- * The lines of the log about nodes of a Redlock that do not remember what they granted. Nodes that are out, or back, at about
- * the same time share a line: at a first boot that is all of them.
+ * The log lines about nodes of a Redlock that do not remember what they granted. Nodes that forgot, or vote again, at about the
+ * same time share a line: at a first boot all of them do.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
 import { lasted } from '../wire/outage.js';
 import { quorumOf } from './quorum.js';
 
-/** What is told of several nodes within this time is one line. */
+/** Findings about several nodes within this time, in ms, become one line. */
 const GATHER_MS = 500;
 
 export class MemoryLog {
-  /** Nodes that are out and were told of, or will be. */
+  /** Nodes that do not vote, and that the log names or will name. */
   private readonly out = new Set<string>();
-  /** Nodes of the next line, with the local instant until which each grants nothing. */
+  /** The nodes that the next line names, with the local instant until which each grants nothing. */
   private readonly forgetful = new Map<string, number>();
   private readonly voting = new Set<string>();
   /** How many nodes had forgotten at a time when they were no minority; 0 when that did not happen. */
@@ -32,7 +32,7 @@ export class MemoryLog {
     this.gather();
   }
 
-  /** The node votes again; it had been told of. */
+  /** Notes that a node votes again which the log had named. */
   votes(node: string): void {
     this.out.delete(node);
     this.forgetful.delete(node);
@@ -40,7 +40,7 @@ export class MemoryLog {
     this.gather();
   }
 
-  /** Fences cannot be had from a quorum that remembers. */
+  /** Reports that no quorum of nodes remembers the fences. */
   quorumForgot(forgetful: number): void {
     this.forgottenByQuorum = Math.max(this.forgottenByQuorum, forgetful);
   }

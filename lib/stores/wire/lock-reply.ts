@@ -40,7 +40,7 @@ export function releaseOutcome(reply: ScriptReply): 'released' | 'lost' {
   throw unexpected(reply);
 }
 
-/** These leases as renew.lua takes them. Leases of the same length that follow each other share it, as nearly all do. */
+/** The leases as renew.lua takes them. Leases of one length that stand side by side share a single statement of that length. */
 export function runsOf(requests: readonly { readonly id: string; readonly leaseMs: number; readonly graceMs?: number | undefined }[]): RenewArgs['runs'] {
   const runs: { leaseMs: number; ids: string }[] = [];
   for (const { id, leaseMs, graceMs = 0 } of requests) {
