@@ -34,6 +34,8 @@ export default {
   // More than two cores have: much of the time is waiting for leases to end.
   maxWorkers: 3,
   testTimeout: 60_000,
+  setupFilesAfterEnv: ['<rootDir>/test/support/second-try.ts'],
+  reporters: ['default', '<rootDir>/test/support/second-tries-reporter.cjs'],
   coverageProvider: 'v8',
   collectCoverageFrom: ['lib/**/*.ts', '!lib/**/*.generated.ts'],
 };
