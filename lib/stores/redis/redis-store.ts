@@ -31,7 +31,7 @@ import { Outage } from '../wire/outage.js';
 import { BringingBack } from './bringing-back.js';
 import { Memories } from './memories.js';
 import { Places } from './places.js';
-import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
+import type { Connect, Connections } from '../wire/connections.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
@@ -44,7 +44,7 @@ import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
 export interface RedisStoreOptions {
-  readonly connection: RedisTarget;
+  readonly connection: Connect;
   /** The prefix of every Redis key and channel. */
   readonly prefix: string;
   /** The name of this process: the part of its holder ids before their last dot. */
@@ -67,7 +67,7 @@ const ANY_GROUP = -1;
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   private readonly keys: RedisKeys;
-  private readonly connections: RedisConnections;
+  private readonly connections: Connections;
   private readonly outage: Outage;
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
@@ -90,7 +90,7 @@ export class RedisStore implements LockStore {
     checkProcess(process);
     this.damaged = new DamagedLocks(options.report, clock);
     const keys = (this.keys = new RedisKeys(prefix));
-    const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
+    const connections = (this.connections = connection(commandTimeoutMs, clock));
     const outage = (this.outage = new Outage(clock, outageNews(connections.node, options.report, () => void this.readClock())));
     const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs, outage));
     const { node, isCluster } = connections;
@@ -121,10 +121,10 @@ export class RedisStore implements LockStore {
       trust.reset();
       memories.reset();
       // Of a Cluster one node may have changed, and the others serve on.
-      if (connections.isOpen(connections.commands)) this.meet();
+      if (connections.commands.state.isOpen) this.meet();
     });
-    connections.commands.on('close', () => outage.closed(connections.lastError));
-    connections.onOpen(connections.commands, () => {
+    connections.commands.onEnd(() => outage.closed(connections.lastError));
+    connections.commands.onOpen(() => {
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void this.readClock();
       this.channel.follow();
@@ -224,7 +224,7 @@ export class RedisStore implements LockStore {
   }
 
   private async readClock(): Promise<void> {
-    const read = this.runner.timed('time', (client) => client.time(), ([seconds, micros], sentAt, receivedAt) => {
+    const read = this.runner.timed<[string, string], void>('time', (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
       this.trust.observe(ANY_GROUP, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
     await read.catch(() => undefined); // the next reply of a script brings the time as well
