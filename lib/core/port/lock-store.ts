@@ -211,6 +211,9 @@ export interface ListOptions {
   readonly startsWith?: string | undefined;
 }
 
+/** Which leases a store may have forgotten: all that are held, or those of which `mayHaveForgotten` says so. */
+export type Doubt = 'all' | 'where it says so';
+
 export interface LockStore {
   readonly capabilities: StoreCapabilities;
   /** Connects, and checks that the server can do what the store needs. Rejects with LockStoreError. */
@@ -218,10 +221,12 @@ export interface LockStore {
   /** Sets the function that receives wakes. Called once, before the first acquire. */
   onWake(listener: (wake: Wake) => void): void;
   /**
-   * Who is told that the store may have forgotten what it granted, because it is reached anew or says so itself: all that is held is
-   * renewed at once then. Called once, before the first acquire. A store that cannot forget does not have it.
+   * Sets the function that is told that the store may have forgotten what it granted, because it is reached anew or says so itself:
+   * what is in doubt is renewed at once then. Called once, before the first acquire. A store that cannot forget does not have it.
    */
-  onDoubt?(listener: () => void): void;
+  onDoubt?(listener: (doubt: Doubt) => void): void;
+  /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
+  mayHaveForgotten?(lease: HolderRef & HeldLease): boolean;
   /**
    * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
    * with the same id, or release it, together with the id that it replaces.

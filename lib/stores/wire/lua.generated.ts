@@ -365,7 +365,7 @@ local function beginRecovery(fenceKey, seen, recoveryMs)
     forgot = true
     redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
   end
-  return memory, recoveryMs
+  return memory, recoveryMs, recoveryMs > 0
 end
 local function readMemory(fenceKey, known, floor, recoveryMs)
   local record = redis.call('GET', fenceKey)
@@ -373,22 +373,20 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
-  local isKnown = memory == known and isOfThisNode(memory)
-  local isWhole = isKnown and floor <= last or not isKnown and string.sub(memory, 1, 17) == thisServer()
+  local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
+  floor = math.min(floor, HIGHEST_FLOOR)
+  local recovers = openAt ~= '' and tonumber(openAt) > now
+  local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
   local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
-  if not isWhole or clockSetBack then return beginRecovery(fenceKey, math.max(last, math.min(floor, HIGHEST_FLOOR)), recoveryMs) end
-  if openAt == '' then return memory, 0 end
-  if tonumber(openAt) > now then return memory, openAt - now end
-  writeFence(fenceKey, last, ' ' .. memory)
-  return memory, 0
+  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
+  if openAt == '' then return memory, 0, false end
+  if not recovers or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. (recovers and ' ' .. openAt or '')) end
+  return memory, recovers and openAt - now or 0, true
 end
-local function hasForgotten(fenceKey, known)
-  local memory, openAt = string.match(redis.call('GET', fenceKey) or '', '^%d+ (%S+) ?(%d*)$')
-  return memory ~= known or openAt ~= '' and tonumber(openAt) > now or not isOfThisNode(memory)
-end
-local function raiseLast(fenceKey, floor)
-  local last, rest = string.match(redis.call('GET', fenceKey), '^(%d+)(.*)$')
-  if tonumber(last) < floor then writeFence(fenceKey, math.min(floor, HIGHEST_FLOOR), rest) end
+local function isOnlyForgotten(who)
+  if who.recoveryMs == 0 then return false end
+  local _, _, hasForgotten = readMemory(who.fenceKey, who.known, who.floor, who.recoveryMs)
+  return hasForgotten
 end
 local RECOVERY = '~recovery'
 local function recoveryOf(lock)
@@ -597,7 +595,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '90a99caa3f2b4a682d89519402688be9f7f52d37',
+  sha1: '442be6f69dfe2b29d1c887268b9c333aa1dfc365',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -671,7 +669,7 @@ local function answer(lock, request)
 end
 local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
-  local memory, recoversForMs = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
+  local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
   if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
@@ -679,7 +677,7 @@ local function grantOrPlace(request)
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
-  local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  local more = (replaces == '-' or leave(lock, replaces) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)
@@ -839,7 +837,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: 'ab69c92ad3873e345c6b80025177c54f37805428',
+  sha1: '0cecbe24dc173bf057cbfb7ef005bf95a795539f',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -878,7 +876,6 @@ end
 local function enterAgain(lock, lease)
   dropPlaceholder(lock)
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
-  raiseLast(lock.fenceKey, lease.fence + lease.fences - 1)
   if #lock.holders == 0 then lock.mode = lease.mode end
   local holder = {
     ending = lock.now + lease.leaseMs + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
@@ -890,7 +887,7 @@ local function enterAgain(lock, lease)
 end
 local function bringBack(lease)
   if now > lease.notAfter then return { 2, 0, 0, 0 } end
-  local memory, recoversForMs = readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)
+  local memory, recoversForMs = readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)
   local text = redis.call('GET', lease.lockKey) or ''
   local lock = parseLock(text, { lease.lockKey, lease.queueKey, lease.fenceKey }, 0, now, nowUs, lease.longestMs)
   lock.recoversForMs = recoversForMs
@@ -1011,7 +1008,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '838742c07ac9ce260975014ee8feda36c1ec0b6c',
+  sha1: 'e03568befbea3e3844f55eeb1a304321cb2c8ffd',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1092,7 +1089,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '779e333679a20399f5b44127aa96a30671f90e6b',
+  sha1: '5cae6e5fdd5f20c1d279c5de8f79fb24238380f6',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1317,7 +1314,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '1ea0e361a93a934e98c2ceef6d9984b039e903b8',
+  sha1: 'f40e872b78ba4668c2f0b60942f3475a1b983a67',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1583,7 +1580,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: '3efcd13f9494243b7402d1e92f17ec2ffdb719d8',
+  sha1: 'cd9c2b42b9435b731e6cd438426265f789525000',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1592,9 +1589,8 @@ ${sharedNextFence}
 ${sharedMemory}
 local reply = { now, 0 }
 for n, fenceKey in ipairs(fenceKeys) do
-  local memory, recoversForMs = readMemory(fenceKey, '-', 0, recoveryMs)
+  local memory, recoversForMs = readMemory(fenceKey, '-', tonumber(floors[n]), recoveryMs)
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
-  raiseLast(fenceKey, tonumber(floors[n]))
 end
 return reply`,
 } as const satisfies LuaScript;
@@ -1642,7 +1638,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '059608a5e37cd0a0652a13f5d4e1a2b43b2a238b',
+  sha1: 'a2625ed7c4f12f63116938039e97bd964cadeec7',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1676,14 +1672,14 @@ end
 local function release(request)
   local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
   local text = redis.call('GET', lockKey)
-  if not text then return request.recoveryMs > 0 and hasForgotten(request.fenceKey, request.known) and 1 or 0 end
+  if not text then return isOnlyForgotten(request) and 1 or 0 end
   if leaveAsText(text, request) then return 1 end
   local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
   lock.known, lock.recoveryMs = request.known, request.recoveryMs
   local there = leave(lock, id, abandoned)
   settle(lock)
   closeLock(lock)
-  return there and 1 or 0
+  return (there or isOnlyForgotten(request)) and 1 or 0
 end
 for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(release, requestOf(n)))
