@@ -95,6 +95,10 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     return this.options.owner;
   }
 
+  get permits(): number | undefined {
+    return this.options.permits;
+  }
+
   get label(): string | undefined {
     return this.options.label;
   }

@@ -27,6 +27,8 @@
  *       lease, without it. A release, an abandoned one too, hands over at once, also in that time.
  *   P16 A store that forgot what it granted grants nothing new for a while. A renewal that says what its lease is brings it back
  *       then: under its id and fence, not after its trust has ended, where the lock is free or has an older holder.
+ *   P17 Requests that name a number of permits, with `capabilities.permits`, hold the lock up to that many at a time, each with a
+ *       fence of its own, in the order of P7. While anybody holds or waits, a request that names another number, or none, is refused.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
@@ -41,6 +43,8 @@ export const FIRST_LEASE_MS = 1_500;
 export interface StoreCapabilities {
   /** Whether the store keeps waiters in order and wakes them. If not, a refused request asks again after a random pause. */
   readonly queue: boolean;
+  /** Whether several can hold a lock at a time, each with one of its permits (P17). */
+  readonly permits: boolean;
   /** Whether the store can count the replicas that acknowledged a grant (`minReplicas`). */
   readonly replicas: boolean;
   /** The longest lease that the store grants, in ms. */
@@ -76,6 +80,8 @@ export interface AcquireRequest extends HolderRef {
   readonly minHoldMs: number;
   /** How long the lock stays taken after the lease, in ms; see P15. */
   readonly graceMs?: number | undefined;
+  /** How many may hold the lock at a time, this request among them; undefined for one (P17). Then the mode is `write`, and there is no owner. */
+  readonly permits?: number | undefined;
   /** The name of the owner that shares the lock with itself (P13). */
   readonly owner?: string | undefined;
   /** What the holder is called in errors and on the board (Class.method); at most 48 bytes. */
@@ -120,7 +126,9 @@ export type AcquireAnswer =
   /** The store may have forgotten who holds the lock: for so long it waits for them to say so, and keeps no places. */
   | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError }
   /** The request's owner has {@link MOST_HOLDS_OF_OWNER} holds of the lock already. */
-  | { readonly kind: 'full' };
+  | { readonly kind: 'full' }
+  /** Those who hold the lock or wait for it name so many permits, or none, and the request does not (P17). */
+  | { readonly kind: 'permits'; readonly permits: number | undefined };
 
 export interface RenewRequest extends HolderRef {
   /** Length of the lease from now, in ms. A renewal never shortens a lease, because the holder may trust its earlier end. */
@@ -141,6 +149,8 @@ export interface HeldLease {
   readonly firstFence: number;
   readonly fences: number;
   readonly owner: string | undefined;
+  /** How many permits the lock has, of which this lease is one (P17). */
+  readonly permits: number | undefined;
   readonly label: string | undefined;
   /** Until when the lock stays taken also when it is released. */
   readonly minHoldUntil: number;
@@ -200,6 +210,8 @@ export interface WaiterState {
 export interface LockState {
   readonly key: string;
   readonly mode: LockMode | null;
+  /** How many may hold the lock at a time, as those who hold it named it: each holder has one of so many permits. Undefined without permits. */
+  readonly permits?: number | undefined;
   readonly holders: readonly HolderState[];
   /** The waiters in the order in which they will be served. */
   readonly waiters: readonly WaiterState[];
@@ -245,8 +257,8 @@ export interface LockStore {
   /** Every lock that is held or waited for. It reads in small steps that do not block the store; each may reject like {@link inspect}. */
   list(options?: ListOptions): AsyncIterable<LockState>;
   /**
-   * Takes the lock from the holder with this fence, or without a fence from all holders, and sends them a wake. False when there
-   * was no such holder. Rejects as {@link release} does.
+   * Takes the lock from the holder with this fence, of a permit that which `inspect` tells, or without a fence from all holders, and
+   * sends them a wake. False when there was no such holder. Rejects as {@link release} does.
    */
   forceRelease(key: string, fence?: number): Promise<boolean>;
   /** Takes and releases a lock whose key nobody else uses. Rejects with LockStoreError when no lock can be had at present. */

@@ -58,13 +58,13 @@ export class Acquisition implements BundledRequest {
 
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { trust, memories, maxLeaseMs, recoveryMs, needsListener } = this.acquiring.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, replaces, graceMs = 0 } = this.request;
+    const { id, mode, leaseMs, fences, queue, label, owner, permits, replaces, graceMs = 0 } = this.request;
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(this.spot.group);
     addAcquire(keys, args, this.spot, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
+      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
       notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), known: this.memory, fences, minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
+      longestMs: maxLeaseMs, recoveryMs, replaces, owner: permits === undefined ? owner : String(permits), label,
     });
   }
 
@@ -119,6 +119,8 @@ export class Acquisition implements BundledRequest {
         return { kind: 'upgrade' };
       case 'full':
         return { kind: 'full' };
+      case 'permits':
+        return { kind: 'permits', permits: told.permits || undefined };
       case 'recovering':
         return { kind: 'recovering', retryInMs: told.leftMs + RETRY_MS * Math.random(), cause: acquiring.recoveringError(request.key, told.leftMs) };
       case 'late':

@@ -86,7 +86,7 @@ export class RedlockStore implements LockStore {
       throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
     checkProcess(process);
-    this.capabilities = { queue: false, replicas: false, maxLeaseMs };
+    this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
     this.waiters = new Waiters(quorumOf(nodes.length));
