@@ -32,6 +32,9 @@
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
+import type { ListOptions, LockState } from './lock-state.js';
+
+export type { HolderState, ListOptions, LockState, WaiterState } from './lock-state.js';
 
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MOST_HOLDS_OF_OWNER = 1_000;
@@ -185,43 +188,6 @@ export type Wake = HolderRef &
     /** An operator took the lock away from this id. */
     | { readonly kind: 'lost' }
   );
-
-/** Who holds a lock. */
-export interface HolderState {
-  readonly id: string;
-  readonly fence: number;
-  readonly owner?: string | undefined;
-  /** Time until the lease ends unless it is renewed, in ms. */
-  readonly remainingMs: number;
-  /** How long the lock stays taken after that unless it is released, in ms; undefined for no longer (P15). */
-  readonly graceMs?: number | undefined;
-  /** What the holder is called, as its request said (Class.method). */
-  readonly label?: string | undefined;
-}
-
-/** Who waits for a lock. */
-export interface WaiterState {
-  readonly id: string;
-  readonly mode: LockMode;
-  readonly label?: string | undefined;
-}
-
-/** What the store knows of one lock. For a free key the mode is null and both lists are empty. */
-export interface LockState {
-  readonly key: string;
-  readonly mode: LockMode | null;
-  /** How many may hold the lock at a time, as those who hold it named it: each holder has one of so many permits. Undefined without permits. */
-  readonly permits?: number | undefined;
-  readonly holders: readonly HolderState[];
-  /** The waiters in the order in which they will be served. */
-  readonly waiters: readonly WaiterState[];
-}
-
-/** Options of {@link LockService.list}. */
-export interface ListOptions {
-  /** Lists only the locks whose key starts with this. */
-  readonly startsWith?: string | undefined;
-}
 
 /** Which leases a store may have forgotten: all that are held, or those of which `mayHaveForgotten` says so. */
 export type Doubt = 'all' | 'where it says so';
