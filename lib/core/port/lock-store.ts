@@ -32,6 +32,9 @@
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
+import type { ListOptions, LockState } from './lock-state.js';
+
+export type { HolderState, ListOptions, LockState, WaiterState } from './lock-state.js';
 
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MOST_HOLDS_OF_OWNER = 1_000;
@@ -186,42 +189,8 @@ export type Wake = HolderRef &
     | { readonly kind: 'lost' }
   );
 
-/** Who holds a lock. */
-export interface HolderState {
-  readonly id: string;
-  readonly fence: number;
-  readonly owner?: string | undefined;
-  /** Time until the lease ends unless it is renewed, in ms. */
-  readonly remainingMs: number;
-  /** How long the lock stays taken after that unless it is released, in ms; undefined for no longer (P15). */
-  readonly graceMs?: number | undefined;
-  /** What the holder is called, as its request said (Class.method). */
-  readonly label?: string | undefined;
-}
-
-/** Who waits for a lock. */
-export interface WaiterState {
-  readonly id: string;
-  readonly mode: LockMode;
-  readonly label?: string | undefined;
-}
-
-/** What the store knows of one lock. For a free key the mode is null and both lists are empty. */
-export interface LockState {
-  readonly key: string;
-  readonly mode: LockMode | null;
-  /** How many may hold the lock at a time, as those who hold it named it: each holder has one of so many permits. Undefined without permits. */
-  readonly permits?: number | undefined;
-  readonly holders: readonly HolderState[];
-  /** The waiters in the order in which they will be served. */
-  readonly waiters: readonly WaiterState[];
-}
-
-/** Options of {@link LockService.list}. */
-export interface ListOptions {
-  /** Lists only the locks whose key starts with this. */
-  readonly startsWith?: string | undefined;
-}
+/** Which leases a store may have forgotten: all that are held, or those of which `mayHaveForgotten` says so. */
+export type Doubt = 'all' | 'where it says so';
 
 export interface LockStore {
   readonly capabilities: StoreCapabilities;
@@ -230,10 +199,12 @@ export interface LockStore {
   /** Sets the function that receives wakes. Called once, before the first acquire. */
   onWake(listener: (wake: Wake) => void): void;
   /**
-   * Who is told that the store may have forgotten what it granted, because it is reached anew or says so itself: all that is held is
-   * renewed at once then. Called once, before the first acquire. A store that cannot forget does not have it.
+   * Sets the function that is told that the store may have forgotten what it granted, because it is reached anew or says so itself:
+   * what is in doubt is renewed at once then. Called once, before the first acquire. A store that cannot forget does not have it.
    */
-  onDoubt?(listener: () => void): void;
+  onDoubt?(listener: (doubt: Doubt) => void): void;
+  /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
+  mayHaveForgotten?(lease: HolderRef & HeldLease): boolean;
   /**
    * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
    * with the same id, or release it, together with the id that it replaces.

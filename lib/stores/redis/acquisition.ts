@@ -99,7 +99,7 @@ export class Acquisition implements BundledRequest {
     trust.clock.observe(spot.source, exchange);
     const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
     const granted = trust.answered(spot.group, grant, exchange, this.memory);
-    this.settle(request.minReplicas > 0 ? this.acquiring.confirmed(request, granted) : { kind: 'granted', grant: granted });
+    this.settle(this.granted(granted));
   }
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
@@ -130,8 +130,10 @@ export class Acquisition implements BundledRequest {
   }
 
   private granted(grant: Grant): AcquireOutcome | Promise<AcquireOutcome> {
-    const { request, acquiring } = this;
-    return request.minReplicas > 0 ? acquiring.confirmed(request, grant) : { kind: 'granted', grant };
+    const { request, spot, acquiring } = this;
+    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant);
+    acquiring.parts.memories.compare(spot.group, grant.memory);
+    return { kind: 'granted', grant };
   }
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */

@@ -13,6 +13,7 @@ import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
+import type { Memories } from './memories.js';
 import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
@@ -26,6 +27,7 @@ export interface BringingBackParts {
   readonly keys: RedisKeys;
   readonly trust: Trust;
   readonly renewals: Renewals;
+  readonly memories: Memories;
   readonly clock: Clock;
   readonly node: string;
   readonly maxLeaseMs: number;
@@ -131,8 +133,10 @@ export class BringingBack {
   }
 
   private outcomeOf({ key }: LeaseRequest, news: BringBackReply, sentAt: number): RenewOutcome {
+    const { memories, keys } = this.parts;
     switch (news.kind) {
       case 'held':
+        memories.compare(keys.groupOf(key), news.memory);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
       case 'lost':
         return { kind: 'lost' };

@@ -375,7 +375,7 @@ local function beginRecovery(fenceKey, seen, recoveryMs)
     forgot = true
     redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
   end
-  return memory, recoveryMs
+  return memory, recoveryMs, recoveryMs > 0
 end
 local function readMemory(fenceKey, known, floor, recoveryMs)
   local record = redis.call('GET', fenceKey)
@@ -383,22 +383,20 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
-  local isKnown = memory == known and isOfThisNode(memory)
-  local isWhole = isKnown and floor <= last or not isKnown and string.sub(memory, 1, 17) == thisServer()
+  local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
+  floor = math.min(floor, HIGHEST_FLOOR)
+  local recovers = openAt ~= '' and tonumber(openAt) > now
+  local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
   local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
-  if not isWhole or clockSetBack then return beginRecovery(fenceKey, math.max(last, math.min(floor, HIGHEST_FLOOR)), recoveryMs) end
-  if openAt == '' then return memory, 0 end
-  if tonumber(openAt) > now then return memory, openAt - now end
-  writeFence(fenceKey, last, ' ' .. memory)
-  return memory, 0
+  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
+  if openAt == '' then return memory, 0, false end
+  if not recovers or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. (recovers and ' ' .. openAt or '')) end
+  return memory, recovers and openAt - now or 0, true
 end
-local function hasForgotten(fenceKey, known)
-  local memory, openAt = string.match(redis.call('GET', fenceKey) or '', '^%d+ (%S+) ?(%d*)$')
-  return memory ~= known or openAt ~= '' and tonumber(openAt) > now or not isOfThisNode(memory)
-end
-local function raiseLast(fenceKey, floor)
-  local last, rest = string.match(redis.call('GET', fenceKey), '^(%d+)(.*)$')
-  if tonumber(last) < floor then writeFence(fenceKey, math.min(floor, HIGHEST_FLOOR), rest) end
+local function isOnlyForgotten(who)
+  if who.recoveryMs == 0 then return false end
+  local _, _, hasForgotten = readMemory(who.fenceKey, who.known, who.floor, who.recoveryMs)
+  return hasForgotten
 end
 local RECOVERY = '~recovery'
 local function recoveryOf(lock)
@@ -626,7 +624,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '6403a9046652c602d848810b6081677555622900',
+  sha1: '549bc9398026493aa46171c604e07622ba3f7798',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -703,7 +701,7 @@ local function answer(lock, request)
 end
 local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
-  local memory, recoversForMs = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
+  local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
   if request.owner ~= '-' and request.mode ~= 'p' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
@@ -711,7 +709,7 @@ local function grantOrPlace(request)
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
-  local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  local more = (replaces == '-' or leave(lock, replaces) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)
@@ -876,7 +874,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '7452bf4cf999a6efe058b88f2c18c53418848ae2',
+  sha1: '5513e8eb14ddc87f3ddef34ef1c3333415829e2c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -917,7 +915,6 @@ end
 local function enterAgain(lock, lease)
   dropPlaceholder(lock)
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
-  raiseLast(lock.fenceKey, lease.fence + lease.fences - 1)
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = {
     ending = lock.now + lease.leaseMs + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
@@ -929,7 +926,7 @@ local function enterAgain(lock, lease)
 end
 local function bringBack(lease)
   if now > lease.notAfter then return { 2, 0, 0, 0 } end
-  local memory, recoversForMs = readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)
+  local memory, recoversForMs = readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)
   local text = redis.call('GET', lease.lockKey) or ''
   local lock = parseLock(text, { lease.lockKey, lease.queueKey, lease.fenceKey }, 0, now, nowUs, lease.longestMs)
   lock.recoversForMs = recoversForMs
@@ -1050,7 +1047,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'b81bfca69c44797e9fdeeca43a529a6c64aed213',
+  sha1: 'd3f6dfe2f9494e4a9ae9e687c00780380958ce6f',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1131,7 +1128,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '214b9bed42212e9f3c4a2a61af8a4f5913e9d10b',
+  sha1: '1eeda9fd0d4ee72c4bc673cc527e8f6c62e816ac',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1357,7 +1354,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '8e9b3c72d4bf11d355598cf02367262a77480a69',
+  sha1: '1b7073520c24c699368d3963a8337bca90ad880d',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1623,7 +1620,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: '3efcd13f9494243b7402d1e92f17ec2ffdb719d8',
+  sha1: 'cd9c2b42b9435b731e6cd438426265f789525000',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1632,9 +1629,8 @@ ${sharedNextFence}
 ${sharedMemory}
 local reply = { now, 0 }
 for n, fenceKey in ipairs(fenceKeys) do
-  local memory, recoversForMs = readMemory(fenceKey, '-', 0, recoveryMs)
+  local memory, recoversForMs = readMemory(fenceKey, '-', tonumber(floors[n]), recoveryMs)
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
-  raiseLast(fenceKey, tonumber(floors[n]))
 end
 return reply`,
 } as const satisfies LuaScript;
@@ -1682,7 +1678,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '8d014982ce44f910d0af318144a920d128af97ff',
+  sha1: '2712f1b0e6e6d142eccc067faa1789537e58aa96',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1716,14 +1712,14 @@ end
 local function release(request)
   local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
   local text = redis.call('GET', lockKey)
-  if not text then return request.recoveryMs > 0 and hasForgotten(request.fenceKey, request.known) and 1 or 0 end
+  if not text then return isOnlyForgotten(request) and 1 or 0 end
   if leaveAsText(text, request) then return 1 end
   local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
   lock.known, lock.recoveryMs = request.known, request.recoveryMs
   local there = leave(lock, id, abandoned)
   settle(lock)
   closeLock(lock)
-  return there and 1 or 0
+  return (there or isOnlyForgotten(request)) and 1 or 0
 end
 for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(release, requestOf(n)))

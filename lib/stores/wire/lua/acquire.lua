@@ -120,7 +120,7 @@ end
 
 local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
-  local memory, recoversForMs = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
+  local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
   if request.owner ~= '-' and request.mode ~= 'p' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
@@ -128,7 +128,7 @@ local function grantOrPlace(request)
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
-  local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  local more = (replaces == '-' or leave(lock, replaces) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)

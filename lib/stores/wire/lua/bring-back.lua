@@ -72,7 +72,6 @@ end
 local function enterAgain(lock, lease)
   dropPlaceholder(lock)
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
-  raiseLast(lock.fenceKey, lease.fence + lease.fences - 1)
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = {
     ending = lock.now + lease.leaseMs + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
@@ -85,7 +84,7 @@ end
 
 local function bringBack(lease)
   if now > lease.notAfter then return { 2, 0, 0, 0 } end
-  local memory, recoversForMs = readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)
+  local memory, recoversForMs = readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)
   local text = redis.call('GET', lease.lockKey) or ''
   local lock = parseLock(text, { lease.lockKey, lease.queueKey, lease.fenceKey }, 0, now, nowUs, lease.longestMs)
   lock.recoversForMs = recoversForMs
