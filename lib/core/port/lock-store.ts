@@ -78,7 +78,7 @@ export interface AcquireRequest extends HolderRef {
   readonly graceMs?: number | undefined;
   /** The name of the owner that shares the lock with itself (P13). */
   readonly owner?: string | undefined;
-  /** What the holder is called in errors and on the board (Class.method); at most 48 bytes. */
+  /** What the holder says of itself in errors and on the board; at most 48 bytes. */
   readonly label?: string | undefined;
   /** How many replicas must acknowledge a grant; with fewer the outcome is an error. */
   readonly minReplicas: number;
@@ -185,7 +185,7 @@ export interface HolderState {
   readonly remainingMs: number;
   /** How long the lock stays taken after that unless it is released, in ms; undefined for no longer (P15). */
   readonly graceMs?: number | undefined;
-  /** What the holder is called, as its request said (Class.method). */
+  /** What the holder says of itself: the option `label`, or class and method of a decorator. */
   readonly label?: string | undefined;
 }
 
