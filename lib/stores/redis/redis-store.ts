@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
+import type { StoreSummary } from '../../core/port/store-summary.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -33,6 +34,7 @@ import { Memories } from './memories.js';
 import { Places } from './places.js';
 import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
+import { redisSummary, type Summarized } from './redis-summary.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { outageNews, warnOfBlindness } from './server-news.js';
@@ -43,10 +45,8 @@ import { Trust } from './trust.js';
 import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
-export interface RedisStoreOptions {
+export interface RedisStoreOptions extends Summarized {
   readonly connection: RedisTarget;
-  /** The prefix of every Redis key and channel. */
-  readonly prefix: string;
   /** The name of this process: the part of its holder ids before their last dot. */
   readonly process: string;
   readonly maxLeaseMs: number;
@@ -57,8 +57,6 @@ export interface RedisStoreOptions {
   readonly report: Report;
   /** Whether a server that may evict locks is an error at boot. */
   readonly strictServer?: boolean | undefined;
-  /** How long the server grants nothing new after it forgot, in ms; 0 for no recovery at all. */
-  readonly recoveryMs: number;
 }
 
 /** The group of a clock sample from any master. Such a sample bounds until when requests may act, and no trust is counted from it. */
@@ -66,6 +64,7 @@ const ANY_GROUP = -1;
 
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  summary: StoreSummary | undefined;
   private readonly keys: RedisKeys;
   private readonly connections: RedisConnections;
   private readonly outage: Outage;
@@ -135,7 +134,8 @@ export class RedisStore implements LockStore {
   async open(): Promise<void> {
     const { options, connections, runner, keys, channel, memories } = this;
     try {
-      await probe({ options, connections, runner, keys, channel, memories });
+      const facts = await probe({ options, connections, runner, keys, channel, memories });
+      this.summary = redisSummary(options, connections, facts);
       await memories.recovered(options.bootTimeoutMs);
       warnOfBlindness(memories, connections.node, options.recoveryMs, options.report);
       this.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
