@@ -30,7 +30,7 @@
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
-import type { StoreSummary } from './store-summary.js';
+import type { StoreRecovery, StoreSummary } from './store-summary.js';
 
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MOST_HOLDS_OF_OWNER = 1_000;
@@ -216,6 +216,8 @@ export interface LockStore {
   readonly capabilities: StoreCapabilities;
   /** What it is and what guards it, once it is open; undefined for a store that says nothing of itself. */
   readonly summary?: StoreSummary | undefined;
+  /** Undefined for a store that cannot forget, or has no recovery. */
+  readonly recovery?: StoreRecovery | undefined;
   /** Connects, and checks that the server can do what the store needs. Rejects with LockStoreError. */
   open(): Promise<void>;
   /** Sets the function that receives wakes. Called once, before the first acquire. */

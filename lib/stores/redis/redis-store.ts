@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
-import type { StoreSummary } from '../../core/port/store-summary.js';
+import type { StoreRecovery, StoreSummary } from '../../core/port/store-summary.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -65,6 +65,7 @@ const ANY_GROUP = -1;
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   summary: StoreSummary | undefined;
+  readonly recovery: StoreRecovery;
   private readonly keys: RedisKeys;
   private readonly connections: RedisConnections;
   private readonly outage: Outage;
@@ -97,15 +98,14 @@ export class RedisStore implements LockStore {
     // In a Cluster each slot group may have another master; else one server answers for all groups.
     const sourceOf = (group: number): number => (isCluster ? group : 0);
     const trust = (this.trust = new Trust(sourceOf));
-    const memories = (this.memories = new Memories({ runner, keys, trust, clock, node, isCluster, recoveryMs, changed: () => this.doubted() }));
-    const { places } = this;
+    const memories = (this.recovery = this.memories = new Memories({ runner, keys, trust, clock, node, isCluster, recoveryMs, changed: () => this.doubted() }));
     const spots = (this.spots = new Spots(keys, sourceOf));
     this.bundles = new Bundles(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     this.bringingBack = new BringingBack({ runner, keys, trust, renewals, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release, needsListener: () => this.needsListener });
-    this.heartbeats = new Heartbeats({ runner, keys, places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
+    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places: this.places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release, needsListener: () => this.needsListener });
+    this.heartbeats = new Heartbeats({ runner, keys, places: this.places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
