@@ -1,6 +1,6 @@
 /** What one Redis, a Sentinel or a Cluster is, in the line with which an application starts. */
 import type { StoreSummary } from '../../core/port/store-summary.js';
-import type { RedisConnections } from '../wire/redis-connection.js';
+import type { Connections } from '../wire/connections.js';
 import type { ServerFacts } from '../wire/server-facts.js';
 
 export interface Summarized {
@@ -12,7 +12,7 @@ export interface Summarized {
   readonly minReplicas?: number | undefined;
 }
 
-export function redisSummary({ prefix, recoveryMs, minReplicas = 0 }: Summarized, { node, isCluster }: RedisConnections, facts: ServerFacts | undefined): StoreSummary {
+export function redisSummary({ prefix, recoveryMs, minReplicas = 0 }: Summarized, { node, isCluster }: Connections, facts: ServerFacts | undefined): StoreSummary {
   const off = recoveryMs === 0 ? ['recovery (recoveryMs is 0: after a restart or a failover without the grant two may hold one lock)'] : [];
   if (facts === undefined) {
     return { place: isCluster ? 'a Cluster' : placeOf(node, ''), prefix, off, unknown: `replicas, eviction and persistence, because the user may not run INFO` };

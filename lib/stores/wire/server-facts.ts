@@ -1,5 +1,5 @@
 /** What the servers of a store say of their set-up: whether they may evict locks, keep a file, and have replicas. */
-import type { RedisConnections } from './redis-connection.js';
+import type { Connections } from './connections.js';
 import type { ScriptRunner } from './script-runner.js';
 
 export interface ServerFacts {
@@ -13,10 +13,10 @@ export interface ServerFacts {
 }
 
 /** Asks every master. Undefined when the user may not run INFO. */
-export async function factsOf(runner: ScriptRunner, connections: RedisConnections): Promise<ServerFacts | undefined> {
+export async function factsOf(runner: ScriptRunner, connections: Connections): Promise<ServerFacts | undefined> {
   let told: readonly string[];
   try {
-    told = await runner.command('info', () => Promise.all(connections.masters().map((node) => node.info('default'))));
+    told = await runner.command<string[]>('info', () => Promise.all(connections.masters().map((node) => node.call('info', 'default'))));
   } catch {
     return undefined;
   }
