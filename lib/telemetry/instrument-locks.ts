@@ -154,7 +154,7 @@ class LockRecorder {
     if (!this.tracer) return;
     const endTime = systemClock.wallNow();
     const span = this.tracer.startSpan(name, { startTime: endTime - lastedMs, attributes });
-    if (event.label !== undefined) span.setAttribute('code.function.name', event.label);
+    if (event.label !== undefined) span.setAttribute('lock.label', event.label);
     if ('fence' in event) span.setAttribute('lock.fence', event.fence);
     if (failure !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: failure });
     span.end(endTime);

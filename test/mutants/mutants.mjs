@@ -165,6 +165,7 @@ const list = [
   // What is told
   ['the holder is waited for', core('hold/timeouts'), 'schedule.set(patience, this.clock.now() + TELLS_WITHIN_MS);', '', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
+  ['a lease that was handed on keeps its first name', core('hold/holders-here'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/labels'],
   ['any answer ends an outage', wire('outage'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],
   ['locks of another prefix', wire('redis-keys'), 'return this.lock(this.groupOf(key), key) === redisKey ? key : undefined;', 'return key;', 'list: shows locks that nobody can find under this prefix', 'test/stores/wire/redis-keys'],
   ['a server is believed to be the one it was', lua('vote'), "string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '", "string.sub(epoch, -2) == ' 1'", 'S6: a server that was restarted with old data votes', 'test/lua/redlock'],
