@@ -197,7 +197,7 @@ export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<Stor
 
   private giveBack(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     this.letGo(lease);
-    this.parts.background.releaseAndTell(lease, lease.storeLengthMs, done);
+    this.parts.background.releaseAndTell(lease, done);
     this.pump();
   }
 
