@@ -6,7 +6,7 @@
 import { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../port/lock-options.js';
-import { resolveOptions } from '../port/resolve-options.js';
+import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { OptionList } from '../port/option-names.js';
 import type { Report } from '../port/report.js';
@@ -35,7 +35,7 @@ export class LockCalls {
 
   constructor(
     private readonly events: EventSink,
-    store: LockStore,
+    private readonly store: LockStore,
     /** The name of this process in holder ids. */
     process: string,
     private readonly clock: Clock,
@@ -75,6 +75,7 @@ export class LockCalls {
   begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Wish {
     const resolved = given === undefined ? this.defaults : resolveOptions(given, this.defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
+    if (options.permits !== undefined) checkPermitsOf(keys, options.permits, this.store.capabilities);
     options.signal?.throwIfAborted();
     return new Wish(keys, (this.calls += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch);
   }

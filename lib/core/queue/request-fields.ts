@@ -12,6 +12,7 @@ export abstract class RequestFields implements AcquireRequest {
   readonly minHoldMs: number;
   readonly graceMs: number;
   readonly owner: string | undefined;
+  readonly permits: number | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
   /** After when the store must not act on the request. It is set anew whenever the request is sent. */
@@ -33,6 +34,7 @@ export abstract class RequestFields implements AcquireRequest {
     this.minHoldMs = options.minHoldMs;
     this.graceMs = options.graceMs;
     this.owner = options.owner;
+    this.permits = options.permits;
     this.label = options.label;
     this.minReplicas = options.minReplicas;
   }

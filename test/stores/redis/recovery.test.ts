@@ -5,17 +5,20 @@ import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStoreOptions } from '../../../lib/stores/redis/redis-store.js';
 import { eventually } from '../../support/eventually.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { recall, renew } from '../../../lib/stores/wire/lua.generated.js';
 import { closeStores, makeRedisStore } from '../../support/redis-store.js';
 
 const RECOVERY_MS = 1_000;
 
 let server: RedisServer;
 const services: LockService[] = [];
+const afterTest: (() => void)[] = [];
 
 beforeEach(async () => {
   server = await startRedis();
 }, 60_000);
 afterEach(async () => {
+  for (const done of afterTest.splice(0)) done();
   await Promise.all(services.splice(0).map((locks) => locks.close()));
   await closeStores();
   await server.stop();
@@ -45,6 +48,36 @@ async function restartEmpty(): Promise<void> {
 
 async function isStillHeld(lease: Lease): Promise<void> {
   await eventually(async () => expect(await lease.verify()).toBe(true), 5_000);
+}
+
+/** What the first request is answered that reaches a server. */
+async function firstAnswer(locks: LockService, key: string): Promise<unknown> {
+  for (;;) {
+    try {
+      return await locks.tryAcquire(key);
+    } catch (error) {
+      const { nodes } = error as { nodes: { reason: string }[] };
+      if (nodes[0]?.reason === 'recovering') return 'recovering';
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** The names of the scripts that the server runs from here on. */
+async function scriptsSent(): Promise<string[]> {
+  const sent: string[] = [];
+  const names = new Map([['recall', recall], ['renew', renew]].map(([name, script]) => [(script as { sha1: string }).sha1, name as string]));
+  const monitor = await server.client().monitor();
+  afterTest.push(() => monitor.disconnect());
+  monitor.on('monitor', (_time: string, [, sha1 = '']: string[]) => names.has(sha1) && sent.push(names.get(sha1)!));
+  return sent;
+}
+
+async function disconnectAll(): Promise<void> {
+  const clients = (await server.command('CLIENT', 'LIST')) as string;
+  const ours = clients.split('\n').filter((line) => line.includes('name=nestjs-holdfast'));
+  expect(ours).toHaveLength(2);
+  for (const line of ours) await server.command('CLIENT', 'KILL', 'ID', /^id=(\d+)/.exec(line)![1]!);
 }
 
 describe.each([
@@ -139,6 +172,21 @@ describe.each([
   }, 30_000);
 });
 
+describe('A Redis that was flushed', () => {
+  it('counts holds as released that are handed to the next caller of the process before anybody has noticed', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const keys = Array.from({ length: 20 }, (_, n) => `k${n}`);
+    const held = await Promise.all(keys.map((key) => a.acquire(key)));
+    // Their leases are of another length, so that they cannot follow on the same lease.
+    const next = keys.map((key) => a.acquire(key, { leaseMs: 20_000 }));
+    await flush();
+    expect(new Set(await Promise.all(held.map((lease) => lease.release())))).toEqual(new Set(['released']));
+    for (const lease of await Promise.all(next)) expect(lease.fence).toBeGreaterThan(Math.max(...held.map(({ fence }) => fence)));
+    await expect(b.tryAcquire('k0')).resolves.toBeNull();
+  }, 30_000);
+});
+
 describe('A Redis that remembers', () => {
   it('tells a holder from whom an operator took the lock that it is lost, also when the message got lost', async () => {
     const [a, b] = [await openLocks('a'), await openLocks('b')];
@@ -160,6 +208,34 @@ describe('A Redis that remembers', () => {
     expect(await b.tryAcquire('k', {}).catch(() => null)).toBeNull();
     expect(await held.release()).toBe('released');
     expect((await b.acquire('k')).fence).toBeGreaterThan(held.fence);
+  }, 30_000);
+});
+
+describe('A process with a new connection', () => {
+  it('does not ask with what it knew on the connection before: a server with an older state grants nothing at once', async () => {
+    const locks = await openLocks('a');
+    await servesAll(locks);
+    await server.command('SAVE');
+    const seen = await locks.withLock('k', async (lease) => lease.fence);
+    await server.kill();
+    const asked = firstAnswer(locks, 'k');
+    await server.start();
+    expect(await asked).toBe('recovering');
+    expect((await locks.acquire('k')).fence).toBeGreaterThan(seen);
+  }, 30_000);
+
+  it('recalls the memories of the server once and renews what it holds once', async () => {
+    const locks = await openLocks('a');
+    await servesAll(locks);
+    const held = await Promise.all(['one', 'two', 'three'].map((key) => locks.acquire(key)));
+    const sent = await scriptsSent();
+    await disconnectAll();
+    await eventually(() => expect(sent).toContain('recall'), 5_000);
+    // A recall that did not wait for the subscription would come a quarter of a second after the connection.
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    expect(sent.filter((name) => name === 'recall')).toHaveLength(1);
+    expect(sent.filter((name) => name === 'renew')).toHaveLength(1);
+    for (const lease of held) await isStillHeld(lease);
   }, 30_000);
 });
 
