@@ -233,7 +233,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     demand.ended(lease);
     lane.lease = undefined;
     if (next && this.hasUncovered) return this.ask(next, parts.clock.now(), lane, new ReplacedLease(lease, done));
-    parts.background.releaseAndTell(lease, lease.storeLengthMs, done);
+    parts.background.releaseAndTell(lease, done);
     this.pump();
   }
 }
