@@ -83,7 +83,6 @@ export class RedisStore implements LockStore {
   private readonly renewals: Renewals;
   private readonly heartbeats: Heartbeats;
   private readonly channel: WakeChannel;
-  private needsListener = false;
   private listener: (wake: Wake) => void = () => {};
   private doubted: (doubt: Doubt) => void = () => {};
 
@@ -106,7 +105,7 @@ export class RedisStore implements LockStore {
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     this.bringingBack = new BringingBack({ runner, keys, trust, renewals, memories, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places: this.places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release, needsListener: () => this.needsListener });
+    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places: this.places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release });
     this.heartbeats = new Heartbeats({ runner, keys, places: this.places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
@@ -141,7 +140,7 @@ export class RedisStore implements LockStore {
       this.summary = redisSummary(options, connections, facts);
       await memories.recovered(options.bootTimeoutMs);
       warnOfBlindness(memories, connections.node, options.recoveryMs, options.report);
-      this.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
+      this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       this.outage.watch();
     } catch (error) {
       await this.close();
@@ -180,11 +179,11 @@ export class RedisStore implements LockStore {
   }
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {
-    this.places.release(request.id);
-    const spot = this.spots.of(request.key);
-    const floor = this.trust.floors.of(spot.group);
+    const { places, bundles, spots, trust, memories, options } = this;
+    if (places.count > 0) places.release(request.id);
+    const spot = spots.of(request.key);
     return new Promise((resolve, reject) => {
-      this.bundles.add(release, spot.source, new GivingBack(request, spot, floor, this.options.recoveryMs, this.memories, resolve, reject));
+      bundles.add(release, spot.source, new GivingBack(request, spot, options.recoveryMs, trust.floors, memories, resolve, reject));
     });
   }
 
