@@ -229,7 +229,7 @@ describe('named modules', () => {
   });
 });
 
-describe('an overridden method that is not locked, although that of the base class is', () => {
+describe('a method without a lock that overrides a locked one', () => {
   class Base {
     @Locked('base')
     async run(): Promise<void> {}
