@@ -56,7 +56,7 @@ function wrapBlock(lines) {
 
 /** The words; a piece of code of several words, or a link with its address, is one. */
 function unbreakable(text) {
-  return text.match(/(?:`[^`]*`|\]\([^)]*\)|[^\s`])+/g) ?? [];
+  return text.match(/(?:``.+?``|`[^`]*`|\]\([^)]*\)|[^\s`])+/g) ?? [];
 }
 
 if (import.meta.filename === process.argv[1]) {

@@ -19,7 +19,7 @@ import type { Trust } from './trust.js';
 /** The pause after a recall that failed, in ms. */
 const RETRY_MS = 100;
 /** How long a new connection waits with its recall for the subscription, after which a recall has to follow in any case, in ms. */
-const AFTER_SUBSCRIPTION_MS = 250;
+const AFTER_SUBSCRIPTION_MS = 300;
 
 export interface MemoriesParts {
   readonly runner: ScriptRunner;
