@@ -412,7 +412,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '\n' +
     '  contents(row, times) {\n' +
     '    const mode = row.mode ?? \'free\';\n' +
-    '    const badge = row.role === undefined ? mode : \'role\';\n' +
+    '    const badge = row.role === undefined ? (permitsText(row) ?? mode) : \'role\';\n' +
     '    const title = element(\'div\', \'title\', element(\'h3\', \'key\', row.role ?? row.key), element(\'span\', `badge ${mode}`, badge));\n' +
     '    const sides = element(\'div\', \'sides\', this.holders(row, times));\n' +
     '    if (waiting(row) > 0) {\n' +
@@ -457,6 +457,11 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  }\n' +
     '}\n' +
     '\n' +
+    '/** How many permits are in use of how many; undefined for a lock without permits. */\n' +
+    'function permitsText({ permits, holders, moreHolders }) {\n' +
+    '  return permits === undefined ? undefined : `${holders.length + moreHolders} of ${permits} in use`;\n' +
+    '}\n' +
+    '\n' +
     'function ageText({ role }, since, at) {\n' +
     '  const age = `for about ${duration(at - since)}`;\n' +
     '  return role === undefined ? `held ${age}` : `leads since ${clockTime(since)}, ${age}`;\n' +
@@ -475,7 +480,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  const number = count(waiting(row), \'waits\', \'wait\');\n' +
     '  if (holder === undefined) return `${number}; the lock is about to be granted`;\n' +
     '  const others = row.holders.length + row.moreHolders - 1;\n' +
-    '  return `${number} for ${work(holder)}${others > 0 ? ` and ${count(others, \'other reader\', \'other readers\')}` : \'\'} to end`;\n' +
+    '  return `${number} for ${work(holder)}${others > 0 ? ` and ${count(others, \'other\', \'others\')}` : \'\'} to end`;\n' +
     '}\n' +
     '\n' +
     'function waiters(row) {\n' +

@@ -47,7 +47,7 @@ export class LockList {
 
   contents(row, times) {
     const mode = row.mode ?? 'free';
-    const badge = row.role === undefined ? mode : 'role';
+    const badge = row.role === undefined ? (permitsText(row) ?? mode) : 'role';
     const title = element('div', 'title', element('h3', 'key', row.role ?? row.key), element('span', `badge ${mode}`, badge));
     const sides = element('div', 'sides', this.holders(row, times));
     if (waiting(row) > 0) {
@@ -92,6 +92,11 @@ export class LockList {
   }
 }
 
+/** How many permits are in use of how many; undefined for a lock without permits. */
+function permitsText({ permits, holders, moreHolders }) {
+  return permits === undefined ? undefined : `${holders.length + moreHolders} of ${permits} in use`;
+}
+
 function ageText({ role }, since, at) {
   const age = `for about ${duration(at - since)}`;
   return role === undefined ? `held ${age}` : `leads since ${clockTime(since)}, ${age}`;
@@ -110,7 +115,7 @@ function sentence(row) {
   const number = count(waiting(row), 'waits', 'wait');
   if (holder === undefined) return `${number}; the lock is about to be granted`;
   const others = row.holders.length + row.moreHolders - 1;
-  return `${number} for ${work(holder)}${others > 0 ? ` and ${count(others, 'other reader', 'other readers')}` : ''} to end`;
+  return `${number} for ${work(holder)}${others > 0 ? ` and ${count(others, 'other', 'others')}` : ''} to end`;
 }
 
 function waiters(row) {
