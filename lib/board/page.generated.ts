@@ -531,7 +531,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '/** What kind of lock it is, in a word or two. */\n' +
     'function badgeOf({ role, mode, permits, holders, moreHolders }) {\n' +
     '  if (role !== undefined) return \'role\';\n' +
-    '  if (permits !== undefined) return `${holders.length + moreHolders} of ${permits} permits`;\n' +
+    '  if (permits !== undefined) return `${holders.length + moreHolders} of ${permits} in use`;\n' +
     '  return mode ?? \'free\';\n' +
     '}\n' +
     '\n' +

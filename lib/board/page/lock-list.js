@@ -106,7 +106,7 @@ function ageText({ role }, since, at) {
 /** What kind of lock it is, in a word or two. */
 function badgeOf({ role, mode, permits, holders, moreHolders }) {
   if (role !== undefined) return 'role';
-  if (permits !== undefined) return `${holders.length + moreHolders} of ${permits} permits`;
+  if (permits !== undefined) return `${holders.length + moreHolders} of ${permits} in use`;
   return mode ?? 'free';
 }
 
