@@ -27,12 +27,13 @@ type StoreWhereabouts = Exclude<Whereabouts, { kind: 'elsewhere' }>;
 
 /** Makes the store, which connects only when `open` is called. Rejects with LockUsageError for options that are not valid. */
 export async function createStore(where: StoreWhereabouts, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): Promise<LockStore> {
-  const { maxLeaseMs, commandTimeoutMs } = resolveDefaults(options);
+  const { maxLeaseMs, commandTimeoutMs, minReplicas } = resolveDefaults(options);
   if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });
   const { client, prefix = 'lock', bootTimeoutMs = 10_000, strictServer = false } = options;
   const server = { ...around, prefix, maxLeaseMs, commandTimeoutMs, bootTimeoutMs, strictServer };
   if (where.kind === 'redis') {
-    return new RedisStore({ ...server, recoveryMs: recoveryOf(options, maxLeaseMs, environment), connection: await connectTo(where.target, client) });
+    const recoveryMs = recoveryOf(options, maxLeaseMs, environment);
+    return new RedisStore({ ...server, minReplicas, recoveryMs, connection: await connectTo(where.target, client) });
   }
   return new RedlockStore({ ...server, nodes: await Promise.all(where.targets.map((target) => connectTo(target, client))) });
 }

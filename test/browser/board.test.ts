@@ -1,6 +1,8 @@
 /** The board in a real browser, against the running sample of three processes: what an operator at night can see and do. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Page } from 'playwright-core';
+import { Test } from '@nestjs/testing';
+import { LockModule, LockService } from '../../lib/index.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { openChromium, type OpenBrowser } from './chromium.js';
 import { runSample, type RunningSample } from './running-sample.js';
@@ -40,6 +42,23 @@ async function board(options: Parameters<OpenBrowser['page']>[0] = {}) {
   return opened;
 }
 
+/** So many locks, `many:0` and on, of a process beside the sample. */
+async function heldOrders(count: number) {
+  const made = await Test.createTestingModule({ imports: [LockModule.forRoot({ redis: redis.url })] }).compile();
+  await made.init();
+  const locks = made.get(LockService);
+  const leases = await Promise.all(Array.from({ length: count }, (_, n) => locks.acquire(`many:${n}`, { label: 'MassService.hold' })));
+  const beside = await Test.createTestingModule({ imports: [LockModule.forRoot({ redis: redis.url })] }).compile();
+  await beside.init();
+  return {
+    waitFor: (key: string) => beside.get(LockService).withLock(key, () => undefined),
+    release: async () => {
+      await Promise.all(leases.map((lease) => lease.release()));
+      await Promise.all([made.close(), beside.close()]);
+    },
+  };
+}
+
 function lock(page: Page, key: string) {
   return page.locator('.lock', { has: page.getByRole('heading', { name: key, exact: true }) });
 }
@@ -56,11 +75,11 @@ describe('the board in a browser', () => {
     const row = lock(page, 'item:1');
     await row.getByText('StocktakeService.count').first().waitFor({ timeout: 1_000 });
     const orders = [order(1, 1), order(1, 2), order(1, 0)];
-    await row.getByText('2 wait for StocktakeService.count to end').waitFor({ timeout: 1_000 });
+    await row.getByText('2 processes wait for StocktakeService.count to end').waitFor({ timeout: 1_000 });
     const shownMs = performance.now() - startedAt;
     expect(shownMs).toBeLessThan(2_000);
     expect(await row.getByRole('listitem').filter({ hasText: 'write: OrderService.buy' }).count()).toBe(2);
-    await row.getByText('Calls in the process that serves this page: 1 × OrderService.buy').waitFor({ timeout: 1_000 });
+    await row.getByText(/Calls in the process that serves this page: 1 × OrderService\.buy \(write, for \d/).waitFor({ timeout: 1_000 });
     expect(await row.innerText()).toMatch(/, pid \d+[\s\S]*held for about \d[\s\S]*lease ends in \d+ s unless renewed[\s\S]*fence \d{16}/);
     await row.getByRole('button', { name: /Force release item:1/ }).click();
     await page.getByRole('button', { name: 'Take it away' }).click();
@@ -113,7 +132,7 @@ describe('the board in a browser', () => {
     const counted = stocktake(1, 10);
     const waited = order(1, 1);
     const row = lock(page, 'item:1');
-    await row.getByText('1 waits for StocktakeService.count to end').waitFor(SOON);
+    await row.getByText('1 process waits for StocktakeService.count to end').waitFor(SOON);
     const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
     expect(overflow).toBeLessThanOrEqual(0);
     const button = await row.getByRole('button').boundingBox();
@@ -138,10 +157,12 @@ describe('the board in a browser', () => {
     await page.keyboard.press('Tab');
     expect(await focused()).toBe('only-waited');
     await page.keyboard.press('Tab');
+    expect(await focused()).toBe('compact');
+    await page.keyboard.press('Tab');
     expect(await focused()).toMatch(/^Force release item:1 from StocktakeService\.count on /);
     // A waiter comes: the row is drawn anew under the focus.
     const waited = order(1, 1);
-    await lock(page, 'item:1').getByText('1 waits for').waitFor(SOON);
+    await lock(page, 'item:1').getByText('1 process waits for').waitFor(SOON);
     expect(await focused()).toMatch(/^Force release item:1/);
     await page.keyboard.press('Enter');
     expect(await focused()).toBe('release-cancel');
@@ -153,6 +174,27 @@ describe('the board in a browser', () => {
     await page.keyboard.press('Enter');
     await takenAway(page);
     expect((await counted).status).toBe(500);
+    await waited;
+    expect(complaints).toEqual([]);
+  }, 30_000);
+
+  it('gives each lock one line where there are many, with its details at a press, and keeps them open while it redraws', async () => {
+    const { page, complaints } = await board();
+    const held = await heldOrders(495);
+    const row = lock(page, 'many:7');
+    await row.waitFor(SOON);
+    const tops = await page.locator('.lock').evaluateAll('(rows) => rows.map((row) => row.getBoundingClientRect().height)') as number[];
+    expect(tops.length).toBeGreaterThanOrEqual(495);
+    expect(Math.max(...tops)).toBeLessThan(50);
+    expect(await row.getByText(/^lease ends in/).isVisible()).toBe(false);
+    await row.getByRole('button', { name: 'Details of many:7' }).click();
+    await row.getByText(/^lease ends in/).waitFor(SOON);
+    const waited = held.waitFor('many:7');
+    await row.getByText('1 process waits for').waitFor(SOON);
+    expect(await row.getByText(/^lease ends in/).isVisible()).toBe(true);
+    await page.getByLabel('One line for each lock').uncheck();
+    await lock(page, 'many:8').getByText(/^lease ends in/).waitFor(SOON);
+    await held.release();
     await waited;
     expect(complaints).toEqual([]);
   }, 30_000);
@@ -170,9 +212,9 @@ describe('the board in a browser', () => {
     const counted = stocktake(1, 10);
     const row = lock(page, 'item:1');
     await row.waitFor(SOON);
-    await page.getByLabel('Key, method or host').fill('nobody.at.all');
+    await page.getByLabel('Key, label or host').fill('nobody.at.all');
     await row.waitFor({ state: 'detached', ...SOON });
-    await page.getByLabel('Key, method or host').fill('stocktakeservice');
+    await page.getByLabel('Key, label or host').fill('stocktakeservice');
     await row.waitFor(SOON);
     await page.getByLabel('Only what is waited for').check();
     await row.waitFor({ state: 'detached', ...SOON });

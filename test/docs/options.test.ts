@@ -28,12 +28,14 @@ const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras 
   minHoldMs: true,
   graceMs: true,
   owner: true,
+  permits: true,
   onBusy: true,
   onLost: true,
   returns: true,
   signal: true,
   instance: true,
   minReplicas: true,
+  label: true,
 };
 
 it('The page of options has a row for every option, and for no other', () => {

@@ -8,7 +8,7 @@ interface LockEventBase {
   readonly call: number | undefined;
   readonly key: string;
   readonly mode: LockMode;
-  /** `Class.method` of the call when a decorator made it, else the option `label`. */
+  /** The option `label` of the call; else `Class.method` when a decorator made it, unless the module has `describeHolders: false`. */
   readonly label: string | undefined;
   /** The key template before rendering, when the key was made by one. */
   readonly template: string | undefined;

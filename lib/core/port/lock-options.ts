@@ -54,6 +54,13 @@ export interface LockOptions {
    * @default none
    */
   owner?: string | undefined;
+  /**
+   * How many calls may hold the lock at a time, from 1 to 10,000, each with a permit: a lease, a signal and a fence of its own. While
+   * anybody holds the lock or waits for it, a call that names another number, or none, rejects with LockUsageError. Not together with
+   * `mode: 'read'`, `owner` or several keys, and not on a Redlock.
+   * @default none: one at a time
+   */
+  permits?: number | undefined;
   /** Stops the wait for the lock when it aborts; the call rejects with `signal.reason`. */
   signal?: AbortSignal | undefined;
   /**
@@ -62,6 +69,12 @@ export interface LockOptions {
    * @default 0
    */
   minReplicas?: number | undefined;
+  /**
+   * What the holder says of itself, 1 to 48 bytes: in errors, events and spans, in `inspect` and `list` of any process, and on
+   * the board. It is stored with the lock, also with `describeHolders: false`. A call without a label costs the store nothing.
+   * @default decorators: class and method, unless the module has `describeHolders: false`; other calls: none
+   */
+  label?: string | undefined;
 }
 
 /** What withLock does when work ended after its lease was lost: `throw` rejects with LockLostError, `ignore` returns the result. */
@@ -69,8 +82,6 @@ export type OnLost = 'throw' | 'ignore';
 
 /** Tells where in the code a call comes from. The decorators fill it in. */
 export interface CallSite {
-  /** What the call is named in errors, events and telemetry: `Class.method`. At most 48 bytes of it are stored with the lock. */
-  label?: string | undefined;
   /** The key template before rendering, by which telemetry groups locks. */
   template?: string | undefined;
   /** A busy lock is an expected answer for this caller: the store is not asked for its holders to explain it in the error. */
@@ -127,6 +138,7 @@ export interface ResolvedOptions {
   readonly minHoldMs: number;
   readonly graceMs: number;
   readonly owner: string | undefined;
+  readonly permits: number | undefined;
   readonly signal: AbortSignal | undefined;
   readonly minReplicas: number;
   readonly onLost: OnLost;

@@ -9,6 +9,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
+import type { StoreSummary } from '../../core/port/store-summary.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -38,6 +39,7 @@ import type { QuorumContext } from './quorum-context.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { voteRequestOf } from './node-vote.js';
 import { quorumOf } from './quorum.js';
+import { redlockSummary } from './redlock-summary.js';
 import type { RedlockNode } from './redlock-node.js';
 import { retryPause } from './retry-pause.js';
 import { Waiters } from './waiters.js';
@@ -64,6 +66,7 @@ const LOST = Promise.resolve('lost' as const);
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  summary: StoreSummary | undefined;
   private readonly clock: Clock;
   private readonly keys: RedisKeys;
   private readonly members: Members;
@@ -86,7 +89,7 @@ export class RedlockStore implements LockStore {
       throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
     checkProcess(process);
-    this.capabilities = { queue: false, replicas: false, maxLeaseMs };
+    this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
     this.waiters = new Waiters(quorumOf(nodes.length));
@@ -105,6 +108,7 @@ export class RedlockStore implements LockStore {
   async open(): Promise<void> {
     try {
       await this.members.open();
+      this.summary = redlockSummary(this.options.prefix, this.members.nodes);
     } catch (error) {
       await this.close();
       throw error;

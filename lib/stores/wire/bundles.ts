@@ -42,14 +42,14 @@ export class Bundles {
   add(script: LuaScript, source: number, request: BundledRequest): void {
     const { open, runner } = this;
     if (runner.line.out > 0 || open.length > 0) this.isSolitary = false;
-    else if (this.isSolitary) return new Bundle(runner, script, source, request).leave();
+    else if (this.isSolitary) return runner.perform(new Bundle(runner, script, source, request), request.askedAt);
     let bundle: Bundle | undefined;
     for (const each of open) {
       // An earlier request for this lock is sent first.
       if (each.isAbout(request.lockKey)) return this.addAfterAll(script, source, request);
       if (each.script === script && each.source === source) bundle = each;
     }
-    if (bundle) bundle.requests.push(request);
+    if (bundle) bundle.join(request);
     else open.push((bundle = new Bundle(runner, script, source, request)));
     if (bundle.requests.length === LARGEST_BUNDLE) {
       open.splice(open.indexOf(bundle), 1);
@@ -92,6 +92,7 @@ class Bundle extends Errand {
   ) {
     super(runner.line, script.name);
     this.requests = [first];
+    first.addTo(this.redisKeys, this.args);
   }
 
   /** The key of its only request. With several an error of the whole command is about no single lock. */
@@ -104,8 +105,12 @@ class Bundle extends Errand {
     return false;
   }
 
+  join(request: BundledRequest): void {
+    this.requests.push(request);
+    request.addTo(this.redisKeys, this.args);
+  }
+
   leave(): void {
-    for (const request of this.requests) request.addTo(this.redisKeys, this.args);
     this.runner.perform(this, this.requests[0]!.askedAt);
   }
 
