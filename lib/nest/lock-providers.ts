@@ -45,11 +45,11 @@ const reportProvider: FactoryProvider<Report> = { provide: REPORT, useFactory: (
  * The store has a provider of its own, so that tests can override it. It is null for a module that routes every key to other
  * modules.
  */
-function storeProvider(instance: string): FactoryProvider<LockStore | null> {
+function storeProvider(instance: string): FactoryProvider<Promise<LockStore | null>> {
   return {
     provide: storeToken(instance),
     inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT],
-    useFactory: (options: LockModuleOptions, process: string, report: Report) => {
+    useFactory: async (options: LockModuleOptions, process: string, report: Report) => {
       const environment = globalThis.process.env['NODE_ENV'];
       const where = whereabouts(options, environment);
       if (where.kind === 'elsewhere') return null;

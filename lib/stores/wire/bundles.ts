@@ -10,7 +10,7 @@ import type { Line } from './awaited-answers.js';
 import type { Errand } from './errand.js';
 import type { LuaScript, ScriptArgument } from './lua.generated.js';
 import type { ScriptReply, ScriptRunner } from './script-runner.js';
-import { isTryAgain } from './store-failure.js';
+import { isReply, isTryAgain } from './store-failure.js';
 
 /** How many requests one command has at most. With more, server and process would wait for each other instead of working side by side. */
 const LARGEST_BUNDLE = 8;
@@ -168,7 +168,7 @@ class Bundle implements Errand {
 /** Whether the server answered with an error, so that it did not run the script. */
 function isRefusal(error: LockStoreError): boolean {
   const { cause } = error;
-  return isTryAgain(cause) || (cause as { name?: unknown } | undefined)?.name === 'ReplyError';
+  return isTryAgain(cause) || isReply(cause);
 }
 
 function named({ message, cause, nodes, retryable }: LockStoreError, key: string): LockStoreError {
