@@ -6,7 +6,7 @@
  */
 import { Caller } from '../queue/caller.js';
 import { StoreLease } from '../lease/store-lease.js';
-import { upgradeError } from '../port/hold-errors.js';
+import { permitsError, upgradeError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 import type { Hold } from './hold.js';
@@ -64,6 +64,7 @@ export class HoldPart {
   /** Lets a nested call of a hold that is open in when its siblings allow it. False when the hold ended meanwhile, so that the call must ask for the lock anew. */
   async enter(wish: Wish): Promise<boolean> {
     const { hold, key } = this;
+    if (hold.options.permits !== wish.options.permits) throw permitsError(key, wish.options.permits, hold.options.permits);
     if (!covers(this.mode, wish.options.mode)) throw upgradeError(key);
     const gate = (this.gate ??= new SiblingGate());
     hold.entering();
