@@ -27,12 +27,13 @@ type StoreWhereabouts = Exclude<Whereabouts, { kind: 'elsewhere' }>;
 
 /** Makes the store, which connects only when `open` is called. @throws LockUsageError for options that are not valid */
 export function createStore(where: StoreWhereabouts, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): LockStore {
-  const { maxLeaseMs, commandTimeoutMs } = resolveDefaults(options);
+  const { maxLeaseMs, commandTimeoutMs, minReplicas } = resolveDefaults(options);
   if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });
   const { prefix = 'lock', bootTimeoutMs = 10_000, strictServer = false } = options;
   const server = { ...around, prefix, maxLeaseMs, commandTimeoutMs, bootTimeoutMs, strictServer };
   if (where.kind === 'redis') {
-    return new RedisStore({ ...server, recoveryMs: recoveryOf(options, maxLeaseMs, environment), connection: byIoredis(where.target) });
+    const recoveryMs = recoveryOf(options, maxLeaseMs, environment);
+    return new RedisStore({ ...server, minReplicas, recoveryMs, connection: byIoredis(where.target) });
   }
   return new RedlockStore({ ...server, nodes: where.targets.map(byIoredis) });
 }

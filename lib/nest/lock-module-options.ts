@@ -53,7 +53,7 @@ export interface LockModuleOptions extends LockDefaults {
   recoveryMs?: number | 'lease' | undefined;
   /**
    * Whether host, process id, class and method of a holder are written to Redis, where operators and error messages can
-   * name them.
+   * name them. A `label` that a call gives is written with false too.
    * @default true
    */
   describeHolders?: boolean | undefined;

@@ -8,6 +8,7 @@ import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore, StoreCapabilities } from '../core/port/lock-store.js';
 import type { Report } from '../core/port/report.js';
 import { LockService } from '../lock.service.js';
+import { bootLine, embeddedLine } from './boot-line.js';
 import { createStore } from './create-store.js';
 import { logReports } from './lock-log.js';
 import { whereabouts, type LockModuleOptions } from './lock-module-options.js';
@@ -52,10 +53,7 @@ function storeProvider(instance: string): FactoryProvider<LockStore | null> {
       const environment = globalThis.process.env['NODE_ENV'];
       const where = whereabouts(options, environment);
       if (where.kind === 'elsewhere') return null;
-      const logger = new Logger('LockModule');
-      if (where.kind === 'embedded' && where.implied) {
-        logger.log('Locks live in this process only. Give redis to lock across processes, or embedded: true if this is meant.');
-      }
+      if (where.kind === 'embedded') new Logger('LockModule').log(embeddedLine(where.implied));
       return createStore(where, options, { process, clock: systemClock, report, environment });
     },
   };
@@ -78,6 +76,7 @@ function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
     ): Promise<Locks> => {
       if (store) checkCapabilities(store.capabilities, options);
       const own = store && (await opened(new LockService({ ...options, store, process, report })));
+      if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
       return options.route ? new LockRouter(options.route, instance, own, modules) : (own ?? neverRouted(instance));
     },
   };

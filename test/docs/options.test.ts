@@ -34,6 +34,7 @@ const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras 
   signal: true,
   instance: true,
   minReplicas: true,
+  label: true,
 };
 
 it('The page of options has a row for every option, and for no other', () => {

@@ -95,11 +95,9 @@ const list = [
   ['a trial that only asks', redis('redis-store'), 'return takeTrialLock(trialOf(process, this.keys), this.runner, maxLeaseMs, recoveryMs);', 'return this.inspect(process + maxLeaseMs + recoveryMs).then(() => {});', 'health is up while every lock is refused', 'test/terminus'],
   ['no questions after a gap', redis('redis-store'), "for (const { request } of this.places.all()) this.listener({ kind: 'ask', key: request.key, id: request.id });", '', 'L4: messages were missed', 'test/stores/redis/server-and-network-faults'],
   ['a key that is not decoded', wire('wake-channel'), "key: decodeKey(key.join(' '))", "key: key.join(' ')", 'L4: a grant to somebody who has gone is given back under another name', 'test/stores/redis/pushed-grants'],
-  ['brought back after its end', lua('bring-back'), 'if now > lease.notAfter then return { 2, 0, 0, 0 } end', '', 'S7: a lease whose trust has ended is revived', 'test/lua/bring-back'],
-  ['an older record wins', lua('bring-back'), ' and not (lock.recoversForMs > 0 and makeRoom(lock, lease))', '', 'S7: what a failover brought back keeps the newer holder out', 'test/lua/bring-back'],
   ['the older lease wins', lua('bring-back'), 'if holder.fence + holder.fences > lease.fence then return false end', '', 'S7: an older lease takes the place of a newer one', 'test/lua/bring-back'],
   ['fences are not brought back', lua('bring-back'), "readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)", "readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)", 'S2: the last fence is below that of a lease', 'test/lua/bring-back'],
-  ['floors are not recalled', lua('recall'), 'tonumber(floors[n])', '0', 'S2: what only a process without leases has seen', 'test/lua/bring-back'],
+  ['floors are not brought back', lua('recall'), 'tonumber(floors[n])', '0', 'S2: what only a process without leases has seen', 'test/lua/bring-back'],
   ['a hint outlives its connection', redis('memories'), 'this.connection += 1;\n    this.known = unknownMemories();', 'this.connection += 1;', 'S7: a server with an older state is taken for the one before', 'test/stores/redis/recovery'],
   ['a doubt that a renewal swallows', core('lease/watchdog'), 'if (!lease.startReview()) return void this.doubted.add(lease);', 'if (!lease.startReview()) return;', 'S7: forgotten between a renewal and the answer to it', 'test/core/lease/watchdog'],
   ['what was forgotten was lost', lua('acquire'), ' or leave(lock, replaces) or hasForgotten)', ' or leave(lock, replaces))', 'S7: a hold that is handed on while the server recovers', 'test/lua/bring-back'],
@@ -108,7 +106,6 @@ const list = [
   ['a window that ignores a flush', lua('shared/memory'), 'if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs) end', 'if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), 0) end', 'S7: FLUSHALL', 'test/stores/redis/recovery'],
   ['a lease comes back after its trust ended', lua('bring-back'), 'if now > lease.notAfter then return { 2, 0, 0, 0 } end', '', 'S7: an ended lease comes back', 'test/lua/bring-back'],
   ['an older record wins', lua('bring-back'), 'if holder.fence + holder.fences > lease.fence then return false end', 'if holder then return false end', 'S7: a failover brought back the record of an earlier holder', 'test/lua/bring-back'],
-  ['floors are not brought back', lua('recall'), '  raiseLast(fenceKey, tonumber(floors[n]))\n', '', 'S2: a server whose clock is behind', 'test/lua/bring-back'],
   // Core
   ['a percent sign in a value', core('key/key-escape'), '|%(?=(?:25)*(?:${escapes}))', '', 'two lists of values make one key', 'test/core/key/key-template'],
   ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.outer;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/hold/nested-calls'],
@@ -168,6 +165,7 @@ const list = [
   // What is told
   ['the holder is waited for', core('hold/timeouts'), 'schedule.set(patience, this.clock.now() + TELLS_WITHIN_MS);', '', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
+  ['a lease that was handed on keeps its first name', core('hold/holders-here'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/labels'],
   ['any answer ends an outage', wire('outage'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],
   ['locks of another prefix', wire('redis-keys'), 'return this.lock(this.groupOf(key), key) === redisKey ? key : undefined;', 'return key;', 'list: shows locks that nobody can find under this prefix', 'test/stores/wire/redis-keys'],
   ['a server is believed to be the one it was', lua('vote'), "string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '", "string.sub(epoch, -2) == ' 1'", 'S6: a server that was restarted with old data votes', 'test/lua/redlock'],

@@ -14,6 +14,7 @@ import { LocalQueue } from '../queue/local-queue.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { Hold, type HoldHost } from './hold.js';
 import { HoldContext } from './hold-context.js';
+import { HoldersHere } from './holders-here.js';
 import type { Entered } from './hold-part.js';
 import { runInHold, type Work } from './run-in-hold.js';
 import { enterAll } from './several-keys.js';
@@ -26,6 +27,7 @@ export class LockCalls {
   readonly context = new HoldContext();
   readonly announcer: Announcer;
   readonly shutdown: ShutdownGate;
+  readonly here: HoldersHere;
   private readonly queue: LocalQueue;
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
@@ -49,6 +51,7 @@ export class LockCalls {
     });
     this.queue = new LocalQueue(store, clock, watchdog, process, defaults);
     this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
+    this.here = new HoldersHere(this.queue);
     const waiting = new WaitingCalls(clock);
     this.waitWatch = {
       waitBegan: (wish) => {
@@ -56,7 +59,7 @@ export class LockCalls {
         return waiting.begin(wish);
       },
     };
-    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, context, waiting);
+    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, this.here, context, waiting);
     this.host = {
       store,
       clock,

@@ -190,9 +190,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     this.isRenewing = false;
   }
 
-  /**
-   * The request that renews it to end `leaseMs` from now, but not after `renewUntil`. A lease that is not renewed keeps its end.
-   */
+  /** The request that renews it to end `leaseMs` from now, but not after `renewUntil`. A lease that is not renewed keeps its end. */
   renewal(now: number, leaseMs = this.renews ? this.lengthMs : Math.floor(this.trustedUntil - now)): RenewRequest {
     const { key, id, options } = this;
     return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), graceMs: options.graceMs, minReplicas: options.minReplicas, held: this };

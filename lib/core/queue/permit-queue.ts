@@ -6,7 +6,8 @@
  *                            └──(lost)──▶ over; another lane asks, if a caller still waits
  *
  * A permit is handed on while this process has all permits, within the limits of every lease that is handed on. Else it goes back to
- * the store, in the same command that asks for the next caller, so that fences rise and other processes have their turn.
+ * the store, in the same command that asks for the next caller, so that fences rise and other processes have their turn. When the
+ * reserved fences are used up, one lane asks for more, and the others, which would need some as well, pause until it has its answer.
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import { LatestFences, PermitLease } from '../lease/permit-lease.js';
@@ -17,6 +18,7 @@ import type { Grant, Wake } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
 import { LONGEST_BURST, type CallerQueue, type QueueParts } from './caller-queue.js';
+import { HeldPermits } from './held-permits.js';
 import { PermitLane, type LaneKeeper } from './permit-lane.js';
 import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
 import { ReplacedLease } from './replaced-lease.js';
@@ -27,16 +29,18 @@ type Done = (outcome: ReleaseOutcome) => void;
 
 export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreLease> {
   private readonly line = new CallerLine<StoreLease>();
-  /** The lanes by the id of their request, the oldest first, and those by the id of their lease. */
+  /** The lanes that ask, by the id of their request, the oldest first. */
   private readonly asking = new Map<string, PermitLane>();
-  private readonly held = new Map<string, PermitLane>();
+  private readonly held: HeldPermits;
   private readonly fences = new LatestFences();
   private readonly demand: FenceDemand;
-  /** Until when all permits that are held here are trusted, at least; computed anew when it is over or a permit comes or goes. */
-  private allTrustedUntil = -Infinity;
   private turns = 0;
-  /** Lanes that wait for the next turn of the event loop to be handed on; undefined when none need wait. */
-  private resting: PermitLane[] | undefined;
+  /** Whether no permit is handed on before the next turn of the event loop. */
+  private isResting = false;
+  /** The request that asks for the fences of the turns on all permits. */
+  private refill: StoreRequest | undefined;
+  /** Lanes whose leases nobody uses, for as long as one of these two lasts. */
+  private paused: PermitLane[] = [];
 
   constructor(
     readonly key: string,
@@ -46,6 +50,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     /** How many permits the lock has. */
     private readonly permits: number,
   ) {
+    this.held = new HeldPermits(permits);
     this.demand = new FenceDemand(parts.handOn);
   }
 
@@ -59,7 +64,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   }
 
   leaseOf(id: string): StoreLease | undefined {
-    return this.held.get(id)?.lease;
+    return this.held.leaseOf(id);
   }
 
   knows(id: string): boolean {
@@ -73,8 +78,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
       case 'ask':
         return this.asking.get(wake.id)?.request?.wake(wake.kind === 'granted' ? wake.grant : undefined);
       case 'contended':
-        for (const { lease } of this.held.values()) lease?.heardOfWaiter();
-        return;
+        return this.held.heardOfWaiter();
       case 'lost': {
         const lease = this.leaseOf(wake.id);
         if (lease) void this.parts.watchdog.renewNow(lease);
@@ -103,22 +107,25 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   laneAnswered(lane: PermitLane, request: StoreRequest, answer: Answer): void {
     const { asker } = request;
     this.asking.delete(request.id);
+    if (request === this.refill) this.refill = undefined;
     if (answer.kind === 'granted') this.take(lane, request, answer.grant, answer.at);
     else if (answer.kind !== 'gone' && this.line.remove(asker)) asker.reject(refusal(answer, asker));
+    this.goOn();
     this.pump();
   }
 
   /** The request of a lane was not granted at once: callers with waitMs 0 are rejected, the others begin to wait. */
   laneDelayed(request: StoreRequest): void {
+    if (request === this.refill) this.refill = undefined;
     for (const caller of this.line.all()) {
       if (caller.options.waitMs === 0) this.giveUp(caller, refusedAtOnce(request, caller));
       else caller.tellWaiting();
     }
+    this.goOn();
   }
 
   laneLost({ id }: { readonly id: string }): void {
-    this.held.delete(id);
-    this.allTrustedUntil = -Infinity;
+    this.held.remove(id);
     this.pump();
   }
 
@@ -129,8 +136,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
       return done('lost');
     }
     if (this.line.size === 0 || lease.owesNothing) return this.giveBack(lane, done);
-    if (!this.resting) return this.serve(lane, this.parts.clock.now(), done);
-    this.resting.push(lane);
+    if (!this.isResting && !this.refill) return this.serve(lane, this.parts.clock.now(), done);
+    this.paused.push(lane);
     done('released');
   }
 
@@ -162,27 +169,28 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     if (this.line.size + this.asking.size + this.held.size === 0) this.parts.queueIsIdle(this);
   }
 
-  private ask(asker: Caller<StoreLease>, now: number, lane = new PermitLane(this), replaced?: ReplacedLease): void {
-    const { parts, line, held } = this;
-    // Only the last permit that was missing can be handed on, together with all others.
-    const fences = held.size === this.permits - 1 ? this.demand.of(asker.options, line.size) : 1;
+  private ask(asker: Caller<StoreLease>, now: number, lane = new PermitLane(this), fences = 1, replaced?: ReplacedLease): void {
+    const { parts, line } = this;
     const request = new StoreRequest(parts, parts.nextId(), asker, line.arrivals, fences, lane, replaced);
     lane.request = request;
+    if (fences > 1) this.refill = request;
     this.asking.set(request.id, lane);
     request.ask(now);
   }
 
-  private drop(lane: PermitLane): void {
-    this.asking.delete(lane.request!.id);
-    lane.request!.cancel();
+  private drop({ request }: PermitLane): void {
+    this.asking.delete(request!.id);
+    request!.cancel();
+    if (request !== this.refill) return;
+    this.refill = undefined;
+    this.goOn();
   }
 
   private take(lane: PermitLane, { id, asker, lateUntil }: StoreRequest, grant: Grant, at: number): void {
     const { watchdog } = this.parts;
     const lease = new PermitLease(this.key, id, asker.options, grant, at, lateUntil, lane, watchdog, this.fences);
     lane.lease = lease;
-    this.held.set(id, lane);
-    this.allTrustedUntil = -Infinity;
+    this.held.add(id, lane);
     watchdog.watch(lease, at);
     this.serve(lane, at, () => {});
   }
@@ -193,7 +201,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     const { first } = line;
     const lease = lane.lease!;
     if (!first) return this.giveBack(lane, done);
-    if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.hasAll(now))) return this.giveBack(lane, done, first);
+    if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.held.areAll(now))) return this.giveBack(lane, done, first);
     line.remove(first);
     lease.admit(first.options, now);
     first.resolve(lease);
@@ -202,25 +210,34 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     if (this.turns % LONGEST_BURST === 0 && line.size > 0) this.rest();
   }
 
-  /** Whether this process has all permits, so that nobody else was granted one since its latest. */
-  private hasAll(now: number): boolean {
-    if (this.held.size < this.permits) return false;
-    if (now >= this.allTrustedUntil) {
-      this.allTrustedUntil = Infinity;
-      for (const { lease } of this.held.values()) this.allTrustedUntil = Math.min(this.allTrustedUntil, lease!.trustedUntil);
-    }
-    return now < this.allTrustedUntil;
-  }
-
   /** Hands on no permit before the next turn of the event loop. */
   private rest(): void {
-    this.resting ??= [];
+    this.isResting = true;
     this.parts.clock.nextTurn(() => {
-      const lanes = this.resting ?? [];
-      this.resting = undefined;
-      const now = this.parts.clock.now();
-      for (const lane of lanes) if (lane.lease?.isHeld) this.serve(lane, now, () => {});
+      this.isResting = false;
+      this.goOn();
     });
+  }
+
+  /** Serves the lanes that have paused. */
+  private goOn(): void {
+    if (this.isResting || this.refill || this.paused.length === 0) return;
+    const lanes = this.paused;
+    this.paused = [];
+    const now = this.parts.clock.now();
+    for (const lane of lanes) if (lane.lease?.isHeld) this.resume(lane, now);
+  }
+
+  /** One of the lanes before may have begun a pause again. */
+  private resume(lane: PermitLane, now: number): void {
+    if (this.isResting || this.refill) this.paused.push(lane);
+    else this.serve(lane, now, () => {});
+  }
+
+  /** How many fences to ask for in place of this lease: more than one only where all permits will be here again, and nobody waits. */
+  private fencesFor({ contended }: PermitLease): number {
+    const { held, permits, demand, line, aside } = this;
+    return !contended && aside.renew && held.size === permits - 1 ? demand.of(aside, line.size) : 1;
   }
 
   /** Releases the lease of a lane. With `next` the lane asks anew in the same command, if no other lane asks for a caller yet. */
@@ -228,11 +245,10 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     const { parts, held, demand } = this;
     const lease = lane.lease!;
     lease.letGo();
-    held.delete(lease.id);
-    this.allTrustedUntil = -Infinity;
+    held.remove(lease.id);
     demand.ended(lease);
     lane.lease = undefined;
-    if (next && this.hasUncovered) return this.ask(next, parts.clock.now(), lane, new ReplacedLease(lease, done));
+    if (next && this.hasUncovered) return this.ask(next, parts.clock.now(), lane, this.fencesFor(lease), new ReplacedLease(lease, done));
     parts.background.releaseAndTell(lease, done);
     this.pump();
   }

@@ -44,9 +44,9 @@ const sharedBesideOwner = `local function joinAsText(text, who)
 end
 local function leaveAsText(text, leaving)
   local id = leaving.id
-  local mode, queued = string.match(text, '^([rw])([01])1 ')
+  local mode, queued = string.match(text, '^(.)([01])1 ')
   local at = string.find(text, ' ' .. id .. ' ', 18, true)
-  if not at or mode == 'r' and queued == '1' then return nil end
+  if not at or mode ~= 'w' and queued == '1' then return nil end
   local first, stop = at - 13, string.find(text, '\\n', at, true)
   local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
   if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
@@ -588,9 +588,7 @@ local function admitWriter(lock, anybody)
   if id then grantTo(lock, id, record, after) end
 end
 local function admit(lock, anybody)
-  if lock.mode == 'p' then
-    admitUpTo(lock.permits, lock, 'w', anybody)
-  elseif lock.mode == 'w' then
+  if lock.mode == 'w' then
     admitReaders(lock, anybody)
     if #lock.holders == 0 then admitWriter(lock, anybody) end
   else
@@ -610,12 +608,13 @@ local function settle(lock)
   if not lock.queued then return end
   local recoversForMs = recoveryOf(lock)
   if recoversForMs > 0 then return keepTaken(lock, recoversForMs) end
+  if lock.mode == 'p' then
+    admitUpTo(lock.permits, lock, 'w')
+    if #lock.holders < lock.permits and lock.queued then admitUpTo(lock.permits, lock, 'w', true) end
+    return
+  end
   if #lock.holders > 0 then
-    if lock.mode == 'p' then
-      admit(lock)
-    elseif lock.mode == 'r' and not firstListening(lock, 'w') then
-      admitReaders(lock)
-    end
+    if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
     return
   end
   admit(lock)
@@ -624,7 +623,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'a416cedc2d41db32f627a45ad361adf6fdab759e',
+  sha1: 'daeca11dfb35c35112eef6d66236e7dd1abed3d8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -874,7 +873,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '5513e8eb14ddc87f3ddef34ef1c3333415829e2c',
+  sha1: '963accbeab77f37c5d7220149d85eb9d4a8d2f73',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1047,7 +1046,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'd3f6dfe2f9494e4a9ae9e687c00780380958ce6f',
+  sha1: '5d600c1213c814878e05405d6926079ad773d194',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1128,7 +1127,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '1eeda9fd0d4ee72c4bc673cc527e8f6c62e816ac',
+  sha1: '1fd7a1420c9044b85b0ee3ab42d4b786abe410d0',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1354,7 +1353,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '1b7073520c24c699368d3963a8337bca90ad880d',
+  sha1: '4bc8997d27db6baa7b63f4aaa976983725aefe61',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1678,7 +1677,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '2712f1b0e6e6d142eccc067faa1789537e58aa96',
+  sha1: 'd7e164818594d3361d3b45c86347947c3914659e',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}

@@ -111,7 +111,7 @@ local function answer(lock, request)
     lock.mode, lock.permits = mode, permits
     return 1, enter(lock, request, lengthMs)
   end
-  -- Waiters who would hear of a free permit have it already.
+  -- Who waited for a free permit has it already.
   if #lock.holders < permits then return 1, enter(lock, request, lengthMs) end
   if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
