@@ -154,7 +154,7 @@ class LockRecorder {
     if (!this.tracer) return;
     const endTime = systemClock.wallNow();
     const span = this.tracer.startSpan(name, { startTime: endTime - lastedMs, attributes });
-    if (event.label !== undefined) span.setAttribute('code.function.name', event.label);
+    if (event.label !== undefined) span.setAttribute('lock.label', event.label);
     if ('fence' in event) span.setAttribute('lock.fence', event.fence);
     if (failure !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: failure });
     span.end(endTime);
@@ -176,6 +176,6 @@ function createInstruments(provider: MeterProvider | undefined) {
     termFailures: count('holdfast.term.failures', '{term}', 'Terms that ended because the function of the leader failed.'),
     losses: count('holdfast.losses', '{hold}', 'Holds whose lease ended before they did.'),
     renewalFailures: count('holdfast.renewal.failures', '{renewal}', 'Renewals that got no answer and were tried again.'),
-    storeFailures: count('holdfast.store.failures', '{request}', 'Requests that failed because the store could not be asked.'),
+    storeFailures: count('holdfast.store.failures', '{request}', 'Requests that failed because the store did not respond.'),
   };
 }

@@ -154,14 +154,12 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return this.renews ? Math.min(at, this.trustedUntil) : this.trustedUntil;
+    return (this.isGathered || this.options.renew) && at < this.trustedUntil ? at : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
   startRenewal(): boolean {
-    if (this.isRenewing || !this.renews) return false;
-    this.isRenewing = true;
-    return true;
+    return this.renews && this.startReview();
   }
 
   /** Starts a renewal because the store may have forgotten the lease. A lease of fixed length is renewed too, for the rest of its time. */

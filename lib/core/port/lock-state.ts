@@ -1,4 +1,4 @@
-/** What a store tells of one lock: who holds it, and who waits for it. */
+/** What a store tells of a lock to those who look at it: who holds it, and who waits. */
 import type { LockMode } from './lock-mode.js';
 
 /** Who holds a lock. */
@@ -10,7 +10,7 @@ export interface HolderState {
   readonly remainingMs: number;
   /** How long the lock stays taken after that unless it is released, in ms; undefined for no longer (P15). */
   readonly graceMs?: number | undefined;
-  /** What the holder is called, as its request said (Class.method). */
+  /** What the holder says of itself: the option `label`, or class and method of a decorator. */
   readonly label?: string | undefined;
 }
 
