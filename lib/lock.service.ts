@@ -113,13 +113,13 @@ export class LockService {
 
   /** Asks the store who holds the lock and who waits for it. @throws LockStoreError */
   async inspect(key: string): Promise<LockState> {
-    return this.store.inspect(checkKey(key));
+    return this.calls.here.named(await this.store.inspect(checkKey(key)));
   }
 
   /** Every lock of this prefix that is held or waited for, in no order. @throws LockUsageError; LockStoreError at any step */
   list(options?: ListOptions): AsyncIterable<LockState> {
     checkList(options);
-    return this.store.list(options);
+    return this.calls.here.allNamed(this.store.list(options));
   }
 
   /**

@@ -5,6 +5,7 @@ import type { LockedOptions, LockModuleExtras, LockModuleOptions } from '../../l
 /** The compiler wants a line here for each option that there is. */
 const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras | keyof LockedOptions, true>> = {
   redis: true,
+  client: true,
   embedded: true,
   route: true,
   prefix: true,
@@ -27,12 +28,14 @@ const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras 
   minHoldMs: true,
   graceMs: true,
   owner: true,
+  permits: true,
   onBusy: true,
   onLost: true,
   returns: true,
   signal: true,
   instance: true,
   minReplicas: true,
+  label: true,
 };
 
 it('The page of options has a row for every option, and for no other', () => {

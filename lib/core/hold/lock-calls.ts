@@ -5,8 +5,8 @@
  */
 import { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
-import type { CallSite, ResolvedDefaults, ResolvedOptions, WithLockOptions } from '../port/lock-options.js';
-import { resolveOptions } from '../port/resolve-options.js';
+import type { CallSite, ResolvedDefaults, WithLockOptions } from '../port/lock-options.js';
+import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { OptionList } from '../port/option-names.js';
 import type { Report } from '../port/report.js';
@@ -14,6 +14,7 @@ import { LocalQueue } from '../queue/local-queue.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { Hold, type HoldHost } from './hold.js';
 import { HoldContext } from './hold-context.js';
+import { HoldersHere } from './holders-here.js';
 import type { Entered } from './hold-part.js';
 import { runInHold, type Work } from './run-in-hold.js';
 import { enterAll } from './several-keys.js';
@@ -22,20 +23,11 @@ import { Timeouts } from './timeouts.js';
 import { WaitingCalls } from './waiting-calls.js';
 import { Wish, type WaitWatch } from './wish.js';
 
-/** One call for locks, with checked keys and complete options. */
-export interface LockCall {
-  /** Its number in this process. */
-  readonly call: number;
-  readonly keys: readonly string[];
-  readonly options: ResolvedOptions;
-  /** When the call was made, in clock.now() time. */
-  readonly since: number;
-}
-
 export class LockCalls {
   readonly context = new HoldContext();
   readonly announcer: Announcer;
   readonly shutdown: ShutdownGate;
+  readonly here: HoldersHere;
   private readonly queue: LocalQueue;
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
@@ -45,7 +37,7 @@ export class LockCalls {
 
   constructor(
     private readonly events: EventSink,
-    store: LockStore,
+    private readonly store: LockStore,
     /** The name of this process in holder ids. */
     process: string,
     private readonly clock: Clock,
@@ -59,6 +51,7 @@ export class LockCalls {
     });
     this.queue = new LocalQueue(store, clock, watchdog, process, defaults);
     this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
+    this.here = new HoldersHere(this.queue);
     const waiting = new WaitingCalls(clock);
     this.waitWatch = {
       waitBegan: (wish) => {
@@ -66,7 +59,7 @@ export class LockCalls {
         return waiting.begin(wish);
       },
     };
-    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, context, waiting);
+    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, this.here, context, waiting);
     this.host = {
       store,
       clock,
@@ -82,36 +75,36 @@ export class LockCalls {
   }
 
   /** Notes a call for these keys, which were checked. `waitMs`: overrides the option. @throws LockUsageError for options that cannot work */
-  begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): LockCall {
+  begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Wish {
     const resolved = given === undefined ? this.defaults : resolveOptions(given, this.defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
+    if (options.permits !== undefined) checkPermitsOf(keys, options.permits, this.store.capabilities);
     options.signal?.throwIfAborted();
-    return { call: (this.calls += 1), keys, options, since: this.clock.now() };
+    return new Wish(keys, (this.calls += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch);
   }
 
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
-  async hold(call: LockCall): Promise<Hold> {
+  async hold(wish: Wish): Promise<Hold> {
     try {
-      return this.granted(call, await this.entered(call));
+      return this.granted(wish, await this.entered(wish));
     } catch (reason) {
-      return this.refuse(call, reason);
+      return this.refuse(wish, reason);
     }
   }
 
   /** Runs `fn` inside the hold of the call's locks. */
-  run<T>(call: LockCall, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
-    this.entered(call).then(
-      (entered) => runInHold(this.granted(call, entered), fn, resolve, reject),
+  run<T>(wish: Wish, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
+    this.entered(wish).then(
+      (entered) => runInHold(this.granted(wish, entered), fn, resolve, reject),
       // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
-      (reason: unknown) => resolve(this.refuse(call, reason)),
+      (reason: unknown) => resolve(this.refuse(wish, reason)),
     );
   }
 
   /** Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. */
-  private entered({ keys, call, options, since }: LockCall): Promise<Entered | Entered[]> {
-    const wish = new Wish(keys[0]!, call, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
-    if (keys.length === 1) return this.enter(wish, since);
-    return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
+  private entered(wish: Wish): Promise<Entered | Entered[]> {
+    if (wish.keys.length === 1) return this.enter(wish, wish.since);
+    return enterAll(wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
   }
 
   /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
@@ -126,7 +119,7 @@ export class LockCalls {
     return part ?? this.enter(wish.inside(this.context.surroundings()));
   }
 
-  private granted({ call, options, since }: LockCall, entered: Entered | Entered[]): Hold {
+  private granted({ call, options, since }: Wish, entered: Entered | Entered[]): Hold {
     // The hold is counted before it is made, because a lease that was lost meanwhile ends it in its constructor.
     this.shutdown.holdBegan();
     const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options, call);
@@ -135,9 +128,9 @@ export class LockCalls {
   }
 
   /** Emits the event of a call that got no lock, and rejects with the reason; a LockTimeoutError names the holders if the call can wait for them. */
-  private async refuse(call: LockCall, reason: unknown): Promise<never> {
-    const { waitMs, expectsBusy } = call.options;
-    this.announcer.refused(call, reason, this.clock.now() - call.since);
+  private async refuse(wish: Wish, reason: unknown): Promise<never> {
+    const { waitMs, expectsBusy } = wish.options;
+    this.announcer.refused(wish, reason, this.clock.now() - wish.since);
     if (waitMs > 0 && !expectsBusy) return this.timeouts.reject(reason);
     throw reason;
   }

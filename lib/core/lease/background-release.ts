@@ -20,6 +20,12 @@ export interface DoubtfulRelease extends ReleaseRequest {
   readonly lateUntil?: number | undefined;
 }
 
+/** A lease that is given back. */
+interface EndingLease extends DoubtfulRelease {
+  /** How long it may last in the store when nothing is heard of it any more. */
+  readonly storeLengthMs: number;
+}
+
 export class BackgroundRelease {
   private readonly pending = new Set<Promise<void>>();
   private closed = false;
@@ -38,14 +44,14 @@ export class BackgroundRelease {
   }
 
   /** Releases a lease and calls `done` with the outcome. When it is unknown, the release is repeated in the background. */
-  releaseAndTell(lease: DoubtfulRelease, endsInMs: number, done: (outcome: ReleaseOutcome) => void): void {
+  releaseAndTell(lease: EndingLease, done: (outcome: ReleaseOutcome) => void): void {
     this.store.release(lease).then(
       (outcome) => {
-        this.releaseLate(lease);
+        if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
         done(outcome);
       },
       () => {
-        this.release(lease, endsInMs);
+        this.release(lease, lease.storeLengthMs);
         done('unknown');
       },
     );

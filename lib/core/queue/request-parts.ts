@@ -22,6 +22,8 @@ export type Answer =
   /** `at`: when this process learned of the grant. */
   | { readonly kind: 'granted'; readonly grant: Grant; readonly at: number }
   | { readonly kind: 'busy' | 'upgrade' | 'full' }
+  /** Those who hold the lock or wait for it name so many permits, or none. */
+  | { readonly kind: 'permits'; readonly permits: number | undefined }
   /** The store no longer has the request's place in the queue. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly error: LockStoreError };
@@ -29,6 +31,6 @@ export type Answer =
 export interface RequestListener {
   /** Called exactly once, unless the request is cancelled first. */
   requestAnswered(answer: Answer): void;
-  /** Called each time the store did not grant the lock, or could not be asked. */
+  /** Called each time the store did not grant the lock, or did not respond. */
   requestDelayed(): void;
 }

@@ -34,6 +34,7 @@ type AcquireAnswer =
   | Waiting
   | { readonly kind: 'busy' }
   | { readonly kind: 'upgrade' | 'full' }
+  | { readonly kind: 'permits'; readonly permits: number | undefined }
   /** The request came after its `notAfter`, so nothing was done. */
   | { readonly kind: 'late' };
 

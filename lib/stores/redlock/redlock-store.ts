@@ -9,6 +9,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
+import type { StoreSummary } from '../../core/port/store-summary.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -25,7 +26,7 @@ import type {
 } from '../../core/port/lock-store.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
 import { FenceFloors } from '../wire/fence-floors.js';
-import type { RedisTarget } from '../wire/redis-connection.js';
+import type { Connect } from '../wire/connections.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Ballot } from './ballot.js';
 import { Ballots } from './ballots.js';
@@ -38,6 +39,7 @@ import type { QuorumContext } from './quorum-context.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { voteRequestOf } from './node-vote.js';
 import { quorumOf } from './quorum.js';
+import { redlockSummary } from './redlock-summary.js';
 import type { RedlockNode } from './redlock-node.js';
 import { retryPause } from './retry-pause.js';
 import { Waiters } from './waiters.js';
@@ -45,7 +47,7 @@ import { Withdrawals } from './withdrawals.js';
 
 export interface RedlockStoreOptions {
   /** An odd number of masters, at least three, without replication between them. */
-  readonly nodes: readonly RedisTarget[];
+  readonly nodes: readonly Connect[];
   /** The prefix of every key and channel. */
   readonly prefix: string;
   /** The name of this process: its holder ids begin with it, up to their last dot. */
@@ -64,6 +66,7 @@ const LOST = Promise.resolve('lost' as const);
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  summary: StoreSummary | undefined;
   private readonly clock: Clock;
   private readonly keys: RedisKeys;
   private readonly members: Members;
@@ -86,7 +89,7 @@ export class RedlockStore implements LockStore {
       throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
     checkProcess(process);
-    this.capabilities = { queue: false, replicas: false, maxLeaseMs };
+    this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
     this.waiters = new Waiters(quorumOf(nodes.length));
@@ -105,6 +108,7 @@ export class RedlockStore implements LockStore {
   async open(): Promise<void> {
     try {
       await this.members.open();
+      this.summary = redlockSummary(this.options.prefix, this.members.nodes);
     } catch (error) {
       await this.close();
       throw error;
@@ -196,7 +200,7 @@ export class RedlockStore implements LockStore {
     if (this.closed) throw new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false });
     if (request.minReplicas > 0) throw noReplicas(key);
     if (this.clock.now() > notAfter) {
-      const message = `Lock '${key}': the request began only after its time limit, so that nothing was asked of the nodes.`;
+      const message = `Lock '${key}': the request began only after its time limit, and was not sent to any node.`;
       throw new LockStoreError(`${message} It is safe to try again.`, { key });
     }
     const held = this.ballots.get(id);

@@ -7,11 +7,12 @@ import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
 import { rightsError } from './access-rule.js';
+import type { Connections } from './connections.js';
 import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, releaseCall, renewCall, type BuiltCall } from './lua.generated.js';
 import { connected } from './first-connection.js';
-import type { RedisConnections } from './redis-connection.js';
 import { FORMAT_VERSION, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
+import { factsOf, type ServerFacts } from './server-facts.js';
 import { reasonOf, storeFailure } from './store-failure.js';
 import { TRIAL_LEASE_MS, trialRequest } from './trial-lock.js';
 import type { WakeChannel } from './wake-channel.js';
@@ -27,7 +28,7 @@ export interface Probed {
     readonly report: Report;
     readonly strictServer?: boolean | undefined;
   };
-  readonly connections: RedisConnections;
+  readonly connections: Connections;
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly channel: WakeChannel;
@@ -39,13 +40,19 @@ const PAUSE_MS = 100;
 /** One slot group of each number of digits, because an access rule has a pattern for each. */
 const GROUPS_BY_DIGITS = [0, 10, 100];
 
-/** Resolves when the server can be used. Rejects with LockStoreError, or with the error that the server replied. */
-export async function probe(probed: Probed): Promise<void> {
+/**
+ * Resolves when the server can be used, with what it says of its set-up, or with undefined when the user may not ask. Rejects with
+ * LockStoreError, or with the error that the server replied.
+ */
+export async function probe(probed: Probed): Promise<ServerFacts | undefined> {
   const { connections, options, keys } = probed;
   const deadline = options.clock.now() + options.bootTimeoutMs;
   try {
     await connected(connections, options.clock, options.bootTimeoutMs);
     while (!(await isFit(probed, deadline))) await delay(options.clock, PAUSE_MS);
+    const facts = await factsOf(probed.runner, connections);
+    checkEviction(facts, probed);
+    return facts;
   } catch (error) {
     throw rightsError(error, connections.node, keys.prefix) ?? error;
   }
@@ -70,14 +77,13 @@ async function check(probed: Probed): Promise<void> {
   await probed.channel.open().catch((error: unknown) => {
     throw storeFailure(error, { what: 'subscribe', key: undefined, node: probed.connections.node });
   });
-  await checkEviction(probed);
 }
 
 /** Checks that all processes of the prefix have the same wire format, number of slot groups and maxLeaseMs. */
 async function checkFormat({ runner, keys, options, connections }: Probed): Promise<void> {
   const ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${options.maxLeaseMs}`;
-  await runner.command('format', (client) => client.set(keys.format, ours, 'NX'));
-  const theirs = await runner.command('format', (client) => client.get(keys.format));
+  await runner.command('format', (client) => client.call('set', keys.format, ours, 'NX'));
+  const theirs = await runner.command('format', (client) => client.call('get', keys.format));
   if (theirs === null || theirs === ours) return;
   throw new LockStoreError(
     `Locks: the processes that use prefix '${keys.prefix}' on ${connections.node} must agree on their format: found '${theirs}', this process has '${ours}'. ` +
@@ -120,7 +126,7 @@ async function runEveryCommand(probed: Probed): Promise<void> {
   await runner.command('hset', (client) => client.call('hset', fence, 'a', '1')).catch((error: unknown) => {
     if (!/\bWRONGTYPE\b/.test(reasonOf(error))) throw error;
   });
-  await runner.command('scan', () => Promise.all(connections.masters().map((node) => node.scan('0', 'COUNT', 1))));
+  await runner.command('scan', () => Promise.all(connections.masters().map((node) => node.call('scan', '0', 'COUNT', 1))));
 }
 
 async function runEveryScript(probed: Probed): Promise<void> {
@@ -145,15 +151,8 @@ async function runEveryScript(probed: Probed): Promise<void> {
   for (const call of calls) await runner.run(call, () => undefined);
 }
 
-async function checkEviction({ connections, options, runner }: Probed): Promise<void> {
-  let info: string;
-  try {
-    info = (await runner.command('info', () => Promise.all(connections.masters().map((node) => node.info('memory'))))).join('\n');
-  } catch {
-    return; // the user may not run INFO, so the policy cannot be checked
-  }
-  const policies = [...info.matchAll(/^maxmemory_policy:(\S+)/gm)].map(([, policy]) => policy);
-  const evicting = policies.find((policy) => policy !== 'noeviction');
+function checkEviction(facts: ServerFacts | undefined, { connections, options }: Probed): void {
+  const evicting = facts?.evicting;
   if (evicting === undefined) return;
   const message = `Locks: ${connections.node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
   if (options.strictServer !== true) return options.report({ kind: `eviction on ${connections.node}`, level: 'error', message });

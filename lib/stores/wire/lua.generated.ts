@@ -44,9 +44,9 @@ const sharedBesideOwner = `local function joinAsText(text, who)
 end
 local function leaveAsText(text, leaving)
   local id = leaving.id
-  local mode, queued = string.match(text, '^([rw])([01])1 ')
+  local mode, queued = string.match(text, '^(.)([01])1 ')
   local at = string.find(text, ' ' .. id .. ' ', 18, true)
-  if not at or mode == 'r' and queued == '1' then return nil end
+  if not at or mode ~= 'w' and queued == '1' then return nil end
   local first, stop = at - 13, string.find(text, '\\n', at, true)
   local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
   if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
@@ -170,9 +170,10 @@ end`;
 
 const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
-  local holders = {}
+  local mode, permits, holders = string.sub(text, 1, 1), 0, {}
   local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
   for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
+    if mode == 'p' then permits = tonumber(owner) end
     ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
@@ -182,7 +183,7 @@ const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs
     end
   end
   return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', holders = holders,
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {}, asking = {},
   }
 end
@@ -210,8 +211,11 @@ end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
+local function permitsOf(request)
+  return request.mode == 'p' and tonumber(request.owner) or 0
+end
 local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
+  if owner == '-' or lock.mode == 'p' then return nil end
   for _, holder in ipairs(lock.holders) do
     if not isReleased(holder) then
       if holder.owner == owner then return holder end
@@ -234,6 +238,12 @@ local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
   return last
+end
+local function nextEnd(lock)
+  if lock.mode ~= 'p' then return lastEnd(lock) end
+  local first = math.huge
+  for _, holder in ipairs(lock.holders) do first = math.min(first, holder.ending) end
+  return first
 end
 local function enter(lock, who, lengthMs, sharedFence)
   local _, left = holderOf(lock, '~' .. who.id)
@@ -479,14 +489,21 @@ local function firstListening(lock, mode)
   end
   return id, record, after
 end
+local function tellHolders(lock)
+  local told = {}
+  for _, holder in ipairs(lock.holders) do
+    local name = lock.mode == 'p' and channelOf(lock, holder.id) or holder.id
+    if not isReleased(holder) and not told[name] then
+      told[name], lock.told[#lock.told + 1] = true, { holder.id, 'c ' .. holder.id }
+    end
+  end
+end
 local function joinQueue(lock, who)
-  local id, mode = who.id, who.mode
+  local id, mode = who.id, who.mode == 'r' and 'r' or 'w'
   if not lock.queued then
     redis.call('DEL', lock.queueKey)
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
-    for _, holder in ipairs(lock.holders) do
-      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
-    end
+    tellHolders(lock)
   end
   local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
@@ -530,7 +547,7 @@ local function askAgainIn(lock, id)
   local head = openQueue(lock).head
   local first
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and lastEnd(lock) - lock.now + 1 or -1
+  return first == id and nextEnd(lock) - lock.now + 1 or -1
 end`;
 
 const sharedRefusal = `local function orRefused(done, reply)
@@ -545,14 +562,14 @@ local now = math.floor(nowUs / 1000)`;
 const sharedSettle = `local function grantTo(lock, id, record, after)
   local who = readWaiter(id, record)
   if lock.queue.head[who.mode] == id then takeHead(lock, who.mode, id, after) else takeOut(lock, id) end
-  lock.mode = who.mode
+  if lock.mode ~= 'p' then lock.mode = who.mode end
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
   lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
-local function admitReaders(lock, anybody)
-  local id, record, after = firstWaiter(lock, 'r')
+local function admitUpTo(most, lock, mode, anybody)
+  local id, record, after = firstWaiter(lock, mode)
   local passed = 0
-  while id and passed < MOST_PASSED_OVER do
+  while id and passed < MOST_PASSED_OVER and #lock.holders < most do
     if anybody or hearsOfItsTurn(lock, id, record) then
       grantTo(lock, id, record, after)
     else
@@ -561,6 +578,9 @@ local function admitReaders(lock, anybody)
     end
     id, record, after = waiterBehind(lock, after)
   end
+end
+local function admitReaders(lock, anybody)
+  admitUpTo(math.huge, lock, 'r', anybody)
 end
 local function admitWriter(lock, anybody)
   local first = anybody and firstWaiter or firstListening
@@ -576,15 +596,23 @@ local function admit(lock, anybody)
     if #lock.holders == 0 then admitReaders(lock, anybody) end
   end
 end
+local function ownerOfNobody(lock)
+  return lock.mode == 'p' and string.format('%d', lock.permits) or '-'
+end
 local function keepTaken(lock, forMs)
   if #lock.holders > 0 then return end
   local ending = lock.now + forMs
-  lock.holders[1] = { ending = ending, id = RECOVERY, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 }
+  lock.holders[1] = { ending = ending, id = RECOVERY, fence = 0, fences = 1, minEnd = ending, owner = ownerOfNobody(lock), label = '-', graceMs = 0 }
 end
 local function settle(lock)
   if not lock.queued then return end
   local recoversForMs = recoveryOf(lock)
   if recoversForMs > 0 then return keepTaken(lock, recoversForMs) end
+  if lock.mode == 'p' then
+    admitUpTo(lock.permits, lock, 'w')
+    if #lock.holders < lock.permits and lock.queued then admitUpTo(lock.permits, lock, 'w', true) end
+    return
+  end
   if #lock.holders > 0 then
     if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
     return
@@ -595,7 +623,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '442be6f69dfe2b29d1c887268b9c333aa1dfc365',
+  sha1: 'daeca11dfb35c35112eef6d66236e7dd1abed3d8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -614,9 +642,9 @@ for n = 1, count do
     if
       last
       and #last == 47
-      and string.sub(last, 18) == known
-      and string.sub(last, 1, 16) < clock
-      and floor <= string.sub(last, 1, 16)
+      and last < clock
+      and floor <= last
+      and string.find(last, known, 18, true)
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
       redis.call('SET', fenceKey, clock .. ' ' .. known)
@@ -653,15 +681,18 @@ local function answer(lock, request)
   if waits then return 2 end
   if entered then return 1, entered end
   if recoveryOf(lock) > 0 then return 7 end
+  local permits = permitsOf(request)
+  if #lock.holders > 0 and permits ~= lock.permits then return 8 end
   local kin = ownedBy(lock, owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   if kin and isFullFor(lock, owner) then return 6 end
   local lengthMs = math.max(request.leaseMs, request.minHoldMs)
   if kin then return 1, enter(lock, request, lengthMs, kin.fence) end
   if #lock.holders == 0 then
-    lock.mode = mode
+    lock.mode, lock.permits = mode, permits
     return 1, enter(lock, request, lengthMs)
   end
+  if #lock.holders < permits then return 1, enter(lock, request, lengthMs) end
   if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
   joinQueue(lock, request)
@@ -671,7 +702,7 @@ local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
-  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
+  if request.owner ~= '-' and request.mode ~= 'p' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
@@ -683,11 +714,12 @@ local function grantOrPlace(request)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
-  if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
+  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end
   if code == 7 then return { 7 + more, now, recoversForMs } end
+  if code == 8 then return { 8 + more, now, lock.permits } end
   return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
@@ -713,7 +745,7 @@ export interface AcquireArgs {
   /** How long it may hold without a renewal. */
   readonly leaseMs: number;
   /** How it wants to hold the lock. */
-  readonly mode: LockMode;
+  readonly mode: LockMode | 'permit';
   /** Whether it takes a place in the queue when the lock is busy. */
   readonly queue: boolean;
   /** Whether others go first while nobody listens on the channel of its process. */
@@ -738,7 +770,7 @@ export interface AcquireArgs {
   readonly recoveryMs: number;
   /** An id to release in the same step. */
   readonly replaces?: string | undefined;
-  /** Whose requests share a lock. */
+  /** Whose requests share a lock; of a request for a permit how many there are. */
   readonly owner?: string | undefined;
   /** What an operator reads. */
   readonly label?: string | undefined;
@@ -747,7 +779,7 @@ export interface AcquireArgs {
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, request.leaseMs, `${request.mode === 'write' ? 'w' : 'r'}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+  args.push(request.id, request.leaseMs, `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -773,7 +805,9 @@ export type AcquireReply =
   /** The owner has as many holds of the lock as can be. */
   | { readonly kind: 'full'; readonly now: number }
   /** Until something new is granted, for the server may have forgotten who has the lock. */
-  | { readonly kind: 'recovering'; readonly now: number; readonly leftMs: number };
+  | { readonly kind: 'recovering'; readonly now: number; readonly leftMs: number }
+  /** Those who hold or wait name so many permits, or 0 for none, and this request does not. */
+  | { readonly kind: 'permits'; readonly now: number; readonly permits: number };
 
 /** Reads the answer of acquire.lua that begins with its code at `at`. @throws Error */
 export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at])): AcquireReply {
@@ -792,6 +826,8 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
       return { kind: 'full', now: Number(reply[at + 1]) };
     case 7:
       return { kind: 'recovering', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 8:
+      return { kind: 'permits', now: Number(reply[at + 1]), permits: Number(reply[at + 2]) };
     default:
       throw unexpected(reply);
   }
@@ -837,7 +873,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '0cecbe24dc173bf057cbfb7ef005bf95a795539f',
+  sha1: '963accbeab77f37c5d7220149d85eb9d4a8d2f73',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -856,6 +892,8 @@ local function requestOf(n)
 end
 local function fitsBeside(lock, lease)
   if #lock.holders == 0 then return true end
+  if permitsOf(lease) ~= lock.permits then return false end
+  if lock.mode == 'p' then return #lock.holders < lock.permits or lock.recoversForMs > 0 end
   if lock.mode == 'r' then return lease.mode == 'r' end
   return ownedBy(lock, lease.owner) ~= nil
 end
@@ -876,7 +914,7 @@ end
 local function enterAgain(lock, lease)
   dropPlaceholder(lock)
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
-  if #lock.holders == 0 then lock.mode = lease.mode end
+  if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = {
     ending = lock.now + lease.leaseMs + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
     minEnd = lease.minHoldMs > 0 and lock.now + lease.minHoldMs or 0, owner = lease.owner, label = lease.label,
@@ -926,7 +964,7 @@ export interface BringBackArgs {
   /** Of the holder. */
   readonly id: string;
   /** How it holds the lock. */
-  readonly mode: LockMode;
+  readonly mode: LockMode | 'permit';
   /** Server time in ms after which its holder does not trust it. */
   readonly notAfter: number;
   /** How long it lasts from now. */
@@ -945,7 +983,7 @@ export interface BringBackArgs {
   readonly recoveryMs: number;
   /** The memory of the server that knew the lease last. */
   readonly known?: string | undefined;
-  /** Whose requests share a lock. */
+  /** Whose requests share a lock; of a hold with a permit how many there are. */
   readonly owner?: string | undefined;
   /** What an operator reads. */
   readonly label?: string | undefined;
@@ -954,7 +992,7 @@ export interface BringBackArgs {
 /** Puts one more request into a call of bring-back.lua. */
 export function addBringBack(keys: string[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, `${request.mode === 'write' ? 'w' : 'r'} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of bring-back.lua for one request. */
@@ -1008,7 +1046,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'e03568befbea3e3844f55eeb1a304321cb2c8ffd',
+  sha1: '5d600c1213c814878e05405d6926079ad773d194',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1089,7 +1127,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '5cae6e5fdd5f20c1d279c5de8f79fb24238380f6',
+  sha1: '1fd7a1420c9044b85b0ee3ab42d4b786abe410d0',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1108,7 +1146,8 @@ lock.known, lock.recoveryMs = '-', recoveryMs
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
-  if fence and (fence < holder.fence or fence >= holder.fence + holder.fences) then
+  local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
+  if fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
@@ -1133,7 +1172,7 @@ export interface ForceReleaseKeys {
 
 /** What is said in a call of force-release.lua. */
 export interface ForceReleaseArgs {
-  /** Of the holder to take it from, any of those reserved for it; or nothing for all holders. */
+  /** Of the holder to take it from, any of those reserved for it, of one with a permit the first; or nothing for all holders. */
   readonly fence?: number | undefined;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
@@ -1147,7 +1186,7 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: 'ce32709e75cf8596fd1d25d55a7ffa92f3a47cc8',
+  sha1: 'c3fa936cd603339c97fc11bc0247199cf7456faa',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 7
 ${sharedServerTime}
@@ -1314,7 +1353,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'f40e872b78ba4668c2f0b60942f3475a1b983a67',
+  sha1: '4bc8997d27db6baa7b63f4aaa976983725aefe61',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1332,7 +1371,7 @@ end
 local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
-  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 } end
+  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
 end
 local function heartbeat(waiters)
@@ -1454,7 +1493,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: 'c66b19a5aa5a1206ff946024114a4fd9cfdf8ff1',
+  sha1: 'a97c4b978d25a6f6033adad2bacb27723a6ecb76',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1539,7 +1578,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'd14655e4fdcec4cf00dcc667215d7fda3c9a157b',
+  sha1: 'e903e57469756a134855f29af9ff82030bb0af68',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -1638,7 +1677,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'a2625ed7c4f12f63116938039e97bd964cadeec7',
+  sha1: 'd7e164818594d3361d3b45c86347947c3914659e',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1727,7 +1766,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: '4190a9ea130a923299baf40bb206337ae5858282',
+  sha1: 'de04cd482c7add5ca7c4b008a9a3d3578511c312',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -1890,7 +1929,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: '966e802943fc989b6a3a8b1a3c710858d9f8d6d6',
+  sha1: 'fc2a537a074295e7b8c4a9cadb664673ae767b23',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 15
 ${sharedServerTime}
@@ -2053,7 +2092,7 @@ export interface VoteArgs {
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
-  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, toField(request.label), toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
+  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, request.label === undefined ? '-' : toField(request.label), request.owner === undefined ? '-' : toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
 }
 
 /** A call of vote.lua for one request. */

@@ -7,7 +7,7 @@
 ---   id: text         of who asks, new for each request
 ---   leaseMs: number  how long it may hold without a renewal
 ---   terms: <mode><queue><needsListener><plain> <notAfter> <floor> <known> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces>  how it asks
----     mode: mode                    how it wants to hold the lock
+---     mode: hold                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
 ---     needsListener: flag           whether others go first while nobody listens on the channel of its process
 ---     plain: flag                   whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing
@@ -21,7 +21,7 @@
 ---     recoveryMs: number            how long nothing new is granted after the server forgot
 ---     replaces: text or -           an id to release in the same step
 ---   who: <owner> <label>  for whom
----     owner: encoded or -  whose requests share a lock
+---     owner: encoded or -  whose requests share a lock; of a request for a permit how many there are
 ---     label: encoded or -  what an operator reads
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
 --- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
@@ -31,8 +31,9 @@
 --- RETURNS 5 late: now  after notAfter
 --- RETURNS 6 full: now  the owner has as many holds of the lock as can be
 --- RETURNS 7 recovering: now, leftMs  until something new is granted, for the server may have forgotten who has the lock
+--- RETURNS 8 permits: now, permits  those who hold or wait name so many permits, or 0 for none, and this request does not
 --- RETURNS refused    the server's words: it refused something for this request's keys
---- RETURNS 10 more in place of 1 to 7 when the id to replace was not there any more
+--- RETURNS 10 more in place of 1 to 8 when the id to replace was not there any more
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same grant or keeps the same place
 --- INVARIANT a queue exists only while its lock does, so a lock that is not there is free
@@ -56,13 +57,14 @@ for n = 1, count do
     --- @bind mode, floor, known, who of n
     local free = plain == '1' and #clock == 16 and floor < clock and not redis.pcall('GET', lockKey)
     local last = free and redis.pcall('GET', fenceKey)
-    -- A record of this length has no `open at`. In a Cluster the node has to be asked who it is (memory.lua).
+    -- A record of this length has no `open at`. It begins with the last fence, and what follows that makes it greater than the
+    -- fence alone, so the whole record can be compared. In a Cluster the node has to be asked who it is (memory.lua).
     if
       last
       and #last == 47
-      and string.sub(last, 18) == known
-      and string.sub(last, 1, 16) < clock
-      and floor <= string.sub(last, 1, 16)
+      and last < clock
+      and floor <= last
+      and string.find(last, known, 18, true)
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
       redis.call('SET', fenceKey, clock .. ' ' .. known)
@@ -98,15 +100,19 @@ local function answer(lock, request)
   if waits then return 2 end
   if entered then return 1, entered end
   if recoveryOf(lock) > 0 then return 7 end
+  local permits = permitsOf(request)
+  if #lock.holders > 0 and permits ~= lock.permits then return 8 end
   local kin = ownedBy(lock, owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   if kin and isFullFor(lock, owner) then return 6 end
   local lengthMs = math.max(request.leaseMs, request.minHoldMs)
   if kin then return 1, enter(lock, request, lengthMs, kin.fence) end
   if #lock.holders == 0 then
-    lock.mode = mode
+    lock.mode, lock.permits = mode, permits
     return 1, enter(lock, request, lengthMs)
   end
+  -- Who waited for a free permit has it already.
+  if #lock.holders < permits then return 1, enter(lock, request, lengthMs) end
   if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
   joinQueue(lock, request)
@@ -117,7 +123,7 @@ local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
-  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
+  if request.owner ~= '-' and request.mode ~= 'p' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
@@ -129,11 +135,12 @@ local function grantOrPlace(request)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
-  if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
+  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end
   if code == 7 then return { 7 + more, now, recoversForMs } end
+  if code == 8 then return { 8 + more, now, lock.permits } end
   return { code + more, now }
 end
 
