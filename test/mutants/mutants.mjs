@@ -204,6 +204,12 @@ const list = [
   ['rests do not grow', core('hold/candidacy'), 'ranMs > LONGEST_REST_MS ? 1 : this.failures + 1', '1', 'SPEC 8: a function that fails over and over', 'test/core/hold/leading'],
   ['candidates let time pass', 'lib/testing/test-store.ts', 'if (roleOf(key) !== undefined) continue;', '', 'TestLocks: a role makes an hour pass', 'test/testing/roles'],
   ['no one object leads', 'lib/nest/leader-boot.ts', 'if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped', 'if (wrapper.isTransient) throw scoped', 'SPEC 8: a request-scoped class leads', 'test/nest/leader'],
+  // Of ten that somebody planted who knew none of the others, these lived
+  ['unsubscribed waits go on', 'lib/nest/locked-observable.ts', 'subscriber.add(() => stopped.abort());', '', 'a reader that left waits on for the lock', 'test/nest/observable'],
+  ['handed on beyond maxHoldMs', core('lease/store-lease'), 'leftMs > wanted.maxHoldMs || ', '', 'a caller that hangs keeps the lock for longer than its maxHoldMs', 'test/core/queue/local-queue'],
+  ['bursts without end', core('queue/key-queue'), 'if (lease.turns % LONGEST_BURST === 0 && this.line.size > 0) this.rest();', '', 'timers and sockets wait until a whole line was served', 'test/core/queue/local-queue'],
+  ['nested calls enter what has ended', core('hold/hold-part'), 'this.gate.close();\n    this.whenDrained', 'this.whenDrained', 'P2: a call that waits for its sibling comes in when the hold has ended', 'test/core/hold/nested-calls'],
+  ['an answered release is the last word', core('lease/background-release'), 'if (lateUntil > (askedAt ?? now))', 'if (lateUntil > now)', 'S5: a request that acts behind the release of its id, before that is answered', 'test/core/lease/late-requests'],
 ];
 
 export const mutants = list.map(([name, file, text, instead, breaks, where]) => ({ name, file, text, instead, breaks, where }));
