@@ -67,7 +67,7 @@ const list = [
   ['permits for an owner of that name', lua('acquire'), "request.owner ~= '-' and request.mode ~= 'p' and", "request.owner ~= '-' and", 'P17: who asks for 2 permits joins an owner with the name 2', 'test/contract/redis-store.contract'],
   ['an owner of that name for permits', lua('shared/lock-record'), "if owner == '-' or lock.mode == 'p' then return nil end", "if owner == '-' then return nil end", 'P17: a waiter joins a permit beside the queue', 'single:calm'],
   ['permits brought back beyond their number', lua('bring-back'), '#lock.holders < lock.permits or lock.recoversForMs > 0', 'true', 'P17, S7: a lease that comes back late is one too many', 'test/lua/permits'],
-  ['permits brought back without their number', redis('bringing-back'), "permits === undefined ? owner : String(permits)", 'owner', 'S7: a lease comes back without its permits', 'test/stores/redis/recovery'],
+  ['permits brought back without their number', redis('bringing-back'), "permits === undefined ? owner : String(permits)", 'owner', 'S7: a lease comes back without its permits', 'test/stores/redis/recovery.test'],
   ['handed on without all permits', core('queue/held-permits'), 'if (this.lanes.size < this.permits) return false;', '', 'S2: a fence of an earlier grant than that of another process', 'test/core/queue/permits'],
   ['permits without a turn for others', core('queue/permit-queue'), 'return this.held.heardOfWaiter();', 'return;', 'P1: a process keeps its permits while others wait', 'test/core/queue/permits'],
   ['requests of callers who left', core('queue/permit-queue'), 'while (this.asking.size > this.line.size) this.drop([...this.asking.values()].at(-1)!);', '', 'L5: who gives up stays in the queue', 'test/core/queue/permits'],
