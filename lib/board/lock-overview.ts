@@ -19,6 +19,8 @@ export interface LockRow {
   /** The role of which this is the lock: its holder leads, and its waiters stand for election. */
   readonly role?: string | undefined;
   readonly mode: LockMode | null;
+  /** How many may hold the lock at a time, where there are permits. */
+  readonly permits?: number | undefined;
   readonly holders: readonly HolderRow[];
   readonly moreHolders: number;
   /** The first waiters, in the order in which they will be served. */
@@ -78,11 +80,12 @@ export async function overviewOf(locks: AsyncIterable<LockState>, most: number):
   return { held, waitedFor, waiting, processes: processes.size, led, inGrace, rows: kept, more: seen - kept.length };
 }
 
-export function rowOf({ key, mode, holders, waiters }: LockState): LockRow {
+export function rowOf({ key, mode, permits, holders, waiters }: LockState): LockRow {
   return {
     key,
     role: roleOf(key),
     mode,
+    permits,
     holders: holders.slice(0, MOST_HOLDERS).map(({ id, ...holder }) => ({ ...holder, ...whereaboutsOf(id), since: sinceOf(holder.fence) })),
     moreHolders: Math.max(0, holders.length - MOST_HOLDERS),
     waiters: waiters.slice(0, MOST_WAITERS).map((waiter) => ({ ...waiter, ...whereaboutsOf(waiter.id) })),

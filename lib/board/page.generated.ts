@@ -475,7 +475,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '\n' +
     '  contents(row, times, isOpen) {\n' +
     '    const mode = row.mode ?? \'free\';\n' +
-    '    const badge = row.role === undefined ? mode : \'role\';\n' +
+    '    const badge = badgeOf(row);\n' +
     '    const title = element(\'div\', \'title\', element(\'h3\', \'key\', row.role ?? row.key), element(\'span\', `badge ${mode}`, badge));\n' +
     '    const sides = element(\'div\', \'sides\', this.holders(row, times));\n' +
     '    title.append(lineOf(row, times));\n' +
@@ -528,6 +528,13 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  return role === undefined ? `held ${age}` : `leads since ${clockTime(since)}, ${age}`;\n' +
     '}\n' +
     '\n' +
+    '/** What kind of lock it is, in a word or two. */\n' +
+    'function badgeOf({ role, mode, permits, holders, moreHolders }) {\n' +
+    '  if (role !== undefined) return \'role\';\n' +
+    '  if (permits !== undefined) return `${holders.length + moreHolders} of ${permits} in use`;\n' +
+    '  return mode ?? \'free\';\n' +
+    '}\n' +
+    '\n' +
     '/** How many waiters the lock has in the store, or calls of this process that wait for it, whichever is more. */\n' +
     'export function waiting(row) {\n' +
     '  const here = row.callsHere.reduce((sum, { count: calls }) => sum + calls, 0);\n' +
@@ -576,7 +583,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  if (row.role !== undefined) return \'\';\n' +
     '  if (holder === undefined) return \'; the lock is about to be granted\';\n' +
     '  const others = row.holders.length + row.moreHolders - 1;\n' +
-    '  return ` for ${work(holder)}${others > 0 ? ` and ${count(others, \'other reader\', \'other readers\')}` : \'\'} to end`;\n' +
+    '  return ` for ${work(holder)}${others > 0 ? ` and ${count(others, \'other holder\', \'other holders\')}` : \'\'} to end`;\n' +
     '}\n' +
     '\n' +
     'function waiters(row, times) {\n' +

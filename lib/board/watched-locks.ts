@@ -36,7 +36,7 @@ export interface InstanceView extends Omit<LockOverview, 'rows'> {
   readonly store?: WatchedStore['summary'];
   /** Undefined for a store that cannot forget. */
   readonly recovery?: WatchedStore['recovery'];
-  /** Why the store could not be asked, in which case there are no rows. */
+  /** Why the store did not respond, in which case there are no rows. */
   readonly problem?: string | undefined;
 }
 

@@ -176,6 +176,6 @@ function createInstruments(provider: MeterProvider | undefined) {
     termFailures: count('holdfast.term.failures', '{term}', 'Terms that ended because the function of the leader failed.'),
     losses: count('holdfast.losses', '{hold}', 'Holds whose lease ended before they did.'),
     renewalFailures: count('holdfast.renewal.failures', '{renewal}', 'Renewals that got no answer and were tried again.'),
-    storeFailures: count('holdfast.store.failures', '{request}', 'Requests that failed because the store could not be asked.'),
+    storeFailures: count('holdfast.store.failures', '{request}', 'Requests that failed because the store did not respond.'),
   };
 }

@@ -3,7 +3,7 @@
  * causes.
  *
  * Time passes by itself in one case only: a call waits, and nothing but time can end its wait. That is so when no application of the
- * test holds the lock (the test made it busy, or minHoldMs keeps it taken), or when the store could not be asked. While code of
+ * test holds the lock (the test made it busy, or minHoldMs keeps it taken), or when the store does not respond. While code of
  * the test can end every wait, the clock stands still.
  */
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';

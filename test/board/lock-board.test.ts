@@ -187,6 +187,14 @@ describe('the events of the board', () => {
     }
   });
 
+  it('show how many permits of a lock are held', async () => {
+    const { url, locks } = await serve();
+    await using _one = await locks.acquire('smtp', { permits: 3 });
+    await using _other = await locks.acquire('smtp', { permits: 3 });
+    const [view] = await (await watch(url)).until((one) => one.instances[0]!.rows[0]?.holders.length === 2);
+    expect(view.instances[0]!.rows).toMatchObject([{ key: 'smtp', permits: 3 }]);
+  });
+
   it('say for how long a process has been seen to wait', async () => {
     const redis = await startRedis();
     try {

@@ -52,7 +52,8 @@ async function heldOrders(count: number) {
   await beside.init();
   return {
     waitFor: (key: string) => beside.get(LockService).withLock(key, () => undefined),
-    release: async () => {
+    release: () => Promise.all(leases.map((lease) => lease.release())),
+    close: async () => {
       await Promise.all(leases.map((lease) => lease.release()));
       await Promise.all([made.close(), beside.close()]);
     },
@@ -73,7 +74,7 @@ describe('the board in a browser', () => {
     const startedAt = performance.now();
     const counted = stocktake(1, 8);
     const row = lock(page, 'item:1');
-    await row.getByText('StocktakeService.count').first().waitFor({ timeout: 1_000 });
+    await row.locator('.holders').getByText('StocktakeService.count').waitFor({ timeout: 1_000 });
     const orders = [order(1, 1), order(1, 2), order(1, 0)];
     await row.getByText('2 processes wait for StocktakeService.count to end').waitFor({ timeout: 1_000 });
     const shownMs = performance.now() - startedAt;
@@ -103,7 +104,7 @@ describe('the board in a browser', () => {
     const force = lock(page, 'item:2').getByRole('button', { name: /Force release/ });
     await force.click();
     await page.getByRole('button', { name: 'Leave it' }).click();
-    expect(await lock(page, 'item:2').getByText('StocktakeService.count').count()).toBeGreaterThan(0);
+    expect(await lock(page, 'item:2').locator('.holders').getByText('StocktakeService.count').count()).toBe(1);
     await force.click();
     await page.getByRole('dialog').getByText('item:2 is held by StocktakeService.count').waitFor(SOON);
     await page.getByRole('button', { name: 'Take it away' }).click();
@@ -181,23 +182,28 @@ describe('the board in a browser', () => {
   it('gives each lock one line where there are many, with its details at a press, and keeps them open while it redraws', async () => {
     const { page, complaints } = await board();
     const held = await heldOrders(495);
-    const row = lock(page, 'many:7');
-    await row.waitFor(SOON);
-    const tops = await page.locator('.lock').evaluateAll('(rows) => rows.map((row) => row.getBoundingClientRect().height)') as number[];
-    expect(tops.length).toBeGreaterThanOrEqual(495);
-    expect(Math.max(...tops)).toBeLessThan(50);
-    expect(await row.getByText(/^lease ends in/).isVisible()).toBe(false);
-    await row.getByRole('button', { name: 'Details of many:7' }).click();
-    await row.getByText(/^lease ends in/).waitFor(SOON);
-    const waited = held.waitFor('many:7');
-    await row.getByText('1 process waits for').waitFor(SOON);
-    expect(await row.getByText(/^lease ends in/).isVisible()).toBe(true);
-    await page.getByLabel('One line for each lock').uncheck();
-    await lock(page, 'many:8').getByText(/^lease ends in/).waitFor(SOON);
-    await held.release();
-    await waited;
+    try {
+      const row = lock(page, 'many:7');
+      await page.locator('.lock').nth(494).waitFor(SOON);
+      const heights = (await page.evaluate(HEIGHTS_OF_LOCKS)) as number[];
+      expect(heights.length).toBeGreaterThanOrEqual(495);
+      expect(Math.max(...heights)).toBeLessThan(50);
+      const details = row.getByText(/^lease ends in/);
+      expect(await details.isVisible()).toBe(false);
+      await row.getByRole('button', { name: 'Details of many:7' }).click();
+      await details.waitFor(SOON);
+      const waited = held.waitFor('many:7');
+      await row.getByText('1 process waits for').waitFor(SOON);
+      expect(await details.isVisible()).toBe(true);
+      await page.getByLabel('One line for each lock').uncheck();
+      await lock(page, 'many:8').getByText(/^lease ends in/).waitFor(SOON);
+      await held.release();
+      await waited;
+    } finally {
+      await held.close();
+    }
     expect(complaints).toEqual([]);
-  }, 30_000);
+  }, 60_000);
 
   it('shows the text in enough contrast by day and by night', async () => {
     for (const colorScheme of ['light', 'dark'] as const) {
@@ -226,6 +232,8 @@ describe('the board in a browser', () => {
     await Promise.all([counted, waited]);
   }, 30_000);
 });
+
+const HEIGHTS_OF_LOCKS = `[...document.querySelectorAll('.lock')].map((row) => row.getBoundingClientRect().height)`;
 
 /** WCAG's ratio of the quietest text to the ground it stands on. */
 const CONTRAST_OF_QUIET_TEXT = `(() => {

@@ -50,7 +50,7 @@ export class LockList {
 
   contents(row, times, isOpen) {
     const mode = row.mode ?? 'free';
-    const badge = row.role === undefined ? mode : 'role';
+    const badge = badgeOf(row);
     const title = element('div', 'title', element('h3', 'key', row.role ?? row.key), element('span', `badge ${mode}`, badge));
     const sides = element('div', 'sides', this.holders(row, times));
     title.append(lineOf(row, times));
@@ -103,6 +103,13 @@ function ageText({ role }, since, at) {
   return role === undefined ? `held ${age}` : `leads since ${clockTime(since)}, ${age}`;
 }
 
+/** What kind of lock it is, in a word or two. */
+function badgeOf({ role, mode, permits, holders, moreHolders }) {
+  if (role !== undefined) return 'role';
+  if (permits !== undefined) return `${holders.length + moreHolders} of ${permits} in use`;
+  return mode ?? 'free';
+}
+
 /** How many waiters the lock has in the store, or calls of this process that wait for it, whichever is more. */
 export function waiting(row) {
   const here = row.callsHere.reduce((sum, { count: calls }) => sum + calls, 0);
@@ -151,7 +158,7 @@ function forText(row) {
   if (row.role !== undefined) return '';
   if (holder === undefined) return '; the lock is about to be granted';
   const others = row.holders.length + row.moreHolders - 1;
-  return ` for ${work(holder)}${others > 0 ? ` and ${count(others, 'other reader', 'other readers')}` : ''} to end`;
+  return ` for ${work(holder)}${others > 0 ? ` and ${count(others, 'other holder', 'other holders')}` : ''} to end`;
 }
 
 function waiters(row, times) {

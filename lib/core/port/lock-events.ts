@@ -38,5 +38,5 @@ export type LockEvent =
   | (LockEventBase & { readonly type: 'cancelled'; readonly waitedMs: number })
   /** The function of a leader failed with `cause`, which may be anything; its process stands for election again after `restMs`. */
   | (LockEventBase & { readonly type: 'termFailed'; readonly fence: number; readonly restMs: number; readonly cause: unknown })
-  /** A call failed for another reason: the store could not be asked, the module was closed, or the call cannot work (LockUsageError). */
+  /** A call failed for another reason: the store did not respond, the module was closed, or the call cannot work (LockUsageError). */
   | (LockEventBase & { readonly type: 'failed'; readonly waitedMs: number; readonly cause: LockError });

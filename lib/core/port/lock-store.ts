@@ -19,7 +19,7 @@
  *   P11 A refusal is a value. A method rejects (or answers `unknown`) only when the outcome is not known or the
  *       store cannot serve; the error is always a LockStoreError.
  *   P12 An idle lock leaves nothing behind but memory for fences that does not grow with the number of keys.
- *   P13 Requests that name the owner of the present hold share its mode and its fence and pass the queue; those that had
+ *   P13 Requests with the same owner as the present hold share its mode and its fence and pass the queue; those that had
  *       queued before their owner was granted do so when they ask again, or at their next heartbeat. An owner has at most
  *       MOST_HOLDS_OF_OWNER holds of one lock.
  *   P14 An acquire does not act after `notAfter`.

@@ -34,7 +34,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   /** Whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
   wasRefused = false;
   private state: 'open' | 'answered' | 'cancelled' = 'open';
-  /** Why the store could not be asked; undefined when the last try was answered. */
+  /** Why the store did not respond; undefined when the last try was answered. */
   lastError: LockStoreError | undefined;
   /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;

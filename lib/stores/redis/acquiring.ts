@@ -82,7 +82,7 @@ export class Acquiring {
 
   lateError(key: string): LockStoreError {
     const { node } = this.parts;
-    const message = `Lock '${key}': the request reached ${node} only after its time was over; nothing was done. It is safe to try again.`;
+    const message = `Lock '${key}': the request reached ${node} too late to be served, and was dropped: nothing was done. It is safe to try again.`;
     return new LockStoreError(message, { key, nodes: [{ node, reason: 'late' }] });
   }
 

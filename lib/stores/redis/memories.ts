@@ -101,8 +101,8 @@ export class Memories implements StoreRecovery {
 
   /** Whether the server has another memory than this one by now, as far as this process knows. */
   isOutdated(group: number, memory: string | undefined): boolean {
-    const known = this.knownOf(group);
-    return known !== undefined && known !== memory;
+    const known = this.known[group];
+    return known !== memory && known !== UNKNOWN_MEMORY;
   }
 
   /**

@@ -200,7 +200,7 @@ export class RedlockStore implements LockStore {
     if (this.closed) throw new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false });
     if (request.minReplicas > 0) throw noReplicas(key);
     if (this.clock.now() > notAfter) {
-      const message = `Lock '${key}': the request began only after its time limit, so that nothing was asked of the nodes.`;
+      const message = `Lock '${key}': the request began only after its time limit, and was not sent to any node.`;
       throw new LockStoreError(`${message} It is safe to try again.`, { key });
     }
     const held = this.ballots.get(id);

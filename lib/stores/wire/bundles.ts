@@ -6,13 +6,16 @@
  * A bundle that the server refuses as a whole is sent again request by request, which the scripts allow.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { Errand } from './errand.js';
+import type { Line } from './awaited-answers.js';
+import type { Errand } from './errand.js';
 import type { LuaScript, ScriptArgument } from './lua.generated.js';
 import type { ScriptReply, ScriptRunner } from './script-runner.js';
 import { isReply, isTryAgain } from './store-failure.js';
 
 /** How many requests one command has at most. With more, server and process would wait for each other instead of working side by side. */
 const LARGEST_BUNDLE = 8;
+
+const NOTHING: readonly ScriptArgument[] = [];
 
 /** A request for a script that takes several requests in one call. */
 export interface BundledRequest {
@@ -79,8 +82,13 @@ export class Bundles {
   };
 }
 
-class Bundle extends Errand {
-  override readonly redisKeys: string[] = [];
+class Bundle implements Errand {
+  index = -1;
+  sentAt = 0;
+  deadline = 0;
+  isGivenUp = false;
+  readonly line: Line;
+  readonly redisKeys: string[] = [];
   private readonly args: ScriptArgument[] = [];
   readonly requests: BundledRequest[];
 
@@ -90,9 +98,13 @@ class Bundle extends Errand {
     readonly source: number,
     first: BundledRequest,
   ) {
-    super(runner.line, script.name);
+    this.line = runner.line;
     this.requests = [first];
     first.addTo(this.redisKeys, this.args);
+  }
+
+  get what(): string {
+    return this.script.name;
   }
 
   /** The key of its only request. With several an error of the whole command is about no single lock. */
@@ -115,10 +127,12 @@ class Bundle extends Errand {
   }
 
   send(): Promise<unknown> {
-    return this.line.client.evalsha(this.script.sha1, this.redisKeys.length, ...this.redisKeys, ...this.args);
+    // A single list that is spread at the end is copied once, two lists are copied twice.
+    const { redisKeys } = this;
+    return this.line.client.evalsha(this.script.sha1, redisKeys.length, ...NOTHING.concat(redisKeys, this.args));
   }
 
-  override sendSource(): Promise<unknown> {
+  sendSource(): Promise<unknown> {
     return this.line.client.eval(this.script.source, this.redisKeys.length, ...this.redisKeys, ...this.args);
   }
 

@@ -623,7 +623,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '91e1a9d5931f5c411fd98249a762928334a2712f',
+  sha1: 'daeca11dfb35c35112eef6d66236e7dd1abed3d8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -642,9 +642,9 @@ for n = 1, count do
     if
       last
       and #last == 47
-      and string.sub(last, 18) == known
-      and string.sub(last, 1, 16) < clock
-      and floor <= string.sub(last, 1, 16)
+      and last < clock
+      and floor <= last
+      and string.find(last, known, 18, true)
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
       redis.call('SET', fenceKey, clock .. ' ' .. known)
@@ -779,7 +779,7 @@ export interface AcquireArgs {
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, request.leaseMs, `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+  args.push(request.id, request.leaseMs, `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -992,7 +992,7 @@ export interface BringBackArgs {
 /** Puts one more request into a call of bring-back.lua. */
 export function addBringBack(keys: string[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of bring-back.lua for one request. */
@@ -2092,7 +2092,7 @@ export interface VoteArgs {
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
-  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, toField(request.label), toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
+  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, request.label === undefined ? '-' : toField(request.label), request.owner === undefined ? '-' : toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
 }
 
 /** A call of vote.lua for one request. */

@@ -30,7 +30,7 @@ export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error
   if (error instanceof LockStoreError) return error;
   const reason = reasonWith(error, complaint);
   const retryable = !FOR_THE_OPERATOR.test(reason);
-  const next = retryable ? 'The outcome is not known; it is safe to try again.' : (damageOf(reason, attempt) ?? 'Trying again does not help before an operator has corrected the server.');
+  const next = retryable ? 'The outcome is not known; it is safe to try again.' : (damageOf(reason, attempt) ?? 'Trying again does not help until an operator has corrected the server.');
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const message = `${subject}: ${what} failed on ${node}: ${reason}. ${next}`;
   return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable });
