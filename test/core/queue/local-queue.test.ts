@@ -332,15 +332,26 @@ describe('A place in the queue', () => {
 describe('A lease', () => {
   it('is not handed on to a caller who may hold the lock for less than is left of it', async () => {
     const fleet = new Fleet();
-    const { locks } = fleet.process();
-    const first = await locks.acquire('k', { leaseMs: 8_000 });
-    const hung = locks.acquire('k', { leaseMs: 8_000, maxHoldMs: 700 });
+    const { locks, wire } = fleet.process();
+    const [first, begun, hung] = [gate(), gate(), gate()];
+    // The first has a single fence; the second, behind which another waits, has one for that one too.
+    const before = [locks.withLock('k', { leaseMs: 8_000 }, () => first.promise), locks.withLock('k', { leaseMs: 8_000 }, async () => {})];
+    const hangs = locks.withLock('k', { leaseMs: 8_000, maxHoldMs: 700, onLost: 'ignore' }, async () => {
+      begun.open();
+      await hung.promise;
+    });
     await fleet.clock.settle();
-    await first.release();
-    await fleet.clock.runUntil(hung);
+    first.open();
+    await Promise.all(before);
+    await begun.promise;
+    // Its process may hang with it: then only the end of its lease in the store lets others in.
+    expect((await locks.inspect('k')).holders[0]?.remainingMs).toBeLessThanOrEqual(700);
+    expect(wire.sent.acquire).toBe(3);
     const since = fleet.clock.now();
     const next = await fleet.clock.runUntil(fleet.process().locks.acquire('k'));
     expect(fleet.clock.now() - since).toBeLessThanOrEqual(710);
     await next.release();
+    hung.open();
+    await hangs;
   });
 });
