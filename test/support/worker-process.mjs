@@ -26,7 +26,7 @@ Locked('counter:<0>', { waitMs: 60_000 })(Counter.prototype, 'increment', descri
 Object.defineProperty(Counter.prototype, 'increment', descriptor);
 
 class App {}
-Module({ imports: [LockModule.forRoot(given)], providers: [Counter] })(App);
+Module({ imports: [LockModule.forRoot({ client: process.env.HOLDFAST_TEST_CLIENT ?? 'ioredis', ...given })], providers: [Counter] })(App);
 
 const leases = new Map();
 /** Whether the callers that take permits have done enough. */
