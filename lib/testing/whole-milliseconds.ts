@@ -7,7 +7,7 @@
  */
 import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, HolderState, LockState, RenewOutcome, RenewRequest } from '../core/port/lock-store.js';
 
-const HALF_MS = 0.5;
+export const HALF_MS = 0.5;
 
 /** The request with shorter times. It is a Proxy and not a copy, because a request may be an object of a class with getters. */
 export function endingWith(request: AcquireRequest): AcquireRequest {

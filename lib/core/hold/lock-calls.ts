@@ -3,6 +3,7 @@
  * a hold of the same lock re-enters that hold; every other call goes to the queue of its process (queue/local-queue.ts). This
  * class also puts the parts of the core together, once for each lock module.
  */
+import { StoreLease } from '../lease/store-lease.js';
 import { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { CallSite, ResolvedDefaults, ResolvedOptions, WithLockOptions } from '../port/lock-options.js';
@@ -10,7 +11,10 @@ import { resolveOptions } from '../port/resolve-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { OptionList } from '../port/option-names.js';
 import type { Report } from '../port/report.js';
+import type { Ticket } from '../port/ticket.js';
+import type { WithAdoptedOptions } from '../port/ticket-options.js';
 import { LocalQueue } from '../queue/local-queue.js';
+import { adopt } from './adoption.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { Hold, type HoldHost } from './hold.js';
 import { HoldContext } from './hold-context.js';
@@ -18,6 +22,7 @@ import type { Entered } from './hold-part.js';
 import { runInHold, type Work } from './run-in-hold.js';
 import { enterAll } from './several-keys.js';
 import { ShutdownGate } from './shutdown-gate.js';
+import { Tickets } from './tickets.js';
 import { Timeouts } from './timeouts.js';
 import { WaitingCalls } from './waiting-calls.js';
 import { Wish, type WaitWatch } from './wish.js';
@@ -30,6 +35,8 @@ export interface LockCall {
   readonly options: ResolvedOptions;
   /** When the call was made, in clock.now() time. */
   readonly since: number;
+  /** The ticket that it brings, when it adopts a hold. */
+  readonly ticket?: Ticket | undefined;
 }
 
 export class LockCalls {
@@ -37,6 +44,7 @@ export class LockCalls {
   readonly announcer: Announcer;
   readonly shutdown: ShutdownGate;
   private readonly queue: LocalQueue;
+  private readonly tickets: Tickets;
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
   private readonly waitWatch: WaitWatch;
@@ -51,6 +59,8 @@ export class LockCalls {
     private readonly clock: Clock,
     private readonly defaults: ResolvedDefaults,
     report: Report | undefined,
+    /** The name of the lock module. */
+    instance: string,
   ) {
     const { context } = this;
     const announcer = (this.announcer = new Announcer(events, report));
@@ -59,6 +69,7 @@ export class LockCalls {
     });
     this.queue = new LocalQueue(store, clock, watchdog, process, defaults);
     this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
+    this.tickets = new Tickets({ store, clock, background: this.queue.background, defaults, process, instance });
     const waiting = new WaitingCalls(clock);
     this.waitWatch = {
       waitBegan: (wish) => {
@@ -78,6 +89,7 @@ export class LockCalls {
         if (outcome !== 'lost') this.shutdown.holdEnded();
         if (this.events.observed) announcer.released(hold, outcome);
       },
+      handOff: (hold, given) => this.tickets.handOff(hold, given),
     };
   }
 
@@ -87,6 +99,15 @@ export class LockCalls {
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     options.signal?.throwIfAborted();
     return { call: (this.calls += 1), keys, options, since: this.clock.now() };
+  }
+
+  /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
+  beginAdoption(text: string, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): LockCall {
+    const ticket = this.tickets.read(text);
+    const { keys } = ticket;
+    const options = resolveOptions(given, { ...this.defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
+    options.signal?.throwIfAborted();
+    return { call: (this.calls += 1), keys, options, since: this.clock.now(), ticket };
   }
 
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
@@ -108,7 +129,9 @@ export class LockCalls {
   }
 
   /** Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. */
-  private entered({ keys, call, options, since }: LockCall): Promise<Entered | Entered[]> {
+  private entered(lockCall: LockCall): Promise<Entered | Entered[]> {
+    const { keys, call, options, since, ticket } = lockCall;
+    if (ticket) return this.adopted(ticket, lockCall);
     const wish = new Wish(keys[0]!, call, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
     if (keys.length === 1) return this.enter(wish, since);
     return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
@@ -126,11 +149,20 @@ export class LockCalls {
     return part ?? this.enter(wish.inside(this.context.surroundings()));
   }
 
-  private granted({ call, options, since }: LockCall, entered: Entered | Entered[]): Hold {
+  private adopted(ticket: Ticket, call: LockCall): Promise<Entered[]> {
+    const { host: { store, clock, watchdog, defaults }, queue, shutdown } = this;
+    const insideHold = this.context.surroundings() !== undefined;
+    const refusal = (key: string): Error | undefined => shutdown.refusal(key, insideHold);
+    return adopt(ticket, call, { tickets: store.tickets!, clock, watchdog, queue, defaults, refusal });
+  }
+
+  private granted({ call, options, since, ticket }: LockCall, given: Entered | Entered[]): Hold {
+    const entered = Array.isArray(given) ? given : [given];
     // The hold is counted before it is made, because a lease that was lost meanwhile ends it in its constructor.
     this.shutdown.holdBegan();
-    const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options, call);
-    if (this.events.observed) this.announcer.granted(hold, hold.startedAt - since);
+    const [first] = entered;
+    const hold = new Hold(this.host, entered, ticket && first instanceof StoreLease ? first.options : options, call);
+    if (this.events.observed) this.announcer[ticket ? 'adopted' : 'granted'](hold, hold.startedAt - since);
     return hold;
   }
 

@@ -50,11 +50,11 @@ export class Timeouts {
     return new LockTimeoutError(`${message}${waitedStory(facts, idle)}`, facts);
   }
 
-  private described(key: string, { id, fence, owner, label }: HolderState): BusyHolder {
+  private described(key: string, { id, fence, owner, label, handedOff }: HolderState): BusyHolder {
     const [hold] = this.holdsHere(key, id);
     const sinceMs = hold ? this.clock.wallNow() - hold.heldMs : sinceOf(fence);
     const since = sinceMs === undefined ? undefined : new Date(sinceMs);
-    return { ...whereaboutsOf(id), label: hold?.options.label ?? label, owner, fence, since, isHere: this.queue.leaseOf(key, id) !== undefined };
+    return { ...whereaboutsOf(id), label: hold?.options.label ?? label, owner, fence, since, handedOff, isHere: this.queue.leaseOf(key, id) !== undefined };
   }
 
   /** The holds of this process on the lease with this id, without nested ones. */

@@ -30,6 +30,7 @@
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
+import type { TicketStore } from './ticket-store.js';
 
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MOST_HOLDS_OF_OWNER = 1_000;
@@ -187,6 +188,8 @@ export interface HolderState {
   readonly graceMs?: number | undefined;
   /** What the holder is called, as its request said (Class.method). */
   readonly label?: string | undefined;
+  /** The hold was handed off, and nobody has adopted it yet: `remainingMs` counts to the end of the ticket. */
+  readonly handedOff?: true | undefined;
 }
 
 /** Who waits for a lock. */
@@ -213,6 +216,8 @@ export interface ListOptions {
 
 export interface LockStore {
   readonly capabilities: StoreCapabilities;
+  /** Hands holds to other processes; undefined for a store that cannot. */
+  readonly tickets?: TicketStore | undefined;
   /** Connects, and checks that the server can do what the store needs. Rejects with LockStoreError. */
   open(): Promise<void>;
   /** Sets the function that receives wakes. Called once, before the first acquire. */

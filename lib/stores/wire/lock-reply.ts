@@ -3,6 +3,7 @@
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
+import { isTicketId } from '../../core/port/ticket.js';
 import { untilFree } from '../../core/port/until-free.js';
 import {
   inspectHeadSize, inspectHolderSize, inspectWaiterSize, readInspectHead, readInspectHolder, readInspectWaiter, readRenewNews, renewHeadSize, renewNewsSize,
@@ -83,7 +84,7 @@ export function lockState(key: string, reply: ScriptReply): LockState {
   let at = inspectHeadSize;
   for (; holders.length < holderCount; at += inspectHolderSize) {
     const { leftMs, graceMs, ...holder } = readInspectHolder(told, at);
-    holders.push({ ...holder, ...untilFree(leftMs, graceMs) });
+    holders.push({ ...holder, ...untilFree(leftMs, graceMs), ...(isTicketId(holder.id) && { handedOff: true as const }) });
   }
   for (; at < told.length; at += inspectWaiterSize) {
     const waiter = readInspectWaiter(told, at);
