@@ -123,7 +123,7 @@ export class LockMachine {
   }
 
   adopt(request: AdoptRequest, at: Instant): AdoptReply {
-    return adopt(request, at, (key) => this.locks.get(key), () => this.reserveFences(1, at));
+    return adopt(request, at, (key) => this.settle(key, at), () => this.reserveFences(1, at));
   }
 
   /** Takes the lock from the holders with this fence, or from all, and wakes them. */

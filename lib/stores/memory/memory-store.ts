@@ -150,6 +150,7 @@ export class MemoryStore implements LockStore {
     this.assertCanServe({ key, minReplicas: request.minReplicas });
     const at = this.instant();
     const reply = this.machine.adopt(request, at);
+    this.watchForEnds();
     if (reply.kind === 'late') throw lateError(key);
     if (reply.kind === 'gone') return { ...reply, now: at.ms, memory: undefined };
     return { kind: 'adopted', holds: reply.holds.map((hold) => ({ ...hold, grant: trusted(hold.grant) })) };

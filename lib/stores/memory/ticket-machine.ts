@@ -1,6 +1,6 @@
 /**
  * What the lock machine does for tickets: a ticket takes the place of a holder, and a new holder takes the place of the ticket. Like a
- * renewal, neither settles the lock: nobody is let in, because the lock is taken before and after.
+ * renewal, a hand-off does not settle the lock: the lock is taken before and after, and nobody is let in.
  */
 import type { AdoptRequest, HandedHold, HandOffRequest } from '../../core/port/ticket-store.js';
 import { holderOf, isContended, type Holder, type LockRecord } from './lock-record.js';

@@ -839,7 +839,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: 'edad4ac0b072f16bcb64ea2c34cdbd534f5a901d',
+  sha1: '3ac5afde90301cd54bd1d7c005e83a2697eeb260',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -848,25 +848,27 @@ ${sharedNextFence}
 ${sharedMemory}
 ${sharedLockRecord}
 ${sharedListening}
+${sharedQueue}
+${sharedSettle}
 ${sharedCloseLock}
 local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n + 5], floor = tonumber(args[3 * n + 6]), known = args[3 * n + 7] }
 end
 if now > notAfter then return { 'late', now, 0, '' } end
-local holds, recoversForMs = {}, 0
+local holds, gone, recoversForMs = {}, 0, 0
 for n = 1, count do
   local hold = requestOf(n)
   local memory, leftMs = readMemory(hold.fenceKey, hold.known, hold.floor, recoveryMs)
   local lock = parseLock(redis.call('GET', hold.lockKey) or '', { hold.lockKey, hold.queueKey, hold.fenceKey }, hold.floor, now, nowUs, longestMs)
-  local ticket = holderOf(lock, ticketId)
-  hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, ticket, holderOf(lock, hold.id)
+  lock.recoversForMs = leftMs
+  settle(lock)
+  hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
   if not hold.adopted then
-    if not ticket or leaseEnd(ticket) < now then return { 'gone', now, n, memory } end
+    if gone == 0 and (not hold.ticket or leaseEnd(hold.ticket) < now) then gone = n end
     recoversForMs = math.max(recoversForMs, leftMs)
   end
   holds[n] = hold
 end
-if recoversForMs > 0 then return { 'recovering', now, recoversForMs, holds[1].memory } end
 local function sharedFence(lock, ticket)
   if ticket.owner == '-' then return nil end
   for _, holder in ipairs(lock.holders) do
@@ -880,16 +882,22 @@ local function adopt(hold)
   holder.id, holder.label, holder.graceMs = hold.id, label, graceMs
   holder.ending = math.max(now + leaseMs, holder.minEnd) + graceMs
   hold.adopted = holder
-  closeLock(lock)
 end
-local reply = { 'adopted', now, 0, holds[1].memory }
-for _, hold in ipairs(holds) do
-  if not hold.adopted then adopt(hold) end
-  local lock, holder = hold.lock, hold.adopted
-  for _, field in ipairs({ holder.fence, lock.mode == 'w' and 1 or 0, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, holder.owner, hold.memory }) do
-    reply[#reply + 1] = field
+local function answer()
+  if gone > 0 then return { 'gone', now, gone, holds[gone].memory } end
+  if recoversForMs > 0 then return { 'recovering', now, recoversForMs, holds[1].memory } end
+  local reply = { 'adopted', now, 0, holds[1].memory }
+  for _, hold in ipairs(holds) do
+    if not hold.adopted then adopt(hold) end
+    local lock, holder = hold.lock, hold.adopted
+    for _, field in ipairs({ holder.fence, lock.mode == 'w' and 1 or 0, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, holder.owner, hold.memory }) do
+      reply[#reply + 1] = field
+    end
   end
+  return reply
 end
+local reply = answer()
+for _, hold in ipairs(holds) do closeLock(hold.lock) end
 return reply`,
 } as const satisfies LuaScript;
 

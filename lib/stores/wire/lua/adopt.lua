@@ -26,25 +26,27 @@
 --- @include shared/memory
 --- @include shared/lock-record
 --- @include shared/listening
+--- @include shared/queue
+--- @include shared/settle
 --- @include shared/close-lock
 --- @request
 
 if now > notAfter then return { 'late', now, 0, '' } end
 
-local holds, recoversForMs = {}, 0
+local holds, gone, recoversForMs = {}, 0, 0
 for n = 1, count do
   local hold = requestOf(n)
   local memory, leftMs = readMemory(hold.fenceKey, hold.known, hold.floor, recoveryMs)
   local lock = parseLock(redis.call('GET', hold.lockKey) or '', { hold.lockKey, hold.queueKey, hold.fenceKey }, hold.floor, now, nowUs, longestMs)
-  local ticket = holderOf(lock, ticketId)
-  hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, ticket, holderOf(lock, hold.id)
+  lock.recoversForMs = leftMs
+  settle(lock)
+  hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
   if not hold.adopted then
-    if not ticket or leaseEnd(ticket) < now then return { 'gone', now, n, memory } end
+    if gone == 0 and (not hold.ticket or leaseEnd(hold.ticket) < now) then gone = n end
     recoversForMs = math.max(recoversForMs, leftMs)
   end
   holds[n] = hold
 end
-if recoversForMs > 0 then return { 'recovering', now, recoversForMs, holds[1].memory } end
 
 -- The fence that the ticket shares with other holds of its owner.
 local function sharedFence(lock, ticket)
@@ -61,15 +63,22 @@ local function adopt(hold)
   holder.id, holder.label, holder.graceMs = hold.id, label, graceMs
   holder.ending = math.max(now + leaseMs, holder.minEnd) + graceMs
   hold.adopted = holder
-  closeLock(lock)
 end
 
-local reply = { 'adopted', now, 0, holds[1].memory }
-for _, hold in ipairs(holds) do
-  if not hold.adopted then adopt(hold) end
-  local lock, holder = hold.lock, hold.adopted
-  for _, field in ipairs({ holder.fence, lock.mode == 'w' and 1 or 0, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, holder.owner, hold.memory }) do
-    reply[#reply + 1] = field
+local function answer()
+  if gone > 0 then return { 'gone', now, gone, holds[gone].memory } end
+  if recoversForMs > 0 then return { 'recovering', now, recoversForMs, holds[1].memory } end
+  local reply = { 'adopted', now, 0, holds[1].memory }
+  for _, hold in ipairs(holds) do
+    if not hold.adopted then adopt(hold) end
+    local lock, holder = hold.lock, hold.adopted
+    for _, field in ipairs({ holder.fence, lock.mode == 'w' and 1 or 0, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, holder.owner, hold.memory }) do
+      reply[#reply + 1] = field
+    end
   end
+  return reply
 end
+
+local reply = answer()
+for _, hold in ipairs(holds) do closeLock(hold.lock) end
 return reply
