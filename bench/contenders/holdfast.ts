@@ -6,12 +6,12 @@ import { systemClock } from '../../lib/core/port/clock.js';
 import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import type { RedisTarget } from '../../lib/stores/wire/redis-connection.js';
+import { byIoredis, type RedisTarget } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
 import type { Contender } from './contender.js';
 
 export function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`): RedisStore {
   const report = ({ message }: { message: string }): void => console.error(message);
-  return new RedisStore({ connection, prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, recoveryMs: 0, clock: systemClock, report });
+  return new RedisStore({ connection: byIoredis(connection), prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, recoveryMs: 0, clock: systemClock, report });
 }
 
 const single = (port: number): RedisTarget => ({ port, host: '127.0.0.1' });

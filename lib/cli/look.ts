@@ -7,7 +7,7 @@ import type { ClusterNode, RedisOptions } from 'ioredis';
 import { systemClock, delay } from '../core/port/clock.js';
 import { LockStoreError } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
-import type { RedisTarget } from '../stores/wire/redis-connection.js';
+import { byIoredis, type RedisTarget } from '../stores/wire/ioredis/ioredis-connections.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import type { Target } from './arguments.js';
 import { RedlockLook } from './redlock-look.js';
@@ -28,7 +28,7 @@ export async function lookAt(target: Target, report: (message: string) => void):
   const { urls, prefix } = target;
   const options = { ...UNUSED, report: ({ message }: Finding) => report(message), prefix, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock };
   const redlock = !target.cluster && urls.length > 1;
-  const look: Look = redlock ? new RedlockLook(urls, options) : new RedisStore({ ...options, recoveryMs: RECOVERY_MS, connection: connectionOf(target) });
+  const look: Look = redlock ? new RedlockLook(urls, options) : new RedisStore({ ...options, recoveryMs: RECOVERY_MS, connection: byIoredis(connectionOf(target)) });
   try {
     await reached(look);
     return look;

@@ -9,6 +9,7 @@ import type { NodeLink } from '../stores/redlock/node-link.js';
 import type { Memory } from '../stores/redlock/node-memory.js';
 import { NodeOutages } from '../stores/redlock/node-outages.js';
 import { RedlockNode } from '../stores/redlock/redlock-node.js';
+import { byIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
 import { RedisKeys } from '../stores/wire/redis-keys.js';
 import type { Target } from './arguments.js';
 import { EXIT, type ExitCode, type Surroundings } from './commands.js';
@@ -51,7 +52,7 @@ function nodesOf(urls: readonly string[], prefix: string): RedlockNode[] {
     connected: () => {},
     unchecked: true,
   };
-  return urls.map((url) => new RedlockNode(url, around));
+  return urls.map((url) => new RedlockNode(byIoredis(url), around));
 }
 
 /** The first question makes the connection and is refused; it is asked again until there is an answer. */

@@ -10,6 +10,7 @@ import { KnownServers } from '../stores/redlock/known-servers.js';
 import { NodeOutages } from '../stores/redlock/node-outages.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
+import { byIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
 import { RedlockNode, type NodeSurroundings } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import { Withdrawals } from '../stores/redlock/withdrawals.js';
@@ -37,7 +38,7 @@ export class RedlockLook {
       connected: () => {},
       unchecked: true,
     };
-    const nodes = urls.map((url) => new RedlockNode(url, around));
+    const nodes = urls.map((url) => new RedlockNode(byIoredis(url), around));
     // No lock is asked for here, so the floors and the withdrawals stay empty.
     this.context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
     this.damaged = new DamagedLocks(options.report, clock);

@@ -6,6 +6,7 @@ import { resolveDefaults } from '../core/port/resolve-options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import type { Report } from '../core/port/report.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
+import { byIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
 import { recoveryOf, type LockModuleOptions, type Whereabouts } from './lock-module-options.js';
@@ -31,7 +32,7 @@ export function createStore(where: StoreWhereabouts, options: LockModuleOptions,
   const { prefix = 'lock', bootTimeoutMs = 10_000, strictServer = false } = options;
   const server = { ...around, prefix, maxLeaseMs, commandTimeoutMs, bootTimeoutMs, strictServer };
   if (where.kind === 'redis') {
-    return new RedisStore({ ...server, recoveryMs: recoveryOf(options, maxLeaseMs, environment), connection: where.target });
+    return new RedisStore({ ...server, recoveryMs: recoveryOf(options, maxLeaseMs, environment), connection: byIoredis(where.target) });
   }
-  return new RedlockStore({ ...server, nodes: where.targets });
+  return new RedlockStore({ ...server, nodes: where.targets.map(byIoredis) });
 }

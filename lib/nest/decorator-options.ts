@@ -17,6 +17,7 @@ const routeNames: NamesOf<RouteLockOptions> = {
   minHoldMs: true,
   graceMs: true,
   owner: true,
+  permits: true,
   signal: true,
   minReplicas: true,
   onLost: true,

@@ -7,7 +7,7 @@ import type { ModulesContainer } from '@nestjs/core';
 import { foreignPlaceholder } from '../core/key/foreign-placeholder.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
-import { resolveOptions } from '../core/port/resolve-options.js';
+import { checkPermitsOf, resolveOptions } from '../core/port/resolve-options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
@@ -105,7 +105,7 @@ function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, mi
     for (const [method, calls] of lockedMethodsOf(ancestor)) {
       const ours = calls.filter(({ instance }) => instance === boot.instance);
       for (const call of ours) {
-        checkRequest(call.options, call.place, boot);
+        checkRequest(call.options, call.place, boot, call.key);
         for (const problem of misreadKeys(call, parametersOf(ancestor, method))) misread.add(problem);
       }
       const nearer = chain.slice(0, depth).reverse();
@@ -141,8 +141,9 @@ export function ancestors(prototype: object): object[] {
 }
 
 /** Checks the options of a decorator at boot, so that they do not fail at the first call. @throws LockUsageError */
-export function checkRequest(options: WithLockOptions & CallSite, place: string, { limits, capabilities }: BootOfInstance): void {
-  const { minReplicas } = resolveOptions(options, limits, place);
+export function checkRequest(options: WithLockOptions & CallSite, place: string, { limits, capabilities }: BootOfInstance, key?: unknown): void {
+  const { minReplicas, permits } = resolveOptions(options, limits, place);
+  if (permits !== undefined) checkPermitsOf(Array.isArray(key) ? [...new Set(key)] : [key], permits, capabilities, place);
   if (minReplicas > 0 && capabilities?.replicas === false) {
     throw new LockUsageError(`${place} asks for minReplicas: ${minReplicas}, but its store has no replicas to count.`);
   }

@@ -5,12 +5,12 @@
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
 import { optionsProblem, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import type { RedisTarget } from '../stores/wire/redis-connection.js';
+import type { RedisTarget } from '../stores/wire/ioredis/ioredis-connections.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
 import { targetProblem } from './redis-target.js';
 
 /** Types of the option `redis`. They are exported here because lib/index.ts must not import from stores/. */
-export type { ClusterTarget, RedisTarget } from '../stores/wire/redis-connection.js';
+export type { ClusterTarget, RedisTarget } from '../stores/wire/ioredis/ioredis-connections.js';
 
 /** Options of LockModule.forRoot: where the locks live, and defaults for all calls. */
 export interface LockModuleOptions extends LockDefaults {

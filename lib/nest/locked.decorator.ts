@@ -36,7 +36,7 @@ export function WriteLock<const K extends CallKey, R extends Returns = 'promise'
 /** The shared side of a read-write lock: many calls hold it at a time, and none while a {@link WriteLock} or {@link Locked} holds it. */
 export function ReadLock<const K extends CallKey, R extends Returns = 'promise', B extends OnBusy = 'throw', S extends StopsWait = AbortSignal>(
   key: K,
-  options?: SidedOptions<R, B, S>,
+  options?: Omit<SidedOptions<R, B, S>, 'permits'>,
 ): LockedDecorator<K, R, B, S> {
   return lockMethod('ReadLock', key, options, 'read');
 }

@@ -4,7 +4,7 @@
  */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { isClient, type ClusterTarget } from '../stores/wire/redis-connection.js';
+import { isClient, type ClusterTarget } from '../stores/wire/ioredis/ioredis-connections.js';
 
 /** The options that single connections and clusters share, in every version of ioredis that this package may be used with. */
 const ofBoth: NamesOf<Pick<RedisOptions, keyof RedisOptions & keyof ClusterOptions>> = {

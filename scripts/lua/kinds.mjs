@@ -12,6 +12,8 @@ const KINDS = {
   /** Any text, written without spaces. */
   'encoded or -': { type: 'string | undefined', write: (value) => `toField(${value})`, read: asIs },
   mode: { type: 'LockMode', write: (value) => `${value} === 'write' ? 'w' : 'r'`, read: asIs, width: 1 },
+  /** How a lock is held on one Redis: its first letter says it. */
+  hold: { type: "LockMode | 'permit'", write: (value) => `${value}[0]`, read: asIs, width: 1 },
   flag: { type: 'boolean', write: (value) => `${value} ? 1 : 0`, read: (text) => `${text} == '1'`, width: 1 },
 };
 

@@ -13,12 +13,13 @@ import { endsLeases } from './endings.contract.js';
 import { keepsGrace } from './grace.contract.js';
 import { grantsLocks } from './grants.contract.js';
 import { servesOperators } from './operating.contract.js';
+import { countsPermits } from './permits.contract.js';
 import { handsHoldsOn } from './tickets.contract.js';
 import { takesTurns } from './turns.contract.js';
 import { keepsWaiters } from './waiting.contract.js';
 
 /** A promise's number (T: of tickets), `queue` for tests that need waiters, or the verb of the port that has no number of its own. */
-export type PromiseLabel = `P${number}` | `T${number}` | 'queue' | 'owner' | 'downgrade' | 'minHold' | 'inspect' | 'list' | 'forceRelease';
+export type PromiseLabel = `P${number}` | `T${number}` | 'queue' | 'permits' | 'owner' | 'downgrade' | 'minHold' | 'inspect' | 'list' | 'forceRelease';
 
 export interface LockStoreContract {
   readonly name: string;
@@ -30,7 +31,7 @@ export interface LockStoreContract {
   readonly clock?: Clock;
   /** Lets time pass on that clock until a test has ended. */
   readonly drive?: (test: Promise<void>) => Promise<void>;
-  /** It keeps no common queue, says so, and is not asked for what a queue promises. */
+  /** It keeps no common queue, has no permits either, says so, and is not asked for what they promise. */
   readonly withoutQueue?: true;
   /** It cannot hand holds to other processes, says so, and is not asked for what tickets promise. */
   readonly withoutTickets?: true;
@@ -87,7 +88,7 @@ export function lockStoreContract(contract: LockStoreContract): void {
   };
 
   const promised: Promised = (labels, name, test) => {
-    if (contract.withoutQueue && labels.includes('queue')) return;
+    if (contract.withoutQueue && (labels.includes('queue') || labels.includes('permits'))) return;
     it(`${labels.join(' ')} ${name}`, () => drive(test()), 60_000);
   };
 
@@ -100,8 +101,9 @@ export function lockStoreContract(contract: LockStoreContract): void {
     afterAll(async () => {
       for (const store of new Set(opened)) await store.close();
     }, 60_000);
-    it('says whether it keeps a queue', () => {
-      for (const store of stage.stores()) expect(store.capabilities.queue).toBe(contract.withoutQueue !== true);
+    it('says whether it keeps a queue, and whether a lock can have permits', () => {
+      const has = contract.withoutQueue !== true;
+      for (const store of stage.stores()) expect(store.capabilities).toMatchObject({ queue: has, permits: has });
     });
     it('says whether it hands holds on', () => {
       for (const store of stage.stores()) expect(store.tickets === undefined).toBe(contract.withoutTickets === true);
@@ -112,6 +114,7 @@ export function lockStoreContract(contract: LockStoreContract): void {
     if (!contract.withoutTickets) handsHoldsOn(stage, promised);
     takesTurns(stage, promised);
     keepsWaiters(stage, promised);
+    countsPermits(stage, promised);
     keepsACrowdApart(stage, promised);
     // Last, because it ends with the check that all the others left nothing behind.
     servesOperators(stage, promised);

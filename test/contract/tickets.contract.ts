@@ -226,6 +226,25 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
     await kin.release();
   });
 
+  promised(['T2', 'T3', 'permits'], 'a permit goes with its hold, and nobody gets one more than there are', async () => {
+    const key = stage.newKey();
+    const [giver, other, adopter, third] = [1, 2, 3, 4].map(() => stage.contender(key)) as [Contender, Contender, Contender, Contender];
+    await giver.acquires({ permits: 2 });
+    const { fence } = await other.acquires({ permits: 2 });
+    const ticketId = newTicket();
+    await handOff(ticketId, [giver]);
+    expect(await other.inspect()).toMatchObject({ permits: 2, holders: [{ id: ticketId, handedOff: true }, { id: other.id }] });
+    await third.isRefused({ permits: 2 });
+    const [hold] = await adopted(ticketId, [adopter]);
+    expect(hold).toMatchObject({ permits: 2, owner: undefined, grant: { mode: 'write' } });
+    expect(hold!.grant.fence).toBeGreaterThan(fence);
+    await third.isRefused({ permits: 2 });
+    await adopter.renews();
+    await adopter.release();
+    await third.acquires({ permits: 2 });
+    for (const one of [third, other]) await one.release();
+  });
+
   promised(['T1', 'T3'], 'several locks change hands with one ticket', async () => {
     const keys = [stage.newKey(), stage.newKey(), stage.newKey()];
     const [givers, adopters] = [keys.map((key) => stage.contender(key)), keys.map((key) => stage.contender(key))];

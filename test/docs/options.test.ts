@@ -27,6 +27,7 @@ const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras 
   minHoldMs: true,
   graceMs: true,
   owner: true,
+  permits: true,
   onBusy: true,
   onLost: true,
   returns: true,

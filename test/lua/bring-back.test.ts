@@ -1,6 +1,6 @@
 /** recall.lua and bring-back.lua: what a server that forgot is told, and what it believes. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { bringBackCall, recallCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
+import { bringBackCall, recallCall, releaseCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
 import { LuaServer, type LuaLock } from '../support/lua-server.js';
 
 let lua: LuaServer;
@@ -47,12 +47,54 @@ describe('bring-back.lua', () => {
     expect(await lock.inspect()).toEqual(['', 0]);
   });
 
+  it('notices by the fence of a lease that the records of the server were put back to an earlier state', async () => {
+    const lock = lua.lock('bb8');
+    const known = await lock.memory();
+    // A memory is named after the millisecond from which it counts.
+    await lua.past(await lua.now());
+    expect(await bringBack(lock, 'p.1', { fence: (await lock.lastFence()) + 5, known })).toBe(1);
+    expect(await lock.memory(10_000)).not.toBe(known);
+  });
+
   it('gives the lock to the newer fence while the server recovers, whichever comes first', async () => {
     const lock = lua.lock('bb4');
     expect(await bringBack(lock, 'old.1', { fence: 70 })).toBe(1);
     expect(await bringBack(lock, 'new.1', { fence: 80 })).toBe(1);
     expect(await bringBack(lock, 'old.1', { fence: 70 })).toBe(0);
     expect(((await lock.inspect()) as unknown[]).slice(0, 4)).toEqual(['w', 1, 'new.1', 80]);
+  });
+});
+
+describe('A server that forgot, and has let nobody new in since,', () => {
+  const recovering = { recoveryMs: 10_000, known: 'a'.repeat(16) + ':1700000000000' } as const;
+
+  async function takenAndForgotten(key: string): Promise<LuaLock> {
+    const lock = lua.lock(key);
+    await lock.takes('p.1');
+    await lua.client.del(lock.lockKey, lock.fenceKey);
+    return lock;
+  }
+
+  it('counts a hold as released that is replaced by the next request of its process', async () => {
+    const lock = await takenAndForgotten('bb9');
+    expect(await lock.acquire('p.2', { ...recovering, replaces: 'p.1' })).toEqual([7, expect.any(Number), 10_000]);
+  });
+
+  it('counts a hold as released that was not brought back yet, also beside readers that were', async () => {
+    const lock = await takenAndForgotten('bb10');
+    const released = (): Promise<unknown> => lua.run(releaseCall(lock, { id: 'p.1', floor: 0, abandoned: false, ...recovering }));
+    expect(await released()).toBe(1);
+    expect(await bringBack(lock, 'q.1', { mode: 'read', fence: 70 })).toBe(1);
+    expect(await released()).toBe(1);
+  });
+
+  it('tells who releases a hold that it lost it, once somebody new may have been let in', async () => {
+    const lock = await takenAndForgotten('bb11');
+    await lock.memory(1);
+    await lua.past((await lua.now()) + 2);
+    await lock.takes('q.1');
+    await lock.release('q.1');
+    expect(await lua.run(releaseCall(lock, { id: 'p.1', floor: 0, abandoned: false, ...recovering }))).toBe(0);
   });
 });
 
@@ -71,11 +113,16 @@ describe('recall.lua', () => {
     expect(memory).toMatch(/^aaaaaaaabbbbbbbb@\d{13}$/);
   });
 
-  it('raises the last fence to what any process has seen', async () => {
+  it('raises the last fence to what any process has seen, and begins a recovery when the server should have known it', async () => {
     const lock = lua.lock('bb5');
+    await lock.memory();
     const seen = 2 ** 51;
-    await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs: 0, floors: [seen] }));
+    const recalled = async (floor: number, recoveryMs: number): Promise<unknown> =>
+      ((await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs, floors: [floor] }))) as number[])[1];
+    expect(await recalled(seen, 0)).toBe(0);
     expect(await lock.lastFence()).toBe(seen);
-    expect((await lock.takes('p.1')).fence).toBeGreaterThan(seen);
+    expect((await lock.takes('p.1')).fence).toBe(seen + 1);
+    expect(await recalled(seen + 1, 5_000)).toBe(0);
+    expect(await recalled(seen + 2, 5_000)).toBe(5_000);
   });
 });

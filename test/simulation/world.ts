@@ -4,6 +4,7 @@
  */
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
+import { byIoredis } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { decodeKey, encodeKey } from '../../lib/stores/wire/key-encoding.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
@@ -182,7 +183,7 @@ export class World implements Recorder {
       clock: process.clock,
       report: ({ message }: Finding) => this.note(`${process.name} reports: ${message}`),
     };
-    const clients = ways.map((way) => SimClient.for(way));
+    const clients = ways.map((way) => byIoredis(SimClient.for(way)));
     return this.plan.topology === 'single' ? new RedisStore({ ...common, connection: clients[0]! }) : new RedlockStore({ ...common, nodes: clients });
   }
 

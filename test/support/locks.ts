@@ -3,7 +3,7 @@ import { LockService } from '../../lib/lock.service.js';
 import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockDefaults } from '../../lib/core/port/lock-options.js';
-import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
 import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket-store.js';
 import { LockStoreError } from '../../lib/core/port/errors.js';
 import type { Report } from '../../lib/core/port/report.js';
@@ -24,7 +24,7 @@ export class Wire extends StoreAround {
   /** Wakes of these kinds are lost. */
   readonly lostWakes = new Set<Wake['kind']>();
   /** The store is reached anew: it may have forgotten what it granted. */
-  reconnect: () => void = () => {};
+  reconnect: (doubt: Doubt) => void = () => {};
 
   constructor(
     store: LockStore,
@@ -49,7 +49,7 @@ export class Wire extends StoreAround {
     });
   }
 
-  override onDoubt(listener: () => void): void {
+  override onDoubt(listener: (doubt: Doubt) => void): void {
     this.reconnect = listener;
   }
 

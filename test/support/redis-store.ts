@@ -1,6 +1,7 @@
 /** Redis stores for tests, with the usual options; `closeStores` ends all that were opened. */
 import { RedisStore, type RedisStoreOptions } from '../../lib/stores/redis/redis-store.js';
-import type { RedisTarget } from '../../lib/stores/wire/redis-connection.js';
+import type { RedisTarget } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { connectBy } from './test-client.js';
 import { USUAL_OPTIONS } from './store-options.js';
 
 const opened = new Set<RedisStore>();
@@ -9,7 +10,7 @@ const opened = new Set<RedisStore>();
 export const PATIENT: Partial<RedisStoreOptions> = { commandTimeoutMs: 10_000 };
 
 export function makeRedisStore(connection: RedisTarget, process: string, options: Partial<RedisStoreOptions> = {}): RedisStore {
-  const store = new RedisStore({ ...USUAL_OPTIONS, recoveryMs: 0, connection, process, ...options });
+  const store = new RedisStore({ ...USUAL_OPTIONS, recoveryMs: 0, connection: connectBy(connection), process, ...options });
   opened.add(store);
   return store;
 }

@@ -3,12 +3,13 @@ import { RedlockStore, type RedlockStoreOptions } from '../../lib/stores/redlock
 import { acquireRequest } from './acquire-request.js';
 import { eventually } from './eventually.js';
 import type { RedisServer } from './redis-server.js';
+import { connectBy } from './test-client.js';
 import { USUAL_OPTIONS } from './store-options.js';
 
 const opened = new Set<RedlockStore>();
 
 export function makeRedlock(urls: readonly string[], process: string, options: Partial<RedlockStoreOptions> = {}): RedlockStore {
-  const store = new RedlockStore({ ...USUAL_OPTIONS, nodes: urls, process, ...options });
+  const store = new RedlockStore({ ...USUAL_OPTIONS, nodes: urls.map(connectBy), process, ...options });
   opened.add(store);
   return store;
 }

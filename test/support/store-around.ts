@@ -2,6 +2,8 @@
 import type {
   AcquireOutcome,
   AcquireRequest,
+  Doubt,
+  HeldLease,
   HeartbeatOutcome,
   HolderRef,
   ListOptions,
@@ -48,8 +50,12 @@ export class StoreAround implements LockStore {
     this.store.onWake(listener);
   }
 
-  onDoubt(listener: () => void): void {
+  onDoubt(listener: (doubt: Doubt) => void): void {
     this.store.onDoubt?.(listener);
+  }
+
+  mayHaveForgotten(lease: HolderRef & HeldLease): boolean {
+    return this.store.mayHaveForgotten?.(lease) === true;
   }
 
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {

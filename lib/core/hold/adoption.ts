@@ -127,8 +127,8 @@ class Adoption implements AbortListener {
     if (watchdog.sleep.happenedSince(this.sentAt, now)) return this.ask();
     if (holds.some(({ grant }) => grant.trustedUntil <= now)) return this.fail(slownessError(this.key, this.call.options.leaseMs));
     this.settle(() => {
-      const leases = holds.map(({ grant, owner, minHoldMs }, n) => {
-        const options = { ...this.call.options, mode: grant.mode, owner, minHoldMs };
+      const leases = holds.map(({ grant, owner, permits, minHoldMs }, n) => {
+        const options = { ...this.call.options, mode: grant.mode, owner, permits, minHoldMs };
         return queue.adopted.add(this.holds[n]!, options, grant, now);
       });
       this.resolve(leases);

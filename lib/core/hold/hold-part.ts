@@ -6,7 +6,7 @@
  */
 import { Caller } from '../queue/caller.js';
 import { StoreLease } from '../lease/store-lease.js';
-import { upgradeError } from '../port/hold-errors.js';
+import { permitsError, upgradeError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 import { handedLeaseOf, type HandedLease } from './handed-lease.js';
@@ -66,6 +66,7 @@ export class HoldPart {
   async enter(wish: Wish): Promise<boolean> {
     const { hold, key } = this;
     if (this.isDraining) return false;
+    if (hold.options.permits !== wish.options.permits) throw permitsError(key, wish.options.permits, hold.options.permits);
     if (!covers(this.mode, wish.options.mode)) throw upgradeError(key);
     const gate = (this.gate ??= new SiblingGate());
     hold.entering();

@@ -7,7 +7,7 @@ import { StoreLease } from '../lease/store-lease.js';
 import { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { CallSite, ResolvedDefaults, ResolvedOptions, WithLockOptions } from '../port/lock-options.js';
-import { resolveOptions } from '../port/resolve-options.js';
+import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { OptionList } from '../port/option-names.js';
 import type { Report } from '../port/report.js';
@@ -53,7 +53,7 @@ export class LockCalls {
 
   constructor(
     private readonly events: EventSink,
-    store: LockStore,
+    private readonly store: LockStore,
     /** The name of this process in holder ids. */
     process: string,
     private readonly clock: Clock,
@@ -97,6 +97,7 @@ export class LockCalls {
   begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): LockCall {
     const resolved = given === undefined ? this.defaults : resolveOptions(given, this.defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
+    if (options.permits !== undefined) checkPermitsOf(keys, options.permits, this.store.capabilities);
     options.signal?.throwIfAborted();
     return { call: (this.calls += 1), keys, options, since: this.clock.now() };
   }

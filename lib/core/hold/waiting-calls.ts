@@ -37,10 +37,13 @@ export class WaitingCalls {
 
   constructor(private readonly clock: Clock) {}
 
-  /** Called when a call begins to wait. Returns undefined for a call that holds nothing, because it keeps no other call waiting. */
-  begin({ key, around, taken }: Wish): WaitEnded | undefined {
+  /**
+   * Called when a call begins to wait. Returns undefined for a call that holds nothing, because it keeps no other call waiting, and
+   * for one that waits for a permit, because no single holder keeps it waiting.
+   */
+  begin({ key, around, taken, options }: Wish): WaitEnded | undefined {
     const held = [...new Set([...keysAround(around), ...taken.map((one) => one.key)])];
-    if (held.length === 0) return undefined;
+    if (held.length === 0 || options.permits !== undefined) return undefined;
     const call: WaitingCall = { key, around, taken, held, circle: undefined };
     for (const one of held) this.holdersOf(one).add(call);
     this.close([call], new Set());

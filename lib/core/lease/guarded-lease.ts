@@ -95,6 +95,10 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     return this.options.owner;
   }
 
+  get permits(): number | undefined {
+    return this.options.permits;
+  }
+
   get label(): string | undefined {
     return this.options.label;
   }
@@ -155,9 +159,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
   startRenewal(): boolean {
-    if (this.isRenewing || !this.renews) return false;
-    this.isRenewing = true;
-    return true;
+    return this.renews && this.startReview();
   }
 
   /** Starts a renewal because the store may have forgotten the lease. A lease of fixed length is renewed too, for the rest of its time. */
@@ -188,9 +190,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     this.isRenewing = false;
   }
 
-  /**
-   * The request that renews it to end `leaseMs` from now, but not after `renewUntil`. A lease that is not renewed keeps its end.
-   */
+  /** The request that renews it to end `leaseMs` from now, but not after `renewUntil`. A lease that is not renewed keeps its end. */
   renewal(now: number, leaseMs = this.renews ? this.lengthMs : Math.floor(this.trustedUntil - now)): RenewRequest {
     const { key, id, options } = this;
     return { key, id, leaseMs: Math.max(1, Math.min(leaseMs, Math.floor(this.renewUntil - now))), graceMs: options.graceMs, minReplicas: options.minReplicas, held: this };

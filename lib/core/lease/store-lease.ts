@@ -181,7 +181,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     this.isSpent = true;
   }
 
-  private get hasFences(): boolean {
+  protected get hasFences(): boolean {
     return this.nextFence < this.grant.fence + this.grant.fences;
   }
 }
@@ -196,5 +196,5 @@ export function askAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
 /** Whether two callers may follow each other on one lease, because they want the same of it. */
 function areAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
   if (a === b) return true;
-  return a.mode === b.mode && a.leaseMs === b.leaseMs && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas && a.owner === b.owner;
+  return a.mode === b.mode && a.leaseMs === b.leaseMs && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas && a.owner === b.owner && a.permits === b.permits;
 }

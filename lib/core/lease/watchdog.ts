@@ -29,6 +29,8 @@ export class Watchdog implements LeaseGuard {
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
   private readonly times: RenewalTimes | undefined;
   private sending = false;
+  /** The leases that the store may have forgotten while a renewal of them was under way: until it is sent, or its answer comes. */
+  private readonly doubted = new Set<GuardedLease>();
 
   constructor(
     private readonly store: LockStore,
@@ -42,7 +44,7 @@ export class Watchdog implements LeaseGuard {
       wallClockJumped: () => this.eachLease((lease, now) => this.due(lease, now)),
     });
     this.schedule = new Schedule(clock, (now) => this.sleep.look(now));
-    store.onDoubt?.(() => this.eachLease((lease, now) => this.review(lease, now)));
+    store.onDoubt?.((doubt) => this.eachLease((lease, now) => (doubt === 'all' || this.mayBeForgotten(lease)) && this.review(lease, now)));
   }
 
   /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
@@ -84,7 +86,7 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Looks at everything that is held, in as many turns of the event loop as it takes. */
-  private eachLease(look: (lease: GuardedLease, now: number) => void): void {
+  private eachLease(look: (lease: GuardedLease, now: number) => unknown): void {
     const leases = this.leases();
     const { groupOf } = this.store.capabilities;
     const lookAtSome = (): void => {
@@ -98,9 +100,14 @@ export class Watchdog implements LeaseGuard {
 
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
   private review(lease: GuardedLease, now: number): void {
-    if (now >= lease.trustedUntil || !lease.startReview()) return;
+    if (now >= lease.trustedUntil) return;
+    if (!lease.startReview()) return void this.doubted.add(lease);
     this.schedule.set(lease, lease.trustedUntil);
     this.renewSoon(lease, now);
+  }
+
+  private mayBeForgotten(lease: GuardedLease): boolean {
+    return this.store.mayHaveForgotten?.(lease) === true;
   }
 
   private renewSoon(lease: GuardedLease, now: number): void {
@@ -138,6 +145,7 @@ export class Watchdog implements LeaseGuard {
   }
 
   private async renewBatch(due: readonly GuardedLease[]): Promise<void> {
+    for (const lease of due) this.doubted.delete(lease);
     const batch = due.filter(({ isHeld }) => isHeld);
     if (batch.length === 0) return;
     const sentAt = this.clock.now();
@@ -146,6 +154,8 @@ export class Watchdog implements LeaseGuard {
     batch.forEach((lease, index) => {
       lease.endRenewal();
       this.answered(lease, outcomes[index]!, requests[index]!.leaseMs, sentAt);
+      // The store may have forgotten it after the renewal and before the answer to it came.
+      if (this.doubted.delete(lease) && lease.isHeld && this.mayBeForgotten(lease)) this.review(lease, this.clock.now());
     });
   }
 

@@ -86,6 +86,19 @@ export function tooManyHoldsError(key: string, owner: string | undefined): LockU
   );
 }
 
+/** `given` and `present`: how many permits the call names, and how many those who hold the lock or wait for it. */
+export function permitsError(key: string, given: number | undefined, present: number | undefined): LockUsageError {
+  return new LockUsageError(
+    `Lock '${key}': this call names ${permitsText(given)}, but those who hold the lock or wait for it name ${permitsText(present)}. ` +
+      'Name the same number everywhere; once the lock is idle it can be another one.',
+    { key },
+  );
+}
+
+function permitsText(permits: number | undefined): string {
+  return permits === undefined ? 'no permits' : `${permits} permit${permits === 1 ? '' : 's'}`;
+}
+
 export function outageError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
   const next = cause.retryable ? 'it is safe to try again' : 'trying again does not help before an operator has corrected the server';
   const message = `Lock '${key}' could not be asked for ${within(waitMs)}: ${failuresOf(cause)}. ${NOTHING_BEGAN}; ${next}.`;

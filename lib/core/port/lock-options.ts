@@ -54,6 +54,13 @@ export interface LockOptions {
    * @default none
    */
   owner?: string | undefined;
+  /**
+   * How many calls may hold the lock at a time, from 1 to 10,000, each with a permit: a lease, a signal and a fence of its own. While
+   * anybody holds the lock or waits for it, a call that names another number, or none, rejects with LockUsageError. Not together with
+   * `mode: 'read'`, `owner` or several keys, and not on a Redlock.
+   * @default none: one at a time
+   */
+  permits?: number | undefined;
   /** Stops the wait for the lock when it aborts; the call rejects with `signal.reason`. */
   signal?: AbortSignal | undefined;
   /**
@@ -127,6 +134,7 @@ export interface ResolvedOptions {
   readonly minHoldMs: number;
   readonly graceMs: number;
   readonly owner: string | undefined;
+  readonly permits: number | undefined;
   readonly signal: AbortSignal | undefined;
   readonly minReplicas: number;
   readonly onLost: OnLost;

@@ -27,10 +27,15 @@
  *       lease, without it. A release, an abandoned one too, hands over at once, also in that time.
  *   P16 A store that forgot what it granted grants nothing new for a while. A renewal that says what its lease is brings it back
  *       then: under its id and fence, not after its trust has ended, where the lock is free or has an older holder.
+ *   P17 Requests that name a number of permits, with `capabilities.permits`, hold the lock up to that many at a time, each with a
+ *       fence of its own, in the order of P7. While anybody holds or waits, a request that names another number, or none, is refused.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
+import type { ListOptions, LockState } from './lock-state.js';
 import type { TicketStore } from './ticket-store.js';
+
+export type { HolderState, ListOptions, LockState, WaiterState } from './lock-state.js';
 
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MOST_HOLDS_OF_OWNER = 1_000;
@@ -42,6 +47,8 @@ export const FIRST_LEASE_MS = 1_500;
 export interface StoreCapabilities {
   /** Whether the store keeps waiters in order and wakes them. If not, a refused request asks again after a random pause. */
   readonly queue: boolean;
+  /** Whether several can hold a lock at a time, each with one of its permits (P17). */
+  readonly permits: boolean;
   /** Whether the store can count the replicas that acknowledged a grant (`minReplicas`). */
   readonly replicas: boolean;
   /** The longest lease that the store grants, in ms. */
@@ -77,6 +84,8 @@ export interface AcquireRequest extends HolderRef {
   readonly minHoldMs: number;
   /** How long the lock stays taken after the lease, in ms; see P15. */
   readonly graceMs?: number | undefined;
+  /** How many may hold the lock at a time, this request among them; undefined for one (P17). Then the mode is `write`, and there is no owner. */
+  readonly permits?: number | undefined;
   /** The name of the owner that shares the lock with itself (P13). */
   readonly owner?: string | undefined;
   /** What the holder is called in errors and on the board (Class.method); at most 48 bytes. */
@@ -121,7 +130,9 @@ export type AcquireAnswer =
   /** The store may have forgotten who holds the lock: for so long it waits for them to say so, and keeps no places. */
   | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError }
   /** The request's owner has {@link MOST_HOLDS_OF_OWNER} holds of the lock already. */
-  | { readonly kind: 'full' };
+  | { readonly kind: 'full' }
+  /** Those who hold the lock or wait for it name so many permits, or none, and the request does not (P17). */
+  | { readonly kind: 'permits'; readonly permits: number | undefined };
 
 export interface RenewRequest extends HolderRef {
   /** Length of the lease from now, in ms. A renewal never shortens a lease, because the holder may trust its earlier end. */
@@ -142,6 +153,8 @@ export interface HeldLease {
   readonly firstFence: number;
   readonly fences: number;
   readonly owner: string | undefined;
+  /** How many permits the lock has, of which this lease is one (P17). */
+  readonly permits: number | undefined;
   readonly label: string | undefined;
   /** Until when the lock stays taken also when it is released. */
   readonly minHoldUntil: number;
@@ -177,42 +190,8 @@ export type Wake = HolderRef &
     | { readonly kind: 'lost' }
   );
 
-/** Who holds a lock. */
-export interface HolderState {
-  readonly id: string;
-  readonly fence: number;
-  readonly owner?: string | undefined;
-  /** Time until the lease ends unless it is renewed, in ms. */
-  readonly remainingMs: number;
-  /** How long the lock stays taken after that unless it is released, in ms; undefined for no longer (P15). */
-  readonly graceMs?: number | undefined;
-  /** What the holder is called, as its request said (Class.method). */
-  readonly label?: string | undefined;
-  /** The hold was handed off, and nobody has adopted it yet: `remainingMs` counts to the end of the ticket. */
-  readonly handedOff?: true | undefined;
-}
-
-/** Who waits for a lock. */
-export interface WaiterState {
-  readonly id: string;
-  readonly mode: LockMode;
-  readonly label?: string | undefined;
-}
-
-/** What the store knows of one lock. For a free key the mode is null and both lists are empty. */
-export interface LockState {
-  readonly key: string;
-  readonly mode: LockMode | null;
-  readonly holders: readonly HolderState[];
-  /** The waiters in the order in which they will be served. */
-  readonly waiters: readonly WaiterState[];
-}
-
-/** Options of {@link LockService.list}. */
-export interface ListOptions {
-  /** Lists only the locks whose key starts with this. */
-  readonly startsWith?: string | undefined;
-}
+/** Which leases a store may have forgotten: all that are held, or those of which `mayHaveForgotten` says so. */
+export type Doubt = 'all' | 'where it says so';
 
 export interface LockStore {
   readonly capabilities: StoreCapabilities;
@@ -223,10 +202,12 @@ export interface LockStore {
   /** Sets the function that receives wakes. Called once, before the first acquire. */
   onWake(listener: (wake: Wake) => void): void;
   /**
-   * Who is told that the store may have forgotten what it granted, because it is reached anew or says so itself: all that is held is
-   * renewed at once then. Called once, before the first acquire. A store that cannot forget does not have it.
+   * Sets the function that is told that the store may have forgotten what it granted, because it is reached anew or says so itself:
+   * what is in doubt is renewed at once then. Called once, before the first acquire. A store that cannot forget does not have it.
    */
-  onDoubt?(listener: () => void): void;
+  onDoubt?(listener: (doubt: Doubt) => void): void;
+  /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
+  mayHaveForgotten?(lease: HolderRef & HeldLease): boolean;
   /**
    * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
    * with the same id, or release it, together with the id that it replaces.
@@ -245,8 +226,8 @@ export interface LockStore {
   /** Every lock that is held or waited for. It reads in small steps that do not block the store; each may reject like {@link inspect}. */
   list(options?: ListOptions): AsyncIterable<LockState>;
   /**
-   * Takes the lock from the holder with this fence, or without a fence from all holders, and sends them a wake. False when there
-   * was no such holder. Rejects as {@link release} does.
+   * Takes the lock from the holder with this fence, of a permit that which `inspect` tells, or without a fence from all holders, and
+   * sends them a wake. False when there was no such holder. Rejects as {@link release} does.
    */
   forceRelease(key: string, fence?: number): Promise<boolean>;
   /** Takes and releases a lock whose key nobody else uses. Rejects with LockStoreError when no lock can be had at present. */

@@ -27,6 +27,7 @@ const OTHER_WORDS: readonly (readonly [means: readonly string[], words: string])
   [['signal'], 'abort aborted abortsignal'],
   [['fence'], 'token fencingtoken identifier id'],
   [['owner'], 'holder identifier'],
+  [['permits'], 'limit max maxcount concurrency maxconcurrency parallel slots capacity count'],
   [['minReplicas'], 'replicas'],
   [['startsWith', 'keyPrefix'], 'prefix pattern match filter'],
   [['db'], 'database'],

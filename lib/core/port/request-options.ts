@@ -24,6 +24,7 @@ const acquireNames: NamesOf<LockOptions & CallSite> = {
   minHoldMs: true,
   graceMs: true,
   owner: true,
+  permits: true,
   signal: true,
   minReplicas: true,
   label: true,

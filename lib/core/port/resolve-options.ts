@@ -1,5 +1,6 @@
 /** Completes the options of calls and of the module with their defaults, and validates them. Nothing else in the library does. */
 import type { CallSite, LockDefaults, ResolvedDefaults, ResolvedOptions, WithLockOptions } from './lock-options.js';
+import type { StoreCapabilities } from './lock-store.js';
 import { optionsProblem, type OptionList } from './option-names.js';
 import { boolean, integer, invalid, oneOf, show } from './option-values.js';
 import { WITH_LOCK_OPTIONS } from './request-options.js';
@@ -13,6 +14,7 @@ const DEFAULTS: ResolvedDefaults = {
   minHoldMs: 0,
   graceMs: 0,
   owner: undefined,
+  permits: undefined,
   signal: undefined,
   minReplicas: 0,
   onLost: 'throw',
@@ -31,6 +33,9 @@ const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because 
 const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
 /** The longest owner name, in characters, because the name is stored in the record of each of its locks. */
 const LONGEST_OWNER = 128;
+
+/** The most holds that a lock can have at a time: each of them stands in the record of the lock. */
+const MOST_PERMITS = 10_000;
 
 /** Completes and validates the defaults of a module. @throws LockUsageError */
 export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
@@ -79,6 +84,7 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
     minHoldMs: given.minHoldMs ?? defaults.minHoldMs,
     graceMs: given.graceMs ?? defaults.graceMs,
     owner: given.owner ?? defaults.owner,
+    permits: given.permits ?? defaults.permits,
     signal: given.signal ?? defaults.signal,
     minReplicas: given.minReplicas ?? defaults.minReplicas,
     onLost: given.onLost ?? defaults.onLost,
@@ -107,6 +113,22 @@ function checkGraceMs({ graceMs, leaseMs, minHoldMs }: ResolvedOptions, { maxLea
   throw invalid(`${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs for all processes`, key);
 }
 
+/** Refuses permits where there are none: of several locks in one call, or in a store that has none. @throws LockUsageError */
+export function checkPermitsOf(keys: readonly unknown[], permits: number, capabilities: StoreCapabilities | undefined, place?: string): void {
+  const where = place ?? (typeof keys[0] === 'string' ? keys[0] : undefined);
+  if (keys.length > 1) throw invalid(`permits (${permits}) are those of one lock, and this call is for ${keys.length}. Take the locks in calls of their own`, where);
+  if (capabilities?.permits !== false) return;
+  throw invalid(`permits (${permits}) need one place that counts them, and a Redlock has none: use one Redis, Sentinel or a Cluster for this lock`, where);
+}
+
+/** Refuses a number of permits that cannot be, and options that do not go with it. @throws LockUsageError */
+function checkPermits({ permits, mode, owner }: ResolvedOptions, key?: string): void {
+  if (permits === undefined) return;
+  integer('permits', permits, 1, MOST_PERMITS, key);
+  if (mode === 'read') throw invalid("permits do not go with mode 'read': readers share a lock without a number. Leave one of them out", key);
+  if (owner !== undefined) throw invalid('permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out', key);
+}
+
 function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: string): void {
   oneOf('mode', options.mode, ['read', 'write'], key);
   integer('graceMs', options.graceMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
@@ -124,6 +146,7 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
   if (options.owner !== undefined && (typeof options.owner !== 'string' || options.owner === '' || options.owner.length > LONGEST_OWNER)) {
     throw invalid(`expected owner to be a string of 1 to ${LONGEST_OWNER} characters, got ${show(options.owner)}`, key);
   }
+  checkPermits(options, key);
   if (options.signal !== undefined && typeof options.signal?.addEventListener !== 'function') {
     throw invalid(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
   }

@@ -12,7 +12,7 @@ export interface HandOffOptions {
   withinMs?: number | undefined;
 }
 
-/** Options of {@link LockService.adopt}. Mode, owner and minHoldMs are those of the hold that was handed off. */
+/** Options of {@link LockService.adopt}. Mode, owner, permits and minHoldMs are those of the hold that was handed off. */
 export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'graceMs' | 'signal' | 'minReplicas'> {}
 
 /** Options of {@link LockService.withAdopted}. */

@@ -3,7 +3,7 @@
  * whose lease ends after `withinMs`, and which nobody renews.
  *
  *   T1  A hand-off puts the ticket into the place of the hold in one step: nobody else is let in, and waiters stay where they are.
- *   T2  The hold keeps its mode, its owner and what is left of its minHoldMs. A ticket owes no grace, because nobody works under it.
+ *   T2  The hold keeps its mode, its owner, its permit and what is left of its minHoldMs. A ticket owes no grace, because nobody works under it.
  *   T3  An adoption puts a new holder into the place of the ticket in one step, with a higher fence, while the ticket's time lasts and
  *       no adoption came before. The fence is that of the other holds of its owner, if there are any.
  *   T4  Both are idempotent: the same request again has the same outcome. An adoption does not act after `notAfter`.
@@ -48,6 +48,8 @@ export interface AdoptRequest {
 export interface AdoptedHold {
   readonly grant: Grant;
   readonly owner: string | undefined;
+  /** How many permits the lock has, of which this hold has one; undefined without permits. */
+  readonly permits: number | undefined;
   /** For how much longer the lock stays taken although it is released, in ms. */
   readonly minHoldMs: number;
 }

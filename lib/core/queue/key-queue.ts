@@ -14,26 +14,16 @@ import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant, Wake } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
+import { LONGEST_BURST, type CallerQueue, type QueueParts } from './caller-queue.js';
 import { KeyLeases } from './key-leases.js';
 import { ReplacedLease } from './replaced-lease.js';
 import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
-import type { Answer, RequestListener, RequestParts } from './request-parts.js';
+import type { Answer, RequestListener } from './request-parts.js';
 import { StoreRequest } from './store-request.js';
-
-/** How many callers are admitted in a row before the event loop gets a turn, so that timers and sockets are served too. */
-const LONGEST_BURST = 64;
-
-/** What all queues of a module share. */
-export interface QueueParts extends RequestParts {
-  readonly handOn: number;
-  nextId(): string;
-  /** Called when no caller of the queue wants the lock or has it any more. */
-  queueIsIdle(queue: KeyQueue): void;
-}
 
 type LeaseCaller = Caller<StoreLease>;
 
-export class KeyQueue implements LeaseKeeper, RequestListener, CallerKeeper<StoreLease> {
+export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, CallerKeeper<StoreLease> {
   private readonly line = new CallerLine<StoreLease>();
   private readonly leases = new KeyLeases();
   private request: StoreRequest | undefined;

@@ -12,7 +12,9 @@ import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js'
 import type { LockStore, Wake } from '../port/lock-store.js';
 import { AdoptedLeases } from './adopted-leases.js';
 import { Caller, type CallerWish } from './caller.js';
-import { KeyQueue, type QueueParts } from './key-queue.js';
+import type { CallerQueue, QueueParts } from './caller-queue.js';
+import { KeyQueue } from './key-queue.js';
+import { PermitQueue } from './permit-queue.js';
 import { Traffic } from './traffic.js';
 
 export class LocalQueue {
@@ -21,10 +23,10 @@ export class LocalQueue {
   private readonly queues = new IdTable<KeyQueue>();
   /**
    * Queues aside from the main queue of a key, for callers that the store may let in together and that must not wait for each other
-   * here: each call that names an owner, because it passes the store's queue, and readers that cannot share a lease with those that
-   * wait in the main queue.
+   * here: each call that names an owner, because it passes the store's queue, readers that cannot share a lease with those that
+   * wait in the main queue, and callers that want a permit.
    */
-  private readonly aside = new Map<string, Set<KeyQueue>>();
+  private readonly aside = new Map<string, Set<CallerQueue>>();
   private readonly parts: QueueParts;
   private sequence = 0;
 
@@ -85,34 +87,42 @@ export class LocalQueue {
     for (const queues of this.aside.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
   }
 
-  private queuesOf(key: string): KeyQueue[] {
+  private queuesOf(key: string): CallerQueue[] {
     const queue = this.queues.get(key);
     return [...(queue ? [queue] : []), ...(this.aside.get(key) ?? [])];
   }
 
-  private queueFor({ key, options }: CallerWish): KeyQueue {
-    if (options.owner !== undefined) return this.addAside(key, options);
+  private queueFor({ key, options }: CallerWish): CallerQueue {
+    if (options.permits !== undefined) return this.permitQueue(key, options, options.permits);
+    if (options.owner !== undefined) return this.addAside(key, new KeyQueue(key, this.parts, options));
     let queue = this.queues.get(key);
     if (!queue) this.queues.set(key, (queue = new KeyQueue(key, this.parts)));
     return options.mode === 'read' && queue.partsReaders(options) ? this.queueAside(key, options) : queue;
   }
 
-  private queueAside(key: string, options: ResolvedOptions): KeyQueue {
-    for (const queue of this.aside.get(key) ?? []) {
-      if (queue.aside && options.minHoldMs === 0 && askAlike(queue.aside, options)) return queue;
-    }
-    return this.addAside(key, options);
+  private queueAside(key: string, options: ResolvedOptions): CallerQueue {
+    const present = options.minHoldMs === 0 ? this.alike(key, options) : undefined;
+    return present ?? this.addAside(key, new KeyQueue(key, this.parts, options));
   }
 
-  private addAside(key: string, options: ResolvedOptions): KeyQueue {
-    const queue = new KeyQueue(key, this.parts, options);
+  private permitQueue(key: string, options: ResolvedOptions, permits: number): CallerQueue {
+    return this.alike(key, options) ?? this.addAside(key, new PermitQueue(key, this.parts, options, permits));
+  }
+
+  /** A queue aside from the main one whose callers want the same. */
+  private alike(key: string, options: ResolvedOptions): CallerQueue | undefined {
+    for (const queue of this.aside.get(key) ?? []) if (queue.aside && askAlike(queue.aside, options)) return queue;
+    return undefined;
+  }
+
+  private addAside(key: string, queue: CallerQueue): CallerQueue {
     const present = this.aside.get(key);
     if (present) present.add(queue);
     else this.aside.set(key, new Set([queue]));
     return queue;
   }
 
-  private readonly forget = (queue: KeyQueue): void => {
+  private readonly forget = (queue: CallerQueue): void => {
     if (!queue.aside) {
       if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
       return;

@@ -1,5 +1,5 @@
 /** Makes the error of a caller that did not get its lock, from what the store answered or did not answer. */
-import { busyError, givenUpError, isSilence, outageError, ownerUpgradeError, silenceError, tooManyHoldsError } from '../port/hold-errors.js';
+import { busyError, givenUpError, isSilence, outageError, ownerUpgradeError, permitsError, silenceError, tooManyHoldsError } from '../port/hold-errors.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { Caller } from './caller.js';
 import type { Answer } from './request-parts.js';
@@ -8,7 +8,7 @@ import type { StoreRequest } from './store-request.js';
 export type Refusal = Exclude<Answer, { kind: 'granted' | 'gone' }>;
 
 /** The error for an answer of the store that does not grant the lock. */
-export function refusal(answer: Refusal, { wish: { key }, options: { owner, waitMs } }: Caller<StoreLease>): Error {
+export function refusal(answer: Refusal, { wish: { key }, options: { owner, permits, waitMs } }: Caller<StoreLease>): Error {
   switch (answer.kind) {
     case 'failed':
       return givenUpError(key, waitMs, answer.error);
@@ -16,6 +16,8 @@ export function refusal(answer: Refusal, { wish: { key }, options: { owner, wait
       return ownerUpgradeError(key, owner);
     case 'full':
       return tooManyHoldsError(key, owner);
+    case 'permits':
+      return permitsError(key, permits, answer.permits);
     case 'busy':
       return busyError(key, waitMs);
   }

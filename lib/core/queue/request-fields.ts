@@ -13,6 +13,7 @@ export abstract class RequestFields extends Waiter implements AcquireRequest {
   readonly minHoldMs: number;
   readonly graceMs: number;
   readonly owner: string | undefined;
+  readonly permits: number | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
   /** After when the store must not act on the request. It is set anew whenever the request is sent. */
@@ -35,6 +36,7 @@ export abstract class RequestFields extends Waiter implements AcquireRequest {
     this.minHoldMs = options.minHoldMs;
     this.graceMs = options.graceMs;
     this.owner = options.owner;
+    this.permits = options.permits;
     this.label = options.label;
     this.minReplicas = options.minReplicas;
   }

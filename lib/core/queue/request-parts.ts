@@ -22,6 +22,8 @@ export type Answer =
   /** `at`: when this process learned of the grant. */
   | { readonly kind: 'granted'; readonly grant: Grant; readonly at: number }
   | { readonly kind: 'busy' | 'upgrade' | 'full' }
+  /** Those who hold the lock or wait for it name so many permits, or none. */
+  | { readonly kind: 'permits'; readonly permits: number | undefined }
   /** The store no longer has the request's place in the queue. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly error: LockStoreError };

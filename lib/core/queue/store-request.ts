@@ -164,6 +164,8 @@ export class StoreRequest extends RequestFields implements Sender {
       case 'upgrade':
       case 'full':
         return this.answer({ kind: outcome.kind });
+      case 'permits':
+        return this.answer({ kind: 'permits', permits: outcome.permits });
       case 'recovering':
         this.lastError = outcome.cause;
         return this.queue ? this.wait(outcome.retryInMs) : this.answer({ kind: 'failed', error: outcome.cause });

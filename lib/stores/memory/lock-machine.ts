@@ -19,10 +19,12 @@ import {
   firstInLine,
   isContended,
   isFullFor,
+  isMeantBy,
   lastEnd,
   leave,
   mayJoin,
   newRecord,
+  nextEnd,
   prune,
   waiterOf,
   whoseTurn,
@@ -67,6 +69,7 @@ export class LockMachine {
     if (held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
     const place = waiterOf(lock, request.id);
     if (place !== undefined) return this.besideOwner(lock, place, at) ?? keepPlace(lock, place, at);
+    if (lock.permits !== request.permits) return { kind: 'permits', permits: lock.permits };
     const kin = holderOwnedBy(lock, request.owner);
     if (kin !== undefined) {
       if (lock.mode === 'read' && request.mode === 'write') return { kind: 'upgrade' };
@@ -111,7 +114,7 @@ export class LockMachine {
     const lock = this.settle(ref.key, at);
     if (lock === undefined || holderOf(lock, ref.id) === undefined) return 'lost';
     // With other holds of the same owner, which may still write, the lock stays a write lock, which is stricter than needed.
-    if (lock.mode === 'write' && lock.holders.size === 1) {
+    if (lock.mode === 'write' && lock.permits === undefined && lock.holders.size === 1) {
       lock.mode = 'read';
       this.push(lock, [...lock.waiting.read.values()], at);
     }
@@ -132,7 +135,7 @@ export class LockMachine {
     if (lock === undefined) return false;
     let found = false;
     for (const holder of lock.holders.values()) {
-      if (fence !== undefined && (fence < holder.fence || fence >= holder.fence + holder.fences)) continue;
+      if (fence !== undefined && !isMeantBy(lock, holder, fence)) continue;
       found = true;
       lock.holders.delete(holder.id);
       if (!holder.released) this.wake({ kind: 'lost', key: lock.key, id: holder.id });
@@ -178,8 +181,8 @@ export class LockMachine {
     return undefined;
   }
 
-  private open({ key, mode }: AcquireRequest): LockRecord {
-    const lock = newRecord(key, mode);
+  private open({ key, mode, permits }: AcquireRequest): LockRecord {
+    const lock = newRecord(key, mode, permits);
     this.locks.set(key, lock);
     return lock;
   }
@@ -244,5 +247,5 @@ function grantOf(lock: LockRecord, holder: Holder): MachineGrant {
 /** Keeps the waiter's place. Only the first in line learns when to ask again, so one question is asked for each lease that ends. */
 function keepPlace(lock: LockRecord, place: Waiter, at: Instant): Waiting {
   place.end = at.ms + WAITER_LEASE_MS;
-  return firstInLine(lock) === place ? { kind: 'waiting', askAgainInMs: lastEnd(lock) - at.ms + 1 } : { kind: 'waiting' };
+  return firstInLine(lock) === place ? { kind: 'waiting', askAgainInMs: nextEnd(lock) - at.ms + 1 } : { kind: 'waiting' };
 }

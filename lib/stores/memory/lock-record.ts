@@ -7,7 +7,7 @@
  *
  *     free ──▶ write phase ──▶ read phase (all waiting readers) ──▶ write phase (the first waiting writer) ──▶ …
  *
- * A phase for which nobody waits is left out. A lock without holders has no record, because its waiters are granted it at once.
+ * A phase for which nobody waits is left out. A lock with permits has one phase, of writing, with up to so many holders at a time. A lock without holders has no record, because its waiters are granted it at once.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import { isTicketId } from '../../core/port/ticket.js';
@@ -48,12 +48,14 @@ export interface LockRecord {
   readonly key: string;
   /** The phase: how the present holders hold the lock, or the last ones held it. */
   mode: LockMode;
+  /** How many may hold it at a time; undefined for a lock without permits. */
+  readonly permits: number | undefined;
   readonly holders: Map<string, Holder>;
   readonly waiting: { readonly read: Map<string, Waiter>; readonly write: Map<string, Waiter> };
 }
 
-export function newRecord(key: string, mode: LockMode): LockRecord {
-  return { key, mode, holders: new Map(), waiting: { read: new Map(), write: new Map() } };
+export function newRecord(key: string, mode: LockMode, permits: number | undefined): LockRecord {
+  return { key, mode, permits, holders: new Map(), waiting: { read: new Map(), write: new Map() } };
 }
 
 /** Drops holders and waiters whose time is over. An `end` is the last instant at which they still count. */
@@ -95,14 +97,19 @@ export function isContended(lock: LockRecord): boolean {
   return lock.waiting.read.size > 0 || lock.waiting.write.size > 0;
 }
 
-/** Whether a new request may share a lock that is held: a reader with readers, unless a writer waits. */
+/**
+ * Whether a new request may share a lock that is held: a reader with readers, unless a writer waits; one for a permit when one is
+ * free, because those who waited for it have it already.
+ */
 export function mayJoin(lock: LockRecord, mode: LockMode): boolean {
+  if (lock.permits !== undefined) return lock.holders.size < lock.permits;
   return mode === 'read' && lock.mode === 'read' && lock.waiting.write.size === 0;
 }
 
-/** The waiters whose turn it is now, in a pruned record: none, one writer, or all readers that wait. */
+/** The waiters whose turn it is now, in a pruned record: none, one writer, all readers that wait, or one for each free permit. */
 export function whoseTurn(lock: LockRecord): readonly Waiter[] {
   const { read, write } = lock.waiting;
+  if (lock.permits !== undefined) return [...write.values()].slice(0, lock.permits - lock.holders.size);
   if (lock.holders.size > 0) {
     // Readers wait while readers hold the lock only because a writer waits. If none does, the writer gave up, and they may enter.
     return lock.mode === 'read' && write.size === 0 ? [...read.values()] : [];
@@ -123,6 +130,17 @@ export function lastEnd(lock: LockRecord): number {
   let last = -Infinity;
   for (const holder of lock.holders.values()) last = Math.max(last, holder.end);
   return last;
+}
+
+/** The last instant before somebody can be let in, if no holder renews or releases: of a lock with permits that of the first to end. */
+export function nextEnd(lock: LockRecord): number {
+  if (lock.permits === undefined) return lastEnd(lock);
+  return Math.min(...[...lock.holders.values()].map(({ end }) => end));
+}
+
+/** Whether a holder is meant by this fence. A process may hand a permit on under a fence that was reserved with another of its permits. */
+export function isMeantBy(lock: LockRecord, { fence: first, fences }: Holder, fence: number): boolean {
+  return fence === first || (lock.permits === undefined && fence > first && fence < first + fences);
 }
 
 /** Takes an id out of the lock. The lock stays taken for what is left of the holder's minHoldMs, unless its work never began. */
@@ -149,5 +167,6 @@ export function describe(key: string, lock: LockRecord, now: number): LockState 
   const holders = [...lock.holders.values()]
     .filter(lives)
     .map(({ id, fence, owner, label, end, graceMs }) => ({ id, fence, owner, label, ...untilFree(end - now, graceMs), ...(isTicketId(id) && { handedOff: true as const }) }));
-  return { key, mode: holders.length > 0 ? lock.mode : null, holders, waiters };
+  const isHeld = holders.length > 0;
+  return { key, mode: isHeld ? lock.mode : null, permits: isHeld ? lock.permits : undefined, holders, waiters };
 }

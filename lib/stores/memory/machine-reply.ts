@@ -34,6 +34,7 @@ type AcquireAnswer =
   | Waiting
   | { readonly kind: 'busy' }
   | { readonly kind: 'upgrade' | 'full' }
+  | { readonly kind: 'permits'; readonly permits: number | undefined }
   /** The request came after its `notAfter`, so nothing was done. */
   | { readonly kind: 'late' };
 
@@ -49,6 +50,7 @@ export type HandOffReply = { readonly kind: 'handedOff'; readonly until: number 
 export interface MachineAdoption {
   readonly grant: MachineGrant;
   readonly owner: string | undefined;
+  readonly permits: number | undefined;
   readonly minHoldMs: number;
 }
 

@@ -52,7 +52,7 @@ export class MemoryStore implements LockStore {
 
   constructor({ clock, maxLeaseMs }: MemoryStoreOptions) {
     this.clock = clock;
-    this.capabilities = { queue: true, replicas: false, maxLeaseMs };
+    this.capabilities = { queue: true, replicas: false, permits: true, maxLeaseMs };
   }
 
   /** How many locks have a record: they are taken, or have ended and were not settled since. */

@@ -63,7 +63,7 @@ function sharedFence(lock: LockRecord, ticket: Holder, at: Instant): number | un
 
 function adoptionOf(lock: LockRecord, { fence, fences, end, graceMs, minEnd, owner }: Holder, at: Instant): MachineAdoption {
   const grant = { fence, fences, mode: lock.mode, end: end - graceMs, contended: isContended(lock) };
-  return { grant, owner, minHoldMs: Math.max(0, minEnd - at.ms) };
+  return { grant, owner, permits: lock.permits, minHoldMs: Math.max(0, minEnd - at.ms) };
 }
 
 function liveHolder(lock: LockRecord | undefined, id: string, at: Instant): Holder | undefined {

@@ -61,9 +61,10 @@ export class Acquiring {
   }
 
   /** Confirms a grant that counts only when replicas have it: a renewal writes the lock once more and waits for them. */
-  async confirmed(request: AcquireRequest, grant: Grant): Promise<AcquireOutcome> {
+  async confirmed(request: AcquireRequest, group: number, grant: Grant): Promise<AcquireOutcome> {
     const [renewed] = await this.parts.renewals.renew([request]);
     if (renewed?.kind === 'renewed') {
+      this.parts.memories.compare(group, grant.memory);
       const { trustedUntil, contended } = renewed;
       return { kind: 'granted', grant: { ...grant, trustedUntil, contended } };
     }

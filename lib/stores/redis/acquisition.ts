@@ -58,13 +58,13 @@ export class Acquisition implements BundledRequest {
 
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { trust, memories, maxLeaseMs, recoveryMs, needsListener } = this.acquiring.parts;
-    const { id, mode, leaseMs, fences, queue, label, owner, replaces, graceMs = 0 } = this.request;
+    const { id, mode, leaseMs, fences, queue, label, owner, permits, replaces, graceMs = 0 } = this.request;
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(this.spot.group);
     addAcquire(keys, args, this.spot, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
+      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
       notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), known: this.memory, fences, minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
+      longestMs: maxLeaseMs, recoveryMs, replaces, owner: permits === undefined ? owner : String(permits), label,
     });
   }
 
@@ -99,7 +99,7 @@ export class Acquisition implements BundledRequest {
     trust.clock.observe(spot.source, exchange);
     const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
     const granted = trust.answered(spot.group, grant, exchange, this.memory);
-    this.settle(request.minReplicas > 0 ? this.acquiring.confirmed(request, granted) : { kind: 'granted', grant: granted });
+    this.settle(this.granted(granted));
   }
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
@@ -119,6 +119,8 @@ export class Acquisition implements BundledRequest {
         return { kind: 'upgrade' };
       case 'full':
         return { kind: 'full' };
+      case 'permits':
+        return { kind: 'permits', permits: told.permits || undefined };
       case 'recovering':
         return { kind: 'recovering', retryInMs: told.leftMs + RETRY_MS * Math.random(), cause: acquiring.recoveringError(request.key, told.leftMs) };
       case 'late':
@@ -128,8 +130,10 @@ export class Acquisition implements BundledRequest {
   }
 
   private granted(grant: Grant): AcquireOutcome | Promise<AcquireOutcome> {
-    const { request, acquiring } = this;
-    return request.minReplicas > 0 ? acquiring.confirmed(request, grant) : { kind: 'granted', grant };
+    const { request, spot, acquiring } = this;
+    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant);
+    acquiring.parts.memories.compare(spot.group, grant.memory);
+    return { kind: 'granted', grant };
   }
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */

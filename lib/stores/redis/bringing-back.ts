@@ -13,6 +13,7 @@ import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
+import type { Memories } from './memories.js';
 import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
@@ -26,6 +27,7 @@ export interface BringingBackParts {
   readonly keys: RedisKeys;
   readonly trust: Trust;
   readonly renewals: Renewals;
+  readonly memories: Memories;
   readonly clock: Clock;
   readonly node: string;
   readonly maxLeaseMs: number;
@@ -120,16 +122,21 @@ export class BringingBack {
   private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
     const { clock, trust, keys, sourceOf, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
     const now = clock.now();
-    const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, label } = held;
+    const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, permits, label } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
     const notAfter = trust.clock.before(sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
-    return { id, mode, notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs, longestMs: maxLeaseMs, recoveryMs, known: memory, owner, label };
+    return {
+      id, mode: permits === undefined ? mode : 'permit', notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
+      longestMs: maxLeaseMs, recoveryMs, known: memory, owner: permits === undefined ? owner : String(permits), label,
+    };
   }
 
   private outcomeOf({ key }: LeaseRequest, news: BringBackReply, sentAt: number): RenewOutcome {
+    const { memories, keys } = this.parts;
     switch (news.kind) {
       case 'held':
+        memories.compare(keys.groupOf(key), news.memory);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
       case 'lost':
         return { kind: 'lost' };

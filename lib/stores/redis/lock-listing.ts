@@ -5,7 +5,7 @@
  */
 import type { LockState } from '../../core/port/lock-store.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';
-import type { RedisConnections } from '../wire/redis-connection.js';
+import type { Connections } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { storeFailure } from '../wire/store-failure.js';
@@ -14,7 +14,7 @@ const PAGE = 500;
 
 export async function* listLocks(
   runner: ScriptRunner,
-  connections: RedisConnections,
+  connections: Connections,
   keys: RedisKeys,
   startsWith: string,
   inspect: (key: string) => Promise<LockState>,
@@ -26,7 +26,7 @@ export async function* listLocks(
   for (const node of masters) {
     let cursor = '0';
     do {
-      const [next, page] = await runner.command('list', () => node.scan(cursor, 'MATCH', pattern, 'COUNT', PAGE));
+      const [next, page] = await runner.command<[string, string[]]>('list', () => node.call('scan', cursor, 'MATCH', pattern, 'COUNT', PAGE));
       cursor = next;
       const states = await damaged.without(keys.keysAmong(page, startsWith).map(inspect));
       for (const state of states) if (state.mode !== null || state.waiters.length > 0) yield state;

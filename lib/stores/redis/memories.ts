@@ -5,9 +5,9 @@
  *     unknown ──(recall answered)──▶ known ──(the connection ended, a node came or went)──▶ unknown …
  *
  * The recall also tells the server the fences that this process has seen, and begins the recovery of a server that forgot. Its
- * answer is compared with the name that was known before: when the names differ, all leases of this process are renewed at once.
+ * answer is compared with the name that was known before: when the names differ, the leases that an earlier memory knew are renewed.
  */
-import { delay, type Clock } from '../../core/port/clock.js';
+import { delay, type Clock, type Timer } from '../../core/port/clock.js';
 import { readRecallGroup, readRecallHead, recallCall, recallHeadSize } from '../wire/lua.generated.js';
 import { listOf } from '../wire/lock-reply.js';
 import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from '../wire/redis-keys.js';
@@ -17,6 +17,8 @@ import type { Trust } from './trust.js';
 
 /** The pause after a recall that failed, in ms. */
 const RETRY_MS = 100;
+/** How long a new connection waits with its recall for the subscription, after which a recall has to follow in any case, in ms. */
+const AFTER_SUBSCRIPTION_MS = 300;
 
 export interface MemoriesParts {
   readonly runner: ScriptRunner;
@@ -26,7 +28,7 @@ export interface MemoriesParts {
   readonly node: string;
   readonly isCluster: boolean;
   readonly recoveryMs: number;
-  /** Called when a group has another memory than before, so that the leases in it may be forgotten. */
+  /** Called when a group has another memory than before, so that the leases that the earlier one knew may be forgotten. */
   changed(): void;
 }
 
@@ -36,8 +38,11 @@ export class Memories {
   /** The memories that were answered last, also on earlier connections, by slot group. */
   private readonly last: string[] = unknownMemories();
   private connection = 0;
-  private wanted = false;
-  private recalling: Promise<void> | undefined;
+  /** The groups to ask about next; those that one command can ask about stand together. */
+  private unasked: readonly (readonly number[])[] = [];
+  private isRecalling = false;
+  private hasChanged = false;
+  private later: Timer | undefined;
   private state: 'closed' | 'open' = 'closed';
   /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;
@@ -46,8 +51,10 @@ export class Memories {
 
   /** Recalls the memories for the first time, at boot. Rejects with LockStoreError. */
   async learnAtBoot(): Promise<void> {
-    await this.recallOnce();
+    await Promise.all(this.inCommands().map((groups) => this.ask(groups)));
     this.state = 'open';
+    // The connection may have been replaced meanwhile.
+    if (this.known.includes(UNKNOWN_MEMORY)) this.recall();
   }
 
   /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
@@ -58,6 +65,7 @@ export class Memories {
 
   close(): void {
     this.state = 'closed';
+    this.stopTimer();
   }
 
   of(group: number): string {
@@ -85,59 +93,100 @@ export class Memories {
     this.known = unknownMemories();
   }
 
-  /** Whether this process did not know yet that the server has this memory. */
-  isNews(memory: string): boolean {
-    return this.state === 'open' && !this.known.includes(memory);
+  /** Whether the server has another memory than this one by now, as far as this process knows. */
+  isOutdated(group: number, memory: string | undefined): boolean {
+    const known = this.knownOf(group);
+    return known !== undefined && known !== memory;
+  }
+
+  /**
+   * Compares the memory that has granted or brought back a lease with the one that is known. If they differ, either the answer is
+   * older than the last recall, so that the lease may be forgotten, or the message of the new memory was missed.
+   */
+  compare(group: number, memory: string | undefined): void {
+    if (!this.isOutdated(group, memory)) return;
+    this.tellOfChange();
+    this.recall();
+  }
+
+  /** Hears that the server has this memory. If that is news, all memories are recalled, and the leases that others knew are renewed then. */
+  hear(memory: string): void {
+    if (!this.known.includes(memory)) this.recall();
   }
 
   /** Asks for all memories, and repeats that until it is answered. A call that comes meanwhile makes it ask once more. */
   recall(): void {
-    this.wanted = true;
-    if (this.state === 'open') this.recalling ??= this.recallUntilAnswered().finally(() => (this.recalling = undefined));
+    this.stopTimer();
+    this.unasked = this.inCommands();
+    if (this.state === 'open' && !this.isRecalling) void this.recallUntilAnswered();
+  }
+
+  /**
+   * Recalls on a new connection. The subscription is made anew as well, and a recall follows it, because messages may have been
+   * missed before it: one recall serves both, unless the subscription takes too long.
+   */
+  recallSoon(): void {
+    this.stopTimer();
+    if (this.state === 'open') this.later = this.parts.clock.setTimer(() => this.recall(), AFTER_SUBSCRIPTION_MS);
   }
 
   private async recallUntilAnswered(): Promise<void> {
-    while (this.wanted && this.state === 'open') {
-      this.wanted = false;
-      const { connection } = this;
-      try {
-        await this.recallOnce();
-      } catch {
-        await delay(this.parts.clock, RETRY_MS);
-        // When there is no connection, the next one recalls the memories anyway.
-        this.wanted ||= connection === this.connection;
-      }
+    this.isRecalling = true;
+    while (this.unasked.length > 0 && this.state === 'open') {
+      const { unasked, connection } = this;
+      this.unasked = [];
+      const answered = await Promise.allSettled(unasked.map((groups) => this.ask(groups)));
+      const failed = unasked.filter((_, at) => answered[at]!.status === 'rejected');
+      if (failed.length === 0) continue;
+      await delay(this.parts.clock, RETRY_MS);
+      // When there is no connection, the next one recalls the memories anyway.
+      if (connection === this.connection && this.unasked.length === 0) this.unasked = failed;
     }
+    this.isRecalling = false;
   }
 
-  private async recallOnce(): Promise<void> {
-    const { isCluster } = this.parts;
+  /** All groups; those that one command can ask about stand together. In a Cluster each group may have another master. */
+  private inCommands(): readonly (readonly number[])[] {
     const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
-    const { connection } = this;
-    const told = isCluster ? await Promise.all(groups.map((group) => this.ask([group]))) : [await this.ask(groups)];
-    if (connection !== this.connection) return void (this.wanted = true);
-    this.learn(told.flat());
+    return this.parts.isCluster ? groups.map((group) => [group]) : [groups];
   }
 
-  private learn(memories: readonly string[]): void {
-    let hasChanged = false;
-    memories.forEach((memory, group) => {
+  private learn(groups: readonly number[], memories: readonly string[]): void {
+    groups.forEach((group, at) => {
+      const memory = memories[at]!;
       this.known[group] = memory;
-      hasChanged ||= this.last[group] !== UNKNOWN_MEMORY && this.last[group] !== memory;
+      if (this.last[group] !== UNKNOWN_MEMORY && this.last[group] !== memory) this.tellOfChange();
       this.last[group] = memory;
     });
-    if (hasChanged) this.parts.changed();
   }
 
-  private ask(groups: readonly number[]): Promise<string[]> {
+  /** Tells of it in the next turn of the event loop: by then all leases are known whose grants were answered before. */
+  private tellOfChange(): void {
+    if (this.hasChanged) return;
+    this.hasChanged = true;
+    this.parts.clock.nextTurn(() => {
+      this.hasChanged = false;
+      if (this.state === 'open') this.parts.changed();
+    });
+  }
+
+  private stopTimer(): void {
+    if (this.later !== undefined) this.parts.clock.clearTimer(this.later);
+    this.later = undefined;
+  }
+
+  private ask(groups: readonly number[]): Promise<void> {
     const { runner, keys, trust, recoveryMs } = this.parts;
+    const { connection } = this;
     const fenceKeys = groups.map((group) => keys.fence(group));
     return runner.run(recallCall({ fenceKeys }, { recoveryMs, floors: groups.map((group) => trust.floors.of(group)) }), (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const { now, recoversForMs } = readRecallHead(told);
       if (recoversForMs > 0) this.openAt = Math.max(this.openAt, receivedAt + recoversForMs + marginOf(recoversForMs));
       trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: now });
-      return groups.map((_, n) => readRecallGroup(told, recallHeadSize + n).memory);
+      // Another server may answer on the present connection, which has its own recall.
+      if (connection !== this.connection) return;
+      this.learn(groups, groups.map((_, n) => readRecallGroup(told, recallHeadSize + n).memory));
     });
   }
 }

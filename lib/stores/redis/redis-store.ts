@@ -7,6 +7,8 @@ import type { Report } from '../../core/port/report.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
+  Doubt,
+  HeldLease,
   HeartbeatOutcome,
   HolderRef,
   ListOptions,
@@ -31,7 +33,7 @@ import { Outage } from '../wire/outage.js';
 import { BringingBack } from './bringing-back.js';
 import { Memories } from './memories.js';
 import { Places } from './places.js';
-import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
+import type { Connect, Connections } from '../wire/connections.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
@@ -45,7 +47,7 @@ import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
 export interface RedisStoreOptions {
-  readonly connection: RedisTarget;
+  readonly connection: Connect;
   /** The prefix of every Redis key and channel. */
   readonly prefix: string;
   /** The name of this process: the part of its holder ids before their last dot. */
@@ -69,7 +71,7 @@ export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly tickets: RedisTickets;
   private readonly keys: RedisKeys;
-  private readonly connections: RedisConnections;
+  private readonly connections: Connections;
   private readonly outage: Outage;
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
@@ -85,27 +87,27 @@ export class RedisStore implements LockStore {
   private readonly channel: WakeChannel;
   private needsListener = false;
   private listener: (wake: Wake) => void = () => {};
-  private doubted: () => void = () => {};
+  private doubted: (doubt: Doubt) => void = () => {};
 
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock, recoveryMs } = options;
     checkProcess(process);
     this.damaged = new DamagedLocks(options.report, clock);
     const keys = (this.keys = new RedisKeys(prefix));
-    const connections = (this.connections = new RedisConnections(connection, commandTimeoutMs, clock));
+    const connections = (this.connections = connection(commandTimeoutMs, clock));
     const outage = (this.outage = new Outage(clock, outageNews(connections.node, options.report, () => void this.readClock())));
     const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs, outage));
     const { node, isCluster } = connections;
-    this.capabilities = { queue: true, replicas: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
+    this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
     // In a Cluster each slot group may have another master; else one server answers for all groups.
     const sourceOf = (group: number): number => (isCluster ? group : 0);
     const trust = (this.trust = new Trust(sourceOf));
-    const memories = (this.memories = new Memories({ runner, keys, trust, clock, node, isCluster, recoveryMs, changed: () => this.doubted() }));
+    const memories = (this.memories = new Memories({ runner, keys, trust, clock, node, isCluster, recoveryMs, changed: () => this.doubted('where it says so') }));
     const { places } = this;
     const spots = (this.spots = new Spots(keys, sourceOf));
     this.bundles = new Bundles(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
-    this.bringingBack = new BringingBack({ runner, keys, trust, renewals, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
+    this.bringingBack = new BringingBack({ runner, keys, trust, renewals, memories, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
     this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release, needsListener: () => this.needsListener });
     this.tickets = new RedisTickets({ runner, spots, trust, memories, renewals, acquiring: this.acquiring, clock, isCluster, prefix, maxLeaseMs, recoveryMs });
@@ -114,7 +116,7 @@ export class RedisStore implements LockStore {
       granted: (grant) => this.pushed(grant),
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
       lost: (key, id) => this.listener({ kind: 'lost', key, id }),
-      forgot: (memory) => this.hearOfLoss(memory),
+      forgot: (memory) => memories.hear(memory),
       listening: () => {
         memories.recall();
         this.askAll();
@@ -124,14 +126,15 @@ export class RedisStore implements LockStore {
       trust.reset();
       memories.reset();
       // Of a Cluster one node may have changed, and the others serve on.
-      if (connections.isOpen(connections.commands)) this.meet();
+      if (connections.commands.state.isOpen) memories.recall();
     });
-    connections.commands.on('close', () => outage.closed(connections.lastError));
-    connections.onOpen(connections.commands, () => {
+    connections.commands.onEnd(() => outage.closed(connections.lastError));
+    connections.commands.onOpen(() => {
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void this.readClock();
       this.channel.follow();
-      this.meet();
+      memories.recallSoon();
+      this.doubted('all');
     });
   }
 
@@ -153,8 +156,12 @@ export class RedisStore implements LockStore {
     this.listener = listener;
   }
 
-  onDoubt(listener: () => void): void {
+  onDoubt(listener: (doubt: Doubt) => void): void {
     this.doubted = listener;
+  }
+
+  mayHaveForgotten({ key, memory }: HolderRef & HeldLease): boolean {
+    return this.memories.isOutdated(this.keys.groupOf(key), memory);
   }
 
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {
@@ -216,18 +223,8 @@ export class RedisStore implements LockStore {
     this.connections.close();
   }
 
-  /** The server that answers from now on may have forgotten what is held. So it is asked what it remembers, and all leases are renewed. */
-  private meet(): void {
-    this.memories.recall();
-    this.doubted();
-  }
-
-  private hearOfLoss(memory: string): void {
-    if (this.memories.isNews(memory)) this.meet();
-  }
-
   private async readClock(): Promise<void> {
-    const read = this.runner.timed('time', (client) => client.time(), ([seconds, micros], sentAt, receivedAt) => {
+    const read = this.runner.timed<[string, string], void>('time', (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
       this.trust.observe(ANY_GROUP, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
     await read.catch(() => undefined); // the next reply of a script brings the time as well

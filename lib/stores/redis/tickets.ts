@@ -116,8 +116,8 @@ export class RedisTickets implements TicketStore {
   }
 
   private adoptedHold(group: number, told: ReplyItems, at: number, exchange: Exchange): AdoptedHold {
-    const { owner, minHoldMs, memory, ...granted } = readAdoptHold(told, at);
-    return { grant: this.parts.trust.answered(group, { ...granted, fences: 1 }, exchange, memory), owner, minHoldMs };
+    const { owner, permits, minHoldMs, memory, ...granted } = readAdoptHold(told, at);
+    return { grant: this.parts.trust.answered(group, { ...granted, fences: 1 }, exchange, memory), owner, permits: permits || undefined, minHoldMs };
   }
 
   /** An adoption that counts only when replicas have it is confirmed by a renewal, which waits for them. */

@@ -3,17 +3,17 @@
  * Cluster a node knows only its own subscribers, and behind some proxies the subscriptions are on another server than the scripts.
  */
 import type { Report } from '../../core/port/report.js';
-import type { RedisConnections } from '../wire/redis-connection.js';
+import type { Connections } from '../wire/connections.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { reasonOf } from '../wire/store-failure.js';
 
 const COMMAND = 'pubsub|numsub';
 
 /** Asks the server about this process's own channel, which it has subscribed to. Never rejects; without an answer no waiter is passed over. */
-export async function canTellWhoListens(runner: ScriptRunner, connections: RedisConnections, channel: string, report: Report): Promise<boolean> {
+export async function canTellWhoListens(runner: ScriptRunner, connections: Connections, channel: string, report: Report): Promise<boolean> {
   if (connections.isCluster) return false;
   try {
-    const [, count] = (await runner.command(COMMAND, (client) => client.pubsub('NUMSUB', channel))) as [string, number];
+    const [, count] = await runner.command<[string, number]>(COMMAND, (client) => client.call('pubsub', 'NUMSUB', channel));
     return count > 0;
   } catch (error) {
     report({ kind: `${COMMAND} on ${connections.node}`, level: 'warning', message: refusedText(connections.node, reasonOf(error)) });

@@ -3,7 +3,7 @@
  * lost its memory stays out until it cannot do harm (recovery.ts), and one that was not there at boot joins later
  * (redlock-boot.ts).
  */
-import type { RedisTarget } from '../wire/redis-connection.js';
+import type { Connect } from '../wire/connections.js';
 import { KnownServers } from './known-servers.js';
 import { MemoryLog } from './memory-log.js';
 import type { NodeLink } from './node-link.js';
@@ -21,15 +21,15 @@ export class Members {
   private readonly lateNodes: LateNodes;
 
   constructor(
-    targets: readonly RedisTarget[],
+    connects: readonly Connect[],
     private readonly around: Surroundings,
   ) {
     const { clock, report } = around;
-    this.outages = new NodeOutages(targets.length, clock, report);
+    this.outages = new NodeOutages(connects.length, clock, report);
     const servers = new KnownServers<NodeLink>();
     const connected = (node: RedlockNode): void => void this.lateNodes.join(node);
-    this.nodes = targets.map((target) => new RedlockNode(target, { ...around, outages: this.outages, servers, connected }));
-    this.recovery = new Recovery({ ...around, nodes: this.nodes, log: new MemoryLog(targets.length, clock, report) });
+    this.nodes = connects.map((connect) => new RedlockNode(connect, { ...around, outages: this.outages, servers, connected }));
+    this.recovery = new Recovery({ ...around, nodes: this.nodes, log: new MemoryLog(connects.length, clock, report) });
     this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
   }
 

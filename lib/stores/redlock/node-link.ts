@@ -8,7 +8,6 @@
  * No request is sent to a node that is away or a twin, so that nothing has to be taken back there. A silent node is not asked
  * to vote while the other nodes are enough; requests that it was sent before end with its answer or with its connection.
  */
-import type { Redis } from 'ioredis';
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
@@ -16,7 +15,7 @@ import { nodeRightsError } from '../wire/access-rule.js';
 import { probe } from '../wire/boot-probe.js';
 import { giveBackCall, greetCall, voteCall, type LuaScript } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
-import { RedisConnections, type RedisTarget } from '../wire/redis-connection.js';
+import type { Connect, Connections, Sender } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { ScriptRunner, type ScriptCall, type ScriptReply } from '../wire/script-runner.js';
 import { ServerClock } from '../wire/server-clock.js';
@@ -64,7 +63,7 @@ export class NodeLink {
   twin: NodeLink | undefined;
   readonly serverClock = new ServerClock();
   readonly outage: Outage;
-  private readonly connections: RedisConnections;
+  private readonly connections: Connections;
   private readonly runner: ScriptRunner;
   /** Votes and give-backs: all of one turn of the event loop share a command. */
   private readonly bundles: Bundles;
@@ -73,18 +72,18 @@ export class NodeLink {
   private format: string | null | undefined;
 
   constructor(
-    target: RedisTarget,
+    connect: Connect,
     private readonly options: LinkOptions,
     private readonly listener: LinkListener,
   ) {
     const { keys, process, commandTimeoutMs, clock } = options;
-    this.connections = new RedisConnections(target, commandTimeoutMs, clock);
+    this.connections = connect(commandTimeoutMs, clock);
     if (this.connections.isCluster) throw new LockUsageError('Lock options: a node of a Redlock must be a single master, not a Cluster.');
     this.name = this.connections.node;
     this.outage = new Outage(clock, {
       away: (reason) => options.outages.away(this.name, reason),
       back: (afterMs) => options.outages.back(this.name, afterMs),
-      ask: () => void this.runner.command('time', (client) => client.time()).catch(() => undefined), // a failure is noted by the runner, which tells the outage
+      ask: () => void this.runner.command('time', (client) => client.call('time')).catch(() => undefined), // a failure is noted by the runner, which tells the outage
     });
     this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs, this.outage);
     this.bundles = new Bundles(this.runner);
@@ -95,8 +94,8 @@ export class NodeLink {
       lost: (_key, id) => this.twin === undefined && listener.lost(id),
       listening: () => {},
     });
-    this.connections.commands.on('close', () => this.ended());
-    this.connections.onOpen(this.connections.commands, () => this.begins());
+    this.connections.commands.onEnd(() => this.ended());
+    this.connections.commands.onOpen(() => this.begins());
   }
 
   /** Connects to the node and checks it. Rejects with LockStoreError, and the client goes on trying to connect. */
@@ -106,7 +105,7 @@ export class NodeLink {
     this.opening = true;
     try {
       await probe({ options, connections, runner, keys, channel });
-      const format = await runner.command('format', (client) => client.get(keys.format));
+      const format = await runner.command<string | null>('format', (client) => client.call('get', keys.format));
       await this.probeMemory();
       await this.teachScripts();
       this.format = format;
@@ -130,20 +129,20 @@ export class NodeLink {
 
   /** Whether there is a connection, whatever the checks found. */
   get reachable(): boolean {
-    return this.connections.isOpen(this.connections.commands);
+    return this.connections.commands.state.isOpen;
   }
 
   /** Ends this connection and makes a new one, which may lead to another server. */
   reconnect(): void {
-    this.connections.dropStalled(this.connections.commands);
+    this.connections.commands.drop();
   }
 
   /** Whether the node still has this library's wire format: a node that lost its data may have been used by another version first. */
   async keepsFormat(): Promise<boolean> {
     const { format } = this;
     const { keys } = this.options;
-    if (typeof format === 'string') await this.runner.command('format', (client) => client.set(keys.format, format, 'NX'));
-    return (await this.runner.command('format', (client) => client.get(keys.format))) === format;
+    if (typeof format === 'string') await this.runner.command('format', (client) => client.call('set', keys.format, format, 'NX'));
+    return (await this.runner.command('format', (client) => client.call('get', keys.format))) === format;
   }
 
   /** Notes the run id of the server that answers on this connection, and claims the server for this node. */
@@ -153,7 +152,7 @@ export class NodeLink {
   }
 
   /** The node's client, for a SCAN over its keys. */
-  walk<T>(what: string, send: (server: Redis) => Promise<T>): Promise<T> {
+  walk<T>(what: string, send: (server: Sender) => Promise<unknown>): Promise<T> {
     const [server] = this.connections.masters();
     return this.runner.command(what, () => send(server!));
   }

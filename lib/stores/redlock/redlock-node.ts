@@ -9,7 +9,7 @@ import {
   addGiveBack, addVote, downgradeCall, forceReleaseCall, giveBack, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, vote, voteCall,
   type GiveBackArgs, type VoteArgs,
 } from '../wire/lua.generated.js';
-import type { RedisTarget } from '../wire/redis-connection.js';
+import type { Connect } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { trustOf } from '../wire/server-clock.js';
 import { TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
@@ -32,12 +32,12 @@ export class RedlockNode {
   private readonly keys: RedisKeys;
 
   constructor(
-    target: RedisTarget,
+    connect: Connect,
     private readonly around: NodeSurroundings,
   ) {
     const { keys, maxLeaseMs, news } = around;
     this.keys = keys;
-    const link = new NodeLink(target, around, {
+    const link = new NodeLink(connect, around, {
       contended: (id, by) => news.contended(id, by),
       turn: (key) => news.turn(this, key),
       lost: (id) => news.taken(this, id),
@@ -172,7 +172,7 @@ export class RedlockNode {
   /** One page of the keys that are locked on this node and start with `startsWith`. */
   async scan(startsWith: string, cursor: string): Promise<{ readonly next: string; readonly found: readonly string[] }> {
     const pattern = this.keys.lockPattern(startsWith);
-    const [next, found] = await this.link.walk('list', (server) => server.scan(cursor, 'MATCH', pattern, 'COUNT', 500));
+    const [next, found] = await this.link.walk<[string, string[]]>('list', (server) => server.call('scan', cursor, 'MATCH', pattern, 'COUNT', 500));
     return { next, found: this.keys.keysAmong(found, startsWith) };
   }
 }

@@ -25,7 +25,7 @@ import type {
 } from '../../core/port/lock-store.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
 import { FenceFloors } from '../wire/fence-floors.js';
-import type { RedisTarget } from '../wire/redis-connection.js';
+import type { Connect } from '../wire/connections.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Ballot } from './ballot.js';
 import { Ballots } from './ballots.js';
@@ -45,7 +45,7 @@ import { Withdrawals } from './withdrawals.js';
 
 export interface RedlockStoreOptions {
   /** An odd number of masters, at least three, without replication between them. */
-  readonly nodes: readonly RedisTarget[];
+  readonly nodes: readonly Connect[];
   /** The prefix of every key and channel. */
   readonly prefix: string;
   /** The name of this process: its holder ids begin with it, up to their last dot. */
@@ -86,7 +86,7 @@ export class RedlockStore implements LockStore {
       throw new LockUsageError(`Lock options: a Redlock needs an odd number of at least 3 independent masters, got ${nodes.length}.`);
     }
     checkProcess(process);
-    this.capabilities = { queue: false, replicas: false, maxLeaseMs };
+    this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
     this.waiters = new Waiters(quorumOf(nodes.length));

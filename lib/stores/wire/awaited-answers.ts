@@ -5,13 +5,14 @@
  *     awaited ──▶ answered | refused | given up (its deadline has passed, or its connection is silent)
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { ConnectionState } from './connection-guards.js';
-import type { RedisClient } from './redis-connection.js';
+import type { Connection, ConnectionState, Sender } from './connections.js';
 
 /** A connection, with what is known of its silence. */
 export interface Line {
-  readonly client: RedisClient;
+  readonly client: Sender;
+  /** The state of `via`. */
   readonly connection: ConnectionState;
+  readonly via: Connection;
   /** The connection is given up after a silence of this length, in ms. */
   readonly patienceMs: number;
   /** The connection is given up after a silence of this length, in ms, once the deadline of a command has passed in it. */
@@ -39,7 +40,7 @@ export class AwaitedAnswers<A extends Awaited> {
   constructor(
     private readonly clock: Clock,
     /** Called with a connection that is to be given up. */
-    private readonly silent: (client: RedisClient) => void,
+    private readonly silent: (connection: Connection) => void,
     /** Called with a command whose answer is not awaited any more, and the reason. */
     private readonly gaveUp: (awaited: A, reason: Error) => void,
   ) {}
@@ -107,7 +108,7 @@ export class AwaitedAnswers<A extends Awaited> {
     }
     for (const line of silent) {
       line.owesSince = undefined;
-      this.silent(line.client);
+      this.silent(line.via);
     }
     if (next < Infinity) this.lookAt(next);
   }

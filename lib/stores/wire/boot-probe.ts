@@ -7,9 +7,9 @@ import { delay, type Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
 import { rightsError } from './access-rule.js';
+import type { Connections } from './connections.js';
 import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, releaseCall, renewCall, type BuiltCall } from './lua.generated.js';
 import { connected } from './first-connection.js';
-import type { RedisConnections } from './redis-connection.js';
 import { FORMAT_VERSION, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
 import { reasonOf, storeFailure } from './store-failure.js';
@@ -27,7 +27,7 @@ export interface Probed {
     readonly report: Report;
     readonly strictServer?: boolean | undefined;
   };
-  readonly connections: RedisConnections;
+  readonly connections: Connections;
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly channel: WakeChannel;
@@ -76,8 +76,8 @@ async function check(probed: Probed): Promise<void> {
 /** Checks that all processes of the prefix have the same wire format, number of slot groups and maxLeaseMs. */
 async function checkFormat({ runner, keys, options, connections }: Probed): Promise<void> {
   const ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${options.maxLeaseMs}`;
-  await runner.command('format', (client) => client.set(keys.format, ours, 'NX'));
-  const theirs = await runner.command('format', (client) => client.get(keys.format));
+  await runner.command('format', (client) => client.call('set', keys.format, ours, 'NX'));
+  const theirs = await runner.command('format', (client) => client.call('get', keys.format));
   if (theirs === null || theirs === ours) return;
   throw new LockStoreError(
     `Locks: the processes that use prefix '${keys.prefix}' on ${connections.node} must agree on their format: found '${theirs}', this process has '${ours}'. ` +
@@ -120,7 +120,7 @@ async function runEveryCommand(probed: Probed): Promise<void> {
   await runner.command('hset', (client) => client.call('hset', fence, 'a', '1')).catch((error: unknown) => {
     if (!/\bWRONGTYPE\b/.test(reasonOf(error))) throw error;
   });
-  await runner.command('scan', () => Promise.all(connections.masters().map((node) => node.scan('0', 'COUNT', 1))));
+  await runner.command('scan', () => Promise.all(connections.masters().map((node) => node.call('scan', '0', 'COUNT', 1))));
 }
 
 async function runEveryScript(probed: Probed): Promise<void> {
@@ -148,7 +148,7 @@ async function runEveryScript(probed: Probed): Promise<void> {
 async function checkEviction({ connections, options, runner }: Probed): Promise<void> {
   let info: string;
   try {
-    info = (await runner.command('info', () => Promise.all(connections.masters().map((node) => node.info('memory'))))).join('\n');
+    info = (await runner.command<string[]>('info', () => Promise.all(connections.masters().map((node) => node.call('info', 'memory'))))).join('\n');
   } catch {
     return; // the user may not run INFO, so the policy cannot be checked
   }

@@ -3,8 +3,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import { isCluster } from './connection-guards.js';
-import type { RedisClient, RedisConnections } from './redis-connection.js';
+import type { Connections } from './connections.js';
 import { speaksPlain } from './speaks-plain.js';
 import { causeOf, reasonOf } from './store-failure.js';
 
@@ -15,47 +14,43 @@ const NO_TLS = /wrong version number|packet length too long|unknown protocol/i;
 const TOO_LATE = /\bETIMEDOUT\b/;
 
 /** Resolves when the server has answered on the connection. Rejects with LockStoreError. */
-export async function connected(connections: RedisConnections, clock: Clock, withinMs: number): Promise<void> {
+export async function connected(connections: Connections, clock: Clock, withinMs: number): Promise<void> {
   const { commands, node } = connections;
-  if (connections.isOpen(commands)) return;
+  if (commands.state.isOpen) return;
   await new Promise<void>((resolve, reject) => {
     let asked = false;
     const settle = (): void => {
       clock.clearTimer(timer);
       stopListening();
-      commands.off('error', onError);
+      stopHearing();
     };
     const fail = (error: LockStoreError): void => {
       settle();
       reject(error);
     };
     const timer = clock.setTimer(() => fail(unreachable(connections, withinMs)), withinMs);
-    const stopListening = connections.onOpen(commands, () => {
+    const stopListening = commands.onOpen(() => {
       settle();
       resolve();
     });
-    const onError = (error: Error): void => {
+    const stopHearing = commands.onError((error) => {
       const said = reasonOf(error);
       if (NO_TLS.test(said)) return fail(withoutTls(node, error));
       if (REFUSED.test(said)) return fail(refused(node, error));
       if (asked || !TOO_LATE.test(said)) return;
       asked = true;
-      void answersPlain(commands, clock).then((plain) => plain && fail(withoutTls(node, error)));
-    };
-    commands.on('error', onError);
-    if (commands.status === 'wait') commands.connect().catch((error: Error) => (connections.lastError ??= error));
+      void answersPlain(connections, clock).then((plain) => plain && fail(withoutTls(node, error)));
+    });
+    commands.start().catch((error: Error) => (connections.lastError ??= error));
   });
 }
 
 /** Whether TLS is configured, and the server, if its address is known, answers without TLS. */
-async function answersPlain(client: RedisClient, clock: Clock): Promise<boolean> {
-  if (isCluster(client)) return false;
-  const { tls, host, port, path, sentinels } = client.options;
-  if (tls == null || path != null || sentinels != null || host == null || port == null) return false;
-  return speaksPlain(host, port, clock);
+async function answersPlain({ addressWithTls: address }: Connections, clock: Clock): Promise<boolean> {
+  return address !== undefined && speaksPlain(address.host, address.port, clock);
 }
 
-function unreachable({ node, lastError }: RedisConnections, withinMs: number): LockStoreError {
+function unreachable({ node, lastError }: Connections, withinMs: number): LockStoreError {
   const reason = lastError === undefined ? 'no answer' : reasonOf(lastError);
   const message = `Locks: ${node} could not be reached within ${withinMs} ms: ${reason}. Check the 'redis' option and that the server runs.`;
   return new LockStoreError(message, { cause: causeOf(lastError), nodes: [{ node, reason }] });

@@ -81,16 +81,19 @@ export function lockState(key: string, reply: ScriptReply): LockState {
   const holders: HolderState[] = [];
   const readers: WaiterState[] = [];
   const writers: WaiterState[] = [];
+  let permits: number | undefined;
   let at = inspectHeadSize;
   for (; holders.length < holderCount; at += inspectHolderSize) {
-    const { leftMs, graceMs, ...holder } = readInspectHolder(told, at);
-    holders.push({ ...holder, ...untilFree(leftMs, graceMs), ...(isTicketId(holder.id) && { handedOff: true as const }) });
+    const { leftMs, graceMs, owner, ...holder } = readInspectHolder(told, at);
+    // In place of an owner, a holder of a permit says how many there are.
+    if (phase === 'p') permits = Number(owner);
+    holders.push({ ...holder, owner: phase === 'p' ? undefined : owner, ...untilFree(leftMs, graceMs), ...(isTicketId(holder.id) && { handedOff: true as const }) });
   }
   for (; at < told.length; at += inspectWaiterSize) {
     const waiter = readInspectWaiter(told, at);
     (waiter.mode === 'write' ? writers : readers).push(waiter);
   }
   const waiters = phase === 'w' ? [...readers, ...writers] : [...writers.slice(0, 1), ...readers, ...writers.slice(1)];
-  const mode = holders.length === 0 ? null : phase === 'w' ? 'write' : 'read';
-  return { key, mode, holders, waiters };
+  const mode = holders.length === 0 ? null : phase === 'r' ? 'read' : 'write';
+  return { key, mode, permits, holders, waiters };
 }

@@ -170,9 +170,10 @@ end`;
 
 const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
-  local holders = {}
+  local mode, permits, holders = string.sub(text, 1, 1), 0, {}
   local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
   for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
+    if mode == 'p' then permits = tonumber(owner) end
     ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
@@ -182,7 +183,7 @@ const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs
     end
   end
   return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', holders = holders,
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {}, asking = {},
   }
 end
@@ -210,8 +211,11 @@ end
 local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
+local function permitsOf(request)
+  return request.mode == 'p' and tonumber(request.owner) or 0
+end
 local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
+  if owner == '-' or lock.mode == 'p' then return nil end
   for _, holder in ipairs(lock.holders) do
     if not isReleased(holder) then
       if holder.owner == owner then return holder end
@@ -234,6 +238,12 @@ local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
   return last
+end
+local function nextEnd(lock)
+  if lock.mode ~= 'p' then return lastEnd(lock) end
+  local first = math.huge
+  for _, holder in ipairs(lock.holders) do first = math.min(first, holder.ending) end
+  return first
 end
 local function enter(lock, who, lengthMs, sharedFence)
   local _, left = holderOf(lock, '~' .. who.id)
@@ -365,7 +375,7 @@ local function beginRecovery(fenceKey, seen, recoveryMs)
     forgot = true
     redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
   end
-  return memory, recoveryMs
+  return memory, recoveryMs, recoveryMs > 0
 end
 local function readMemory(fenceKey, known, floor, recoveryMs)
   local record = redis.call('GET', fenceKey)
@@ -373,22 +383,20 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
-  local isKnown = memory == known and isOfThisNode(memory)
-  local isWhole = isKnown and floor <= last or not isKnown and string.sub(memory, 1, 17) == thisServer()
+  local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
+  floor = math.min(floor, HIGHEST_FLOOR)
+  local recovers = openAt ~= '' and tonumber(openAt) > now
+  local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
   local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
-  if not isWhole or clockSetBack then return beginRecovery(fenceKey, math.max(last, math.min(floor, HIGHEST_FLOOR)), recoveryMs) end
-  if openAt == '' then return memory, 0 end
-  if tonumber(openAt) > now then return memory, openAt - now end
-  writeFence(fenceKey, last, ' ' .. memory)
-  return memory, 0
+  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
+  if openAt == '' then return memory, 0, false end
+  if not recovers or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. (recovers and ' ' .. openAt or '')) end
+  return memory, recovers and openAt - now or 0, true
 end
-local function hasForgotten(fenceKey, known)
-  local memory, openAt = string.match(redis.call('GET', fenceKey) or '', '^%d+ (%S+) ?(%d*)$')
-  return memory ~= known or openAt ~= '' and tonumber(openAt) > now or not isOfThisNode(memory)
-end
-local function raiseLast(fenceKey, floor)
-  local last, rest = string.match(redis.call('GET', fenceKey), '^(%d+)(.*)$')
-  if tonumber(last) < floor then writeFence(fenceKey, math.min(floor, HIGHEST_FLOOR), rest) end
+local function isOnlyForgotten(who)
+  if who.recoveryMs == 0 then return false end
+  local _, _, hasForgotten = readMemory(who.fenceKey, who.known, who.floor, who.recoveryMs)
+  return hasForgotten
 end
 local RECOVERY = '~recovery'
 local function recoveryOf(lock)
@@ -481,14 +489,21 @@ local function firstListening(lock, mode)
   end
   return id, record, after
 end
+local function tellHolders(lock)
+  local told = {}
+  for _, holder in ipairs(lock.holders) do
+    local name = lock.mode == 'p' and channelOf(lock, holder.id) or holder.id
+    if not isReleased(holder) and not told[name] then
+      told[name], lock.told[#lock.told + 1] = true, { holder.id, 'c ' .. holder.id }
+    end
+  end
+end
 local function joinQueue(lock, who)
-  local id, mode = who.id, who.mode
+  local id, mode = who.id, who.mode == 'r' and 'r' or 'w'
   if not lock.queued then
     redis.call('DEL', lock.queueKey)
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
-    for _, holder in ipairs(lock.holders) do
-      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
-    end
+    tellHolders(lock)
   end
   local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
@@ -532,7 +547,7 @@ local function askAgainIn(lock, id)
   local head = openQueue(lock).head
   local first
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and lastEnd(lock) - lock.now + 1 or -1
+  return first == id and nextEnd(lock) - lock.now + 1 or -1
 end`;
 
 const sharedRefusal = `local function orRefused(done, reply)
@@ -547,14 +562,14 @@ local now = math.floor(nowUs / 1000)`;
 const sharedSettle = `local function grantTo(lock, id, record, after)
   local who = readWaiter(id, record)
   if lock.queue.head[who.mode] == id then takeHead(lock, who.mode, id, after) else takeOut(lock, id) end
-  lock.mode = who.mode
+  if lock.mode ~= 'p' then lock.mode = who.mode end
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
   lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
-local function admitReaders(lock, anybody)
-  local id, record, after = firstWaiter(lock, 'r')
+local function admitUpTo(most, lock, mode, anybody)
+  local id, record, after = firstWaiter(lock, mode)
   local passed = 0
-  while id and passed < MOST_PASSED_OVER do
+  while id and passed < MOST_PASSED_OVER and #lock.holders < most do
     if anybody or hearsOfItsTurn(lock, id, record) then
       grantTo(lock, id, record, after)
     else
@@ -564,13 +579,18 @@ local function admitReaders(lock, anybody)
     id, record, after = waiterBehind(lock, after)
   end
 end
+local function admitReaders(lock, anybody)
+  admitUpTo(math.huge, lock, 'r', anybody)
+end
 local function admitWriter(lock, anybody)
   local first = anybody and firstWaiter or firstListening
   local id, record, after = first(lock, 'w')
   if id then grantTo(lock, id, record, after) end
 end
 local function admit(lock, anybody)
-  if lock.mode == 'w' then
+  if lock.mode == 'p' then
+    admitUpTo(lock.permits, lock, 'w', anybody)
+  elseif lock.mode == 'w' then
     admitReaders(lock, anybody)
     if #lock.holders == 0 then admitWriter(lock, anybody) end
   else
@@ -578,17 +598,24 @@ local function admit(lock, anybody)
     if #lock.holders == 0 then admitReaders(lock, anybody) end
   end
 end
+local function ownerOfNobody(lock)
+  return lock.mode == 'p' and string.format('%d', lock.permits) or '-'
+end
 local function keepTaken(lock, forMs)
   if #lock.holders > 0 then return end
   local ending = lock.now + forMs
-  lock.holders[1] = { ending = ending, id = RECOVERY, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 }
+  lock.holders[1] = { ending = ending, id = RECOVERY, fence = 0, fences = 1, minEnd = ending, owner = ownerOfNobody(lock), label = '-', graceMs = 0 }
 end
 local function settle(lock)
   if not lock.queued then return end
   local recoversForMs = recoveryOf(lock)
   if recoversForMs > 0 then return keepTaken(lock, recoversForMs) end
   if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
+    if lock.mode == 'p' then
+      admit(lock)
+    elseif lock.mode == 'r' and not firstListening(lock, 'w') then
+      admitReaders(lock)
+    end
     return
   end
   admit(lock)
@@ -597,7 +624,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '90a99caa3f2b4a682d89519402688be9f7f52d37',
+  sha1: '549bc9398026493aa46171c604e07622ba3f7798',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -655,15 +682,18 @@ local function answer(lock, request)
   if waits then return 2 end
   if entered then return 1, entered end
   if recoveryOf(lock) > 0 then return 7 end
+  local permits = permitsOf(request)
+  if #lock.holders > 0 and permits ~= lock.permits then return 8 end
   local kin = ownedBy(lock, owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   if kin and isFullFor(lock, owner) then return 6 end
   local lengthMs = math.max(request.leaseMs, request.minHoldMs)
   if kin then return 1, enter(lock, request, lengthMs, kin.fence) end
   if #lock.holders == 0 then
-    lock.mode = mode
+    lock.mode, lock.permits = mode, permits
     return 1, enter(lock, request, lengthMs)
   end
+  if #lock.holders < permits then return 1, enter(lock, request, lengthMs) end
   if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
   joinQueue(lock, request)
@@ -671,25 +701,26 @@ local function answer(lock, request)
 end
 local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
-  local memory, recoversForMs = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
+  local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
-  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
+  if request.owner ~= '-' and request.mode ~= 'p' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
-  local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  local more = (replaces == '-' or leave(lock, replaces) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
-  if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
+  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end
   if code == 7 then return { 7 + more, now, recoversForMs } end
+  if code == 8 then return { 8 + more, now, lock.permits } end
   return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
@@ -715,7 +746,7 @@ export interface AcquireArgs {
   /** How long it may hold without a renewal. */
   readonly leaseMs: number;
   /** How it wants to hold the lock. */
-  readonly mode: LockMode;
+  readonly mode: LockMode | 'permit';
   /** Whether it takes a place in the queue when the lock is busy. */
   readonly queue: boolean;
   /** Whether others go first while nobody listens on the channel of its process. */
@@ -740,7 +771,7 @@ export interface AcquireArgs {
   readonly recoveryMs: number;
   /** An id to release in the same step. */
   readonly replaces?: string | undefined;
-  /** Whose requests share a lock. */
+  /** Whose requests share a lock; of a request for a permit how many there are. */
   readonly owner?: string | undefined;
   /** What an operator reads. */
   readonly label?: string | undefined;
@@ -749,7 +780,7 @@ export interface AcquireArgs {
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, request.leaseMs, `${request.mode === 'write' ? 'w' : 'r'}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+  args.push(request.id, request.leaseMs, `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -775,7 +806,9 @@ export type AcquireReply =
   /** The owner has as many holds of the lock as can be. */
   | { readonly kind: 'full'; readonly now: number }
   /** Until something new is granted, for the server may have forgotten who has the lock. */
-  | { readonly kind: 'recovering'; readonly now: number; readonly leftMs: number };
+  | { readonly kind: 'recovering'; readonly now: number; readonly leftMs: number }
+  /** Those who hold or wait name so many permits, or 0 for none, and this request does not. */
+  | { readonly kind: 'permits'; readonly now: number; readonly permits: number };
 
 /** Reads the answer of acquire.lua that begins with its code at `at`. @throws Error */
 export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at])): AcquireReply {
@@ -794,6 +827,8 @@ export function readAcquire(reply: ReplyItems, at = 0, code = Number(reply[at]))
       return { kind: 'full', now: Number(reply[at + 1]) };
     case 7:
       return { kind: 'recovering', now: Number(reply[at + 1]), leftMs: Number(reply[at + 2]) };
+    case 8:
+      return { kind: 'permits', now: Number(reply[at + 1]), permits: Number(reply[at + 2]) };
     default:
       throw unexpected(reply);
   }
@@ -839,7 +874,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '3ac5afde90301cd54bd1d7c005e83a2697eeb260',
+  sha1: 'cd952db2b877029a9feadb4d5ceac20bf4dca0e9',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -870,7 +905,7 @@ for n = 1, count do
   holds[n] = hold
 end
 local function sharedFence(lock, ticket)
-  if ticket.owner == '-' then return nil end
+  if ticket.owner == '-' or lock.mode == 'p' then return nil end
   for _, holder in ipairs(lock.holders) do
     if holder ~= ticket and holder.owner == ticket.owner and not isReleased(holder) then return holder.fence end
   end
@@ -890,7 +925,8 @@ local function answer()
   for _, hold in ipairs(holds) do
     if not hold.adopted then adopt(hold) end
     local lock, holder = hold.lock, hold.adopted
-    for _, field in ipairs({ holder.fence, lock.mode == 'w' and 1 or 0, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, holder.owner, hold.memory }) do
+    local mode, owner = lock.mode == 'r' and 0 or 1, lock.mode == 'p' and '-' or holder.owner
+    for _, field in ipairs({ holder.fence, mode, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, owner, lock.permits, hold.memory }) do
       reply[#reply + 1] = field
     end
   end
@@ -945,7 +981,7 @@ export function readAdoptHead(reply: ReplyItems, at = 0): AdoptHead {
   return { outcome: String(reply[at]), now: Number(reply[at + 1]), detail: Number(reply[at + 2]), memory: String(reply[at + 3]) };
 }
 
-/** The end is that of the lease, without its grace; minHoldMs is what is left of it; contended when others wait. */
+/** The end is that of the lease, without its grace; minHoldMs is what is left of it; contended when others wait; permits that the lock has, or 0. */
 export interface AdoptHold {
   readonly fence: number;
   readonly mode: LockMode;
@@ -953,18 +989,19 @@ export interface AdoptHold {
   readonly minHoldMs: number;
   readonly contended: boolean;
   readonly owner: string | undefined;
+  readonly permits: number;
   readonly memory: string;
 }
 
-export const adoptHoldSize = 7;
+export const adoptHoldSize = 8;
 
 export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
-  return { fence: Number(reply[at]), mode: Number(reply[at + 1]) === 1 ? 'write' : 'read', end: Number(reply[at + 2]), minHoldMs: Number(reply[at + 3]), contended: Number(reply[at + 4]) === 1, owner: fromField(reply[at + 5]), memory: String(reply[at + 6]) };
+  return { fence: Number(reply[at]), mode: Number(reply[at + 1]) === 1 ? 'write' : 'read', end: Number(reply[at + 2]), minHoldMs: Number(reply[at + 3]), contended: Number(reply[at + 4]) === 1, owner: fromField(reply[at + 5]), permits: Number(reply[at + 6]), memory: String(reply[at + 7]) };
 }
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: 'ab69c92ad3873e345c6b80025177c54f37805428',
+  sha1: '5513e8eb14ddc87f3ddef34ef1c3333415829e2c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -983,6 +1020,8 @@ local function requestOf(n)
 end
 local function fitsBeside(lock, lease)
   if #lock.holders == 0 then return true end
+  if permitsOf(lease) ~= lock.permits then return false end
+  if lock.mode == 'p' then return #lock.holders < lock.permits or lock.recoversForMs > 0 end
   if lock.mode == 'r' then return lease.mode == 'r' end
   return ownedBy(lock, lease.owner) ~= nil
 end
@@ -1003,8 +1042,7 @@ end
 local function enterAgain(lock, lease)
   dropPlaceholder(lock)
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
-  raiseLast(lock.fenceKey, lease.fence + lease.fences - 1)
-  if #lock.holders == 0 then lock.mode = lease.mode end
+  if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = {
     ending = lock.now + lease.leaseMs + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
     minEnd = lease.minHoldMs > 0 and lock.now + lease.minHoldMs or 0, owner = lease.owner, label = lease.label,
@@ -1015,7 +1053,7 @@ local function enterAgain(lock, lease)
 end
 local function bringBack(lease)
   if now > lease.notAfter then return { 2, 0, 0, 0 } end
-  local memory, recoversForMs = readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)
+  local memory, recoversForMs = readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)
   local text = redis.call('GET', lease.lockKey) or ''
   local lock = parseLock(text, { lease.lockKey, lease.queueKey, lease.fenceKey }, 0, now, nowUs, lease.longestMs)
   lock.recoversForMs = recoversForMs
@@ -1054,7 +1092,7 @@ export interface BringBackArgs {
   /** Of the holder. */
   readonly id: string;
   /** How it holds the lock. */
-  readonly mode: LockMode;
+  readonly mode: LockMode | 'permit';
   /** Server time in ms after which its holder does not trust it. */
   readonly notAfter: number;
   /** How long it lasts from now. */
@@ -1073,7 +1111,7 @@ export interface BringBackArgs {
   readonly recoveryMs: number;
   /** The memory of the server that knew the lease last. */
   readonly known?: string | undefined;
-  /** Whose requests share a lock. */
+  /** Whose requests share a lock; of a hold with a permit how many there are. */
   readonly owner?: string | undefined;
   /** What an operator reads. */
   readonly label?: string | undefined;
@@ -1082,7 +1120,7 @@ export interface BringBackArgs {
 /** Puts one more request into a call of bring-back.lua. */
 export function addBringBack(keys: string[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, `${request.mode === 'write' ? 'w' : 'r'} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
 }
 
 /** A call of bring-back.lua for one request. */
@@ -1136,7 +1174,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '838742c07ac9ce260975014ee8feda36c1ec0b6c',
+  sha1: 'd3f6dfe2f9494e4a9ae9e687c00780380958ce6f',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1217,7 +1255,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '779e333679a20399f5b44127aa96a30671f90e6b',
+  sha1: '1eeda9fd0d4ee72c4bc673cc527e8f6c62e816ac',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1236,7 +1274,8 @@ lock.known, lock.recoveryMs = '-', recoveryMs
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
-  if fence and (fence < holder.fence or fence >= holder.fence + holder.fences) then
+  local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
+  if fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
@@ -1261,7 +1300,7 @@ export interface ForceReleaseKeys {
 
 /** What is said in a call of force-release.lua. */
 export interface ForceReleaseArgs {
-  /** Of the holder to take it from, any of those reserved for it; or nothing for all holders. */
+  /** Of the holder to take it from, any of those reserved for it, of one with a permit the first; or nothing for all holders. */
   readonly fence?: number | undefined;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
@@ -1275,7 +1314,7 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: 'ce32709e75cf8596fd1d25d55a7ffa92f3a47cc8',
+  sha1: 'c3fa936cd603339c97fc11bc0247199cf7456faa',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 7
 ${sharedServerTime}
@@ -1442,7 +1481,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: '891fd66001189dfcfe1ee2c62ecf215d9a23cb36',
+  sha1: '19ca3c17b4af1a7ef121d25b57fb51f67210c8b1',
   source: `local keys = KEYS
 local ticketId, withinMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1518,7 +1557,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '1ea0e361a93a934e98c2ceef6d9984b039e903b8',
+  sha1: '1b7073520c24c699368d3963a8337bca90ad880d',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1536,7 +1575,7 @@ end
 local function grantOrPlace(lock, holder, id)
   local waits = false
   if not holder then waits, holder = keepPlace(lock, id) end
-  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0 } end
+  if holder then return { 1, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0 } end
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
 end
 local function heartbeat(waiters)
@@ -1658,7 +1697,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: 'c66b19a5aa5a1206ff946024114a4fd9cfdf8ff1',
+  sha1: 'a97c4b978d25a6f6033adad2bacb27723a6ecb76',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1743,7 +1782,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'd14655e4fdcec4cf00dcc667215d7fda3c9a157b',
+  sha1: 'e903e57469756a134855f29af9ff82030bb0af68',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -1784,7 +1823,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: '3efcd13f9494243b7402d1e92f17ec2ffdb719d8',
+  sha1: 'cd9c2b42b9435b731e6cd438426265f789525000',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1793,9 +1832,8 @@ ${sharedNextFence}
 ${sharedMemory}
 local reply = { now, 0 }
 for n, fenceKey in ipairs(fenceKeys) do
-  local memory, recoversForMs = readMemory(fenceKey, '-', 0, recoveryMs)
+  local memory, recoversForMs = readMemory(fenceKey, '-', tonumber(floors[n]), recoveryMs)
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
-  raiseLast(fenceKey, tonumber(floors[n]))
 end
 return reply`,
 } as const satisfies LuaScript;
@@ -1843,7 +1881,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '059608a5e37cd0a0652a13f5d4e1a2b43b2a238b',
+  sha1: '2712f1b0e6e6d142eccc067faa1789537e58aa96',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1877,14 +1915,14 @@ end
 local function release(request)
   local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
   local text = redis.call('GET', lockKey)
-  if not text then return request.recoveryMs > 0 and hasForgotten(request.fenceKey, request.known) and 1 or 0 end
+  if not text then return isOnlyForgotten(request) and 1 or 0 end
   if leaveAsText(text, request) then return 1 end
   local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
   lock.known, lock.recoveryMs = request.known, request.recoveryMs
   local there = leave(lock, id, abandoned)
   settle(lock)
   closeLock(lock)
-  return there and 1 or 0
+  return (there or isOnlyForgotten(request)) and 1 or 0
 end
 for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(release, requestOf(n)))
@@ -1932,7 +1970,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: '4190a9ea130a923299baf40bb206337ae5858282',
+  sha1: 'de04cd482c7add5ca7c4b008a9a3d3578511c312',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2095,7 +2133,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: '966e802943fc989b6a3a8b1a3c710858d9f8d6d6',
+  sha1: 'fc2a537a074295e7b8c4a9cadb664673ae767b23',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 15
 ${sharedServerTime}

@@ -5,10 +5,9 @@
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import { AwaitedAnswers, type Line } from './awaited-answers.js';
-import { redirectOf } from './cluster-redirect.js';
+import type { Connection, Connections, Sender } from './connections.js';
 import { Command, ScriptRun, type Errand } from './errand.js';
 import type { BuiltCall } from './lua.generated.js';
-import type { RedisClient, RedisConnections } from './redis-connection.js';
 import type { Outage } from './outage.js';
 import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 
@@ -39,13 +38,13 @@ export class ScriptRunner {
   private closed = false;
 
   constructor(
-    private readonly connections: RedisConnections,
+    private readonly connections: Connections,
     private readonly clock: Clock,
     private readonly timeoutMs: number,
     private readonly outage: Outage,
   ) {
-    this.awaited = new AwaitedAnswers(clock, (client) => connections.dropStalled(client), (errand, error) => this.unanswered(errand, error));
-    // A Cluster has a connection for each node, which ioredis closes after a silence (socketTimeout).
+    this.awaited = new AwaitedAnswers(clock, (connection) => connection.drop(), (errand, error) => this.unanswered(errand, error));
+    // A Cluster has a connection for each node, which the adapter closes after a silence.
     this.line = this.lineOf(connections.commands, connections.isCluster ? Infinity : connections.patienceMs);
   }
 
@@ -61,26 +60,12 @@ export class ScriptRunner {
   runAcknowledged<T>(call: ScriptCall, replicas: number, decode: (reply: ScriptReply, acknowledged: number, sentAt: number) => T): Promise<T> {
     const { script, keys, args, key, timeoutMs = this.timeoutMs } = call;
     const line = (this.replicated ??= this.lineOf(this.connections.replicated, this.timeoutMs));
-    const { client } = line;
+    const { via } = line;
     const until = this.clock.now() + timeoutMs;
-    // They are sent in one pipeline, so that in a Cluster both go to the node of the slot.
-    const together = async (on: RedisClient, asking: boolean) => {
-      const pipeline = asking ? on.pipeline().asking() : on.pipeline();
-      pipeline.eval(script.source, keys.length, ...keys, ...args).call('WAIT', replicas, Math.max(1, Math.floor(0.8 * timeoutMs)));
-      const replies = ((await pipeline.exec()) ?? []).slice(asking ? 1 : 0);
-      for (const [error] of replies) if (error !== null) throw error;
-      return replies.map(([, reply]) => reply);
-    };
     const send = async () => {
-      await this.whenReady(client);
+      await this.whenReady(via);
       if (this.clock.now() >= until) throw new Error('not connected in time'); // its caller has got an error already
-      try {
-        return await together(client, false);
-      } catch (error) {
-        const redirect = redirectOf(client, error);
-        if (redirect === undefined) throw error;
-        return together(redirect.node, redirect.asking);
-      }
+      return via.evalAndWait({ source: script.source, keys, args, replicas, waitMs: Math.max(1, Math.floor(0.8 * timeoutMs)) });
     };
     return new Promise<T>((resolve, failed) => {
       const answered = (both: unknown, sentAt: number): void => {
@@ -92,12 +77,12 @@ export class ScriptRunner {
   }
 
   /** Sends any other command, with a deadline. Rejects with LockStoreError. */
-  command<T>(what: string, send: (client: RedisClient) => Promise<T>): Promise<T> {
-    return this.timed(what, send, (reply) => reply);
+  command<T = unknown>(what: string, send: (client: Sender) => Promise<unknown>): Promise<T> {
+    return this.timed<T, T>(what, send, (reply) => reply);
   }
 
   /** The same, with a `decode` that gets the local instants between which the server ran the command. */
-  timed<R, T>(what: string, send: (client: RedisClient) => Promise<R>, decode: Decode<R, T>): Promise<T> {
+  timed<R, T>(what: string, send: (client: Sender) => Promise<unknown>, decode: Decode<R, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
       this.perform(new Command(this.line, what, undefined, undefined, () => send(this.line.client), answered, failed));
@@ -115,10 +100,10 @@ export class ScriptRunner {
     this.awaited.close(new Error('the store was closed'));
   }
 
-  private lineOf(client: RedisClient, patienceMs: number): Line {
+  private lineOf(via: Connection, patienceMs: number): Line {
     // In a Cluster a late node is no sign that the others are silent.
     const hasteMs = patienceMs === Infinity ? Infinity : Math.min(this.timeoutMs, LEAST_SILENCE_MS);
-    return { client, connection: this.connections.stateOf(client), patienceMs, hasteMs, owesSince: undefined, out: 0 };
+    return { client: via.sender, connection: via.state, via, patienceMs, hasteMs, owesSince: undefined, out: 0 };
   }
 
   /** Sends the errand, and calls its `answered` or `failed`. `askedAt`: a local instant not later than its sending. */
@@ -182,21 +167,21 @@ export class ScriptRunner {
     errand.failed(this.failureOf(error, errand.what, errand.key, errand.redisKeys));
   }
 
-  private notSent({ client }: Line): Promise<never> {
-    if (client.status === 'wait') client.connect().catch(() => {});
+  private notSent({ via }: Line): Promise<never> {
+    via.start().catch(() => {});
     return Promise.reject(new Error(NOT_CONNECTED));
   }
 
-  /** Resolves when the client is open. ioredis queues no commands for it, so the first callers of a connection wait together here. */
-  private whenReady(client: RedisClient): Promise<void> {
-    if (this.connections.isOpen(client)) return Promise.resolve();
+  /** Resolves when the connection is open. No client queues commands for it, so the first callers of a connection wait together here. */
+  private whenReady(via: Connection): Promise<void> {
+    if (via.state.isOpen) return Promise.resolve();
     this.connecting ??= new Promise((resolve) => {
-      const done = this.connections.onOpen(client, () => {
+      const done = via.onOpen(() => {
         done();
         this.connecting = undefined;
         resolve();
       });
-      if (client.status === 'wait') client.connect().catch(() => {});
+      via.start().catch(() => {});
     });
     return this.connecting;
   }

@@ -5,9 +5,9 @@
  *     connecting ──▶ listening ──(the connection ended, or a message is overdue)──▶ pause ──▶ connecting …
  *                        └──(the commands have a new connection)──▶ connecting …
  */
-import type { Redis } from 'ioredis';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
+import type { Subscriber } from './connections.js';
 import { decodeKey } from './key-encoding.js';
 
 /** A grant as a script published it. Its end is in the server's time. */
@@ -42,7 +42,7 @@ const LONGEST_PAUSE_MS = 500;
 const DEAF_AFTER_MS = 500;
 
 export class WakeChannel {
-  private client: Redis | undefined;
+  private client: Subscriber | undefined;
   private pause: Timer | undefined;
   private pauseMs = SHORTEST_PAUSE_MS;
   private openedAt = -Infinity;
@@ -51,7 +51,7 @@ export class WakeChannel {
   private readonly overdue = new Map<string, number>();
 
   constructor(
-    private readonly connect: () => Redis,
+    private readonly connect: () => Subscriber,
     private readonly channels: readonly string[],
     private readonly clock: Clock,
     private readonly timeoutMs: number,
@@ -80,7 +80,7 @@ export class WakeChannel {
     if (this.overdue.size === 0) return;
     const now = this.clock.now();
     const late = [...this.overdue.values()].some((since) => now - since > DEAF_AFTER_MS);
-    if (late && now - this.openedAt > DEAF_AFTER_MS) this.client?.stream?.destroy();
+    if (late && now - this.openedAt > DEAF_AFTER_MS) this.client?.drop();
   }
 
   /**
@@ -98,21 +98,18 @@ export class WakeChannel {
     this.stop();
   }
 
-  private start(): Redis {
+  private start(): Subscriber {
     const client = this.connect();
     this.client = client;
     this.openedAt = this.clock.now();
-    client.on('error', () => {}); // an error is followed by 'end', which is handled below
-    client.on('message', (_channel: string, message: string) => this.hear(message));
-    client.once('end', () => this.client === client && this.restart());
+    client.onEnd(() => this.client === client && this.restart());
     return client;
   }
 
-  private async subscribe(client: Redis): Promise<void> {
-    const timer = this.clock.setTimer(() => client.stream?.destroy(), this.timeoutMs);
+  private async subscribe(client: Subscriber): Promise<void> {
+    const timer = this.clock.setTimer(() => client.drop(), this.timeoutMs);
     try {
-      await client.connect();
-      await client.subscribe(...this.channels);
+      await client.open(this.channels, (message) => this.hear(message));
     } finally {
       this.clock.clearTimer(timer);
     }
@@ -132,7 +129,7 @@ export class WakeChannel {
   }
 
   private again(): void {
-    let client: Redis;
+    let client: Subscriber;
     try {
       client = this.start();
     } catch {
@@ -148,8 +145,7 @@ export class WakeChannel {
     if (pause !== undefined) this.clock.clearTimer(pause);
     this.pause = undefined;
     this.client = undefined;
-    client?.disconnect();
-    client?.stream?.destroy();
+    client?.close();
   }
 
   private hear(message: string): void {

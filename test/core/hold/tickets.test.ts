@@ -140,6 +140,22 @@ describe('A hold that is handed off', () => {
     await Promise.all([joined.release(), again.release()]);
   });
 
+  it('keeps its permit: never more are inside than there are, and its process takes part in the next turns', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const [one, other] = [await giver.locks.acquire('k', { permits: 2 }), await giver.locks.acquire('k', { permits: 2 })];
+    const third = giver.locks.acquire('k', { permits: 2, waitMs: 60_000 });
+    await fleet.clock.advance(10);
+    const adopted = await worker.locks.adopt(await one.handOff());
+    expect(adopted.fence).toBeGreaterThan(other.fence);
+    expect((await giver.locks.inspect('k')).holders).toHaveLength(2);
+    await adopted.release();
+    const got = await fleet.clock.runUntil(third);
+    expect(got.fence).toBeGreaterThan(adopted.fence);
+    await Promise.all([got.release(), other.release()]);
+    expect(fleet.store.size).toBe(0);
+  });
+
   it('hands on several locks with one ticket, all or none', async () => {
     const fleet = new Fleet();
     const [giver, worker] = [fleet.process(), fleet.process()];

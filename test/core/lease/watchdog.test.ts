@@ -157,12 +157,31 @@ describe('The watchdog', () => {
         renewed.push(...requests.map(({ key }) => key));
         return renew(requests);
       };
-      wire.reconnect();
+      wire.reconnect('all');
       await fleet.clock.advance(10);
       expect(renewed.sort()).toEqual(['fixed', 'watched']);
       expect(watched.remainingMs).toBeGreaterThan(29_000);
       expect(fixed.remainingMs).toBeGreaterThan(endsIn - 30);
       expect(fixed.remainingMs).toBeLessThanOrEqual(endsIn);
+    });
+
+    it('renews once more what it forgot between a renewal and the answer to it, and nothing that the answer is about', async () => {
+      const fleet = new Fleet();
+      const { locks, wire } = fleet.process();
+      await locks.acquire('before');
+      await locks.acquire('after');
+      const forgotten = new Set(['before']);
+      wire.mayHaveForgotten = ({ key }) => forgotten.has(key);
+      wire.slowMs = 50;
+      wire.reconnect('all');
+      await fleet.clock.advance(10);
+      expect(wire.sent.renew).toBe(1);
+      wire.reconnect('where it says so');
+      await fleet.clock.advance(45);
+      expect(wire.sent.renew).toBe(2);
+      forgotten.clear();
+      await fleet.clock.advance(200);
+      expect(wire.sent.renew).toBe(2);
     });
 
     it('looks at 20,000 leases in several turns of the event loop, those of one slot group together', async () => {
@@ -178,7 +197,7 @@ describe('The watchdog', () => {
         for (const { key } of requests) renewed.add(key);
         return renew(requests);
       };
-      wire.reconnect();
+      wire.reconnect('all');
       expect(renewed.size).toBe(0);
       await fleet.clock.advance(1);
       expect(renewed.size).toBe(leases.length);

@@ -1,9 +1,8 @@
 /** The Redis store on a Cluster whose slots move and whose masters die. */
-import { once } from 'node:events';
 import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
-import type { RedisConnections } from '../../../lib/stores/wire/redis-connection.js';
+import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
@@ -133,8 +132,8 @@ describe('list', () => {
     const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
     const held = Array.from({ length: 30 }, (_, i) => request(`listed:${i}`));
     for (const each of held) await store.acquire(each);
-    const { commands } = (store as unknown as { connections: RedisConnections }).connections;
-    const forgotten = once(commands, '-node');
+    const { connections } = store as unknown as { connections: Connections };
+    const forgotten = new Promise<void>((resolve) => connections.onChange(resolve));
     await cluster.masters[0]!.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await forgotten;
     await eventually(async () => {

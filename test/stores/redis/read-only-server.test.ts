@@ -21,7 +21,7 @@ describe('A server that has become read-only', () => {
     const ask = (n: number) => ({
       key: `k${n}`, id: `p1.${n}`, mode: 'write' as const, leaseMs: 1_000, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 5_000,
     });
-    const { stream } = (store as unknown as { connections: { commands: Redis } }).connections.commands;
+    const { stream } = (store as unknown as { connections: { client: Redis } }).connections.client;
     const end = jest.spyOn(stream, 'end');
     await redis.command('REPLICAOF', '127.0.0.1', 1);
     const answers = await Promise.allSettled(Array.from({ length: 100 }, (_, n) => store.acquire(ask(n))));

@@ -313,7 +313,7 @@ describe('A request that is made again', () => {
 describe('What a Redlock cannot do', () => {
   it('is refused: replicas cannot be counted', async () => {
     const store = await openRedlock(masters, 'p');
-    expect(store.capabilities).toEqual({ queue: false, replicas: false, maxLeaseMs: 60_000 });
+    expect(store.capabilities).toEqual({ queue: false, replicas: false, permits: false, maxLeaseMs: 60_000 });
     const request = { key: 'order:1', id: newId(), mode: 'write', leaseMs: 500, queue: false, fences: 1, minHoldMs: 0, notAfter: Infinity } as const;
     await expect(store.acquire({ ...request, minReplicas: 1 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
     expect(await store.heartbeat([{ key: 'order:1', id: 'p.0' }])).toEqual([{ kind: 'gone' }]);

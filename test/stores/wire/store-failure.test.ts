@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import { DamagedLocks } from '../../../lib/stores/wire/damaged-locks.js';
 import { listLocks } from '../../../lib/stores/redis/lock-listing.js';
-import type { RedisConnections } from '../../../lib/stores/wire/redis-connection.js';
+import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
 import { isTryAgain } from '../../../lib/stores/wire/store-failure.js';
@@ -21,7 +21,7 @@ describe('a command for several keys', () => {
 
 describe('a walk over all locks', () => {
   it('is told that no master is there, and not that there are no locks', async () => {
-    const connections = { node: 'the Cluster', masters: () => [] } as unknown as RedisConnections;
+    const connections = { node: 'the Cluster', masters: () => [] } as unknown as Connections;
     const walk = listLocks({} as ScriptRunner, connections, new RedisKeys('lock'), '', () => Promise.reject(new Error('never asked')), new DamagedLocks(() => {}, systemClock));
     await expect(walk.next()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true, message: expect.stringContaining('list failed on the Cluster: not connected') });
   });

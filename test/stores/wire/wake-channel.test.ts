@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/port/clock.js';
+import { IoredisSubscriber } from '../../../lib/stores/wire/ioredis/ioredis-subscriber.js';
 import { WakeChannel, type PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
@@ -21,9 +22,9 @@ beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);
   heard = [];
   connects = 0;
-  const connect = (): Redis => {
+  const connect = (): IoredisSubscriber => {
     connects++;
-    return new Redis(proxy.port, { lazyConnect: true, retryStrategy: () => null, enableReadyCheck: false, disconnectTimeout: 50 });
+    return new IoredisSubscriber(new Redis(proxy.port, { lazyConnect: true, retryStrategy: () => null, enableReadyCheck: false, disconnectTimeout: 50 }));
   };
   channel = new WakeChannel(connect, ['c'], systemClock, 300, {
     granted: (grant) => heard.push(grant),

@@ -7,7 +7,7 @@
 ---   id: text         of who asks, new for each request
 ---   leaseMs: number  how long it may hold without a renewal
 ---   terms: <mode><queue><needsListener><plain> <notAfter> <floor> <known> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces>  how it asks
----     mode: mode                    how it wants to hold the lock
+---     mode: hold                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
 ---     needsListener: flag           whether others go first while nobody listens on the channel of its process
 ---     plain: flag                   whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing
@@ -21,7 +21,7 @@
 ---     recoveryMs: number            how long nothing new is granted after the server forgot
 ---     replaces: text or -           an id to release in the same step
 ---   who: <owner> <label>  for whom
----     owner: encoded or -  whose requests share a lock
+---     owner: encoded or -  whose requests share a lock; of a request for a permit how many there are
 ---     label: encoded or -  what an operator reads
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
 --- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
@@ -31,8 +31,9 @@
 --- RETURNS 5 late: now  after notAfter
 --- RETURNS 6 full: now  the owner has as many holds of the lock as can be
 --- RETURNS 7 recovering: now, leftMs  until something new is granted, for the server may have forgotten who has the lock
+--- RETURNS 8 permits: now, permits  those who hold or wait name so many permits, or 0 for none, and this request does not
 --- RETURNS refused    the server's words: it refused something for this request's keys
---- RETURNS 10 more in place of 1 to 7 when the id to replace was not there any more
+--- RETURNS 10 more in place of 1 to 8 when the id to replace was not there any more
 --- RETURNS a list of these when there are several requests
 --- INVARIANT the same id asked for again gets the same grant or keeps the same place
 --- INVARIANT a queue exists only while its lock does, so a lock that is not there is free
@@ -98,15 +99,19 @@ local function answer(lock, request)
   if waits then return 2 end
   if entered then return 1, entered end
   if recoveryOf(lock) > 0 then return 7 end
+  local permits = permitsOf(request)
+  if #lock.holders > 0 and permits ~= lock.permits then return 8 end
   local kin = ownedBy(lock, owner)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   if kin and isFullFor(lock, owner) then return 6 end
   local lengthMs = math.max(request.leaseMs, request.minHoldMs)
   if kin then return 1, enter(lock, request, lengthMs, kin.fence) end
   if #lock.holders == 0 then
-    lock.mode = mode
+    lock.mode, lock.permits = mode, permits
     return 1, enter(lock, request, lengthMs)
   end
+  -- Waiters who would hear of a free permit have it already.
+  if #lock.holders < permits then return 1, enter(lock, request, lengthMs) end
   if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end
   joinQueue(lock, request)
@@ -115,25 +120,26 @@ end
 
 local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
-  local memory, recoversForMs = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
+  local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
-  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
+  if request.owner ~= '-' and request.mode ~= 'p' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
     if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
-  local more = (replaces == '-' or leave(lock, replaces)) and 0 or 10
+  local more = (replaces == '-' or leave(lock, replaces) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'w' and 1 or 0, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
-  if code == 3 then return { 3 + more, now, lastEnd(lock) - now + 1 } end
+  if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end
   if code == 7 then return { 7 + more, now, recoversForMs } end
+  if code == 8 then return { 8 + more, now, lock.permits } end
   return { code + more, now }
 end
 

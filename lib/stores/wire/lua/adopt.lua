@@ -15,7 +15,7 @@
 ---   floor: number  the highest fence that the caller has seen in the slot group
 ---   known: text    what the server told the caller as its memory, or as many dashes
 --- RETURNS all head: outcome text, now, detail, memory text  adopted; gone, with the number of the lock from 1; late, after notAfter; or recovering, for so many ms; memory of the first lock's slot group, of the one that is gone
---- RETURNS each hold: fence, mode mode, end, minHoldMs, contended flag, owner encoded, memory text  the end is that of the lease, without its grace; minHoldMs is what is left of it; contended when others wait
+--- RETURNS each hold: fence, mode mode, end, minHoldMs, contended flag, owner encoded, permits, memory text  the end is that of the lease, without its grace; minHoldMs is what is left of it; contended when others wait; permits that the lock has, or 0
 --- INVARIANT a ticket is adopted once, and not after its time
 --- INVARIANT the fence rises, unless other holds of the same owner go on, which share theirs
 --- @bind
@@ -50,7 +50,7 @@ end
 
 -- The fence that the ticket shares with other holds of its owner.
 local function sharedFence(lock, ticket)
-  if ticket.owner == '-' then return nil end
+  if ticket.owner == '-' or lock.mode == 'p' then return nil end
   for _, holder in ipairs(lock.holders) do
     if holder ~= ticket and holder.owner == ticket.owner and not isReleased(holder) then return holder.fence end
   end
@@ -72,7 +72,8 @@ local function answer()
   for _, hold in ipairs(holds) do
     if not hold.adopted then adopt(hold) end
     local lock, holder = hold.lock, hold.adopted
-    for _, field in ipairs({ holder.fence, lock.mode == 'w' and 1 or 0, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, holder.owner, hold.memory }) do
+    local mode, owner = lock.mode == 'r' and 0 or 1, lock.mode == 'p' and '-' or holder.owner
+    for _, field in ipairs({ holder.fence, mode, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, owner, lock.permits, hold.memory }) do
       reply[#reply + 1] = field
     end
   end

@@ -6,7 +6,7 @@
 --- ARGV[...] requests  for each lease:
 ---   id: text  of the holder
 ---   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <known>  what the lease is
----     mode: mode          how it holds the lock
+---     mode: hold          how it holds the lock
 ---     notAfter: number    server time in ms after which its holder does not trust it
 ---     leaseMs: number     how long it lasts from now
 ---     fence: number       the first of its fences
@@ -17,7 +17,7 @@
 ---     recoveryMs: number  how long nothing new is granted after the server forgot
 ---     known: text or -    the memory of the server that knew the lease last
 ---   who: <owner> <label>  for whom
----     owner: encoded or -  whose requests share a lock
+---     owner: encoded or -  whose requests share a lock; of a hold with a permit how many there are
 ---     label: encoded or -  what an operator reads
 --- RETURNS all head: now  the server's time in ms
 --- RETURNS each 0 lost: none  filled up with zeros, as the next two are
@@ -40,9 +40,12 @@
 --- @include shared/close-lock
 --- @request
 
--- Whether a lease can stand beside those who hold the lock.
+-- Whether a lease can stand beside those who hold the lock. A failover may bring back the records of holders that ended since:
+-- while the server recovers they are not counted against those who bring back a permit, and nobody new is let in.
 local function fitsBeside(lock, lease)
   if #lock.holders == 0 then return true end
+  if permitsOf(lease) ~= lock.permits then return false end
+  if lock.mode == 'p' then return #lock.holders < lock.permits or lock.recoversForMs > 0 end
   if lock.mode == 'r' then return lease.mode == 'r' end
   return ownedBy(lock, lease.owner) ~= nil
 end
@@ -69,8 +72,7 @@ end
 local function enterAgain(lock, lease)
   dropPlaceholder(lock)
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
-  raiseLast(lock.fenceKey, lease.fence + lease.fences - 1)
-  if #lock.holders == 0 then lock.mode = lease.mode end
+  if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = {
     ending = lock.now + lease.leaseMs + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
     minEnd = lease.minHoldMs > 0 and lock.now + lease.minHoldMs or 0, owner = lease.owner, label = lease.label,
@@ -82,7 +84,7 @@ end
 
 local function bringBack(lease)
   if now > lease.notAfter then return { 2, 0, 0, 0 } end
-  local memory, recoversForMs = readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)
+  local memory, recoversForMs = readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)
   local text = redis.call('GET', lease.lockKey) or ''
   local lock = parseLock(text, { lease.lockKey, lease.queueKey, lease.fenceKey }, 0, now, nowUs, lease.longestMs)
   lock.recoversForMs = recoversForMs

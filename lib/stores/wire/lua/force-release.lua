@@ -2,7 +2,7 @@
 --- KEYS[1] lockKey   the lock
 --- KEYS[2] queueKey  its waiters
 --- KEYS[3] fenceKey  the slot group's last fence
---- ARGV[1] fence: number or nothing  of the holder to take it from, any of those reserved for it; or nothing for all holders
+--- ARGV[1] fence: number or nothing  of the holder to take it from, any of those reserved for it, of one with a permit the first; or nothing for all holders
 --- ARGV[2] floor: number  the highest fence that the caller has seen in the slot group
 --- ARGV[3] recoveryMs: number or nothing  how long nothing new is granted after the server forgot; nothing on a node of a Redlock
 --- RETURNS 1 taken
@@ -29,7 +29,9 @@ lock.known, lock.recoveryMs = '-', recoveryMs
 settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
-  if fence and (fence < holder.fence or fence >= holder.fence + holder.fences) then
+  -- A process may hand a permit on under a fence that was reserved with another of its permits.
+  local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
+  if fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1

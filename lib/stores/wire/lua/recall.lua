@@ -14,8 +14,7 @@
 
 local reply = { now, 0 }
 for n, fenceKey in ipairs(fenceKeys) do
-  local memory, recoversForMs = readMemory(fenceKey, '-', 0, recoveryMs)
+  local memory, recoversForMs = readMemory(fenceKey, '-', tonumber(floors[n]), recoveryMs)
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
-  raiseLast(fenceKey, tonumber(floors[n]))
 end
 return reply

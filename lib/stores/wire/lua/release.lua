@@ -51,14 +51,14 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 local function release(request)
   local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
   local text = redis.call('GET', lockKey)
-  if not text then return request.recoveryMs > 0 and hasForgotten(request.fenceKey, request.known) and 1 or 0 end
+  if not text then return isOnlyForgotten(request) and 1 or 0 end
   if leaveAsText(text, request) then return 1 end
   local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
   lock.known, lock.recoveryMs = request.known, request.recoveryMs
   local there = leave(lock, id, abandoned)
   settle(lock)
   closeLock(lock)
-  return there and 1 or 0
+  return (there or isOnlyForgotten(request)) and 1 or 0
 end
 
 for _, n in ipairs(uncommon) do

@@ -2,7 +2,7 @@
 --
 --   <mode><queued><odd> <end> <id> <fence> <fences> <minEnd> <owner> <label> <graceMs>
 --
--- mode    w or r: how it is held
+-- mode    w or r: how it is held; p by several, each with a permit: then the owner's place says how many permits there are
 -- queued  1 while somebody waits, else 0: only then the queue's key means anything
 -- odd     0 for one holder without minHoldMs, whose release may delete the key unread; 1 where one has to look closer
 -- graceMs is left out with the space before it when it is 0. A further holder adds a line of the same fields. `end` is the last
@@ -13,9 +13,10 @@
 -- is brought to where it must have been at the latest.
 local function parseLock(text, keys, floor, now, nowUs, longestMs)
   local latest = now + (longestMs or math.huge)
-  local holders = {}
+  local mode, permits, holders = string.sub(text, 1, 1), 0, {}
   local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
   for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
+    if mode == 'p' then permits = tonumber(owner) end
     ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
@@ -25,7 +26,7 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
     end
   end
   return {
-    text = text, mode = string.sub(text, 1, 1), queued = string.sub(text, 2, 2) == '1', holders = holders,
+    text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', holders = holders,
     lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {}, asking = {},
   }
 end
@@ -60,9 +61,14 @@ local function isReleased(holder)
   return string.sub(holder.id, 1, 1) == '~'
 end
 
+-- How many permits a request names; 0 when it wants the lock without.
+local function permitsOf(request)
+  return request.mode == 'p' and tonumber(request.owner) or 0
+end
+
 -- A holder whose hold requests of this owner share. Those who write at a time are all of one owner.
 local function ownedBy(lock, owner)
-  if owner == '-' then return nil end
+  if owner == '-' or lock.mode == 'p' then return nil end
   for _, holder in ipairs(lock.holders) do
     if not isReleased(holder) then
       if holder.owner == owner then return holder end
@@ -92,6 +98,14 @@ local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
   return last
+end
+
+-- The last instant before somebody can be let in if nobody renews or releases: of a lock with permits that of the first to end.
+local function nextEnd(lock)
+  if lock.mode ~= 'p' then return lastEnd(lock) end
+  local first = math.huge
+  for _, holder in ipairs(lock.holders) do first = math.min(first, holder.ending) end
+  return first
 end
 
 -- Adds a holder, in place of what it may have left of an earlier minHoldMs. `who` says id, fences, minHoldMs, graceMs,

@@ -61,37 +61,35 @@ local function beginRecovery(fenceKey, seen, recoveryMs)
     forgot = true
     redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
   end
-  return memory, recoveryMs
+  return memory, recoveryMs, recoveryMs > 0
 end
 
--- Returns the memory, and for how many ms more it grants nothing new. `known` is the memory that the server told the caller on
--- this connection; a caller that knows it has seen no fence beyond the record, unless the record was put back to an earlier one.
+-- Returns the memory, for how many ms more it grants nothing new, and whether it has forgotten something and let nobody new in
+-- since: then an id that is not there was not beaten by anybody. `known` is the memory that the server told the caller on this
+-- connection, and `floor` the highest fence that the caller has seen. A fence beyond the record, or a later memory of this
+-- server, shows that the record was put back to an earlier state.
 local function readMemory(fenceKey, known, floor, recoveryMs)
   local record = redis.call('GET', fenceKey)
   if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs) end
   local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
-  local isKnown = memory == known and isOfThisNode(memory)
-  local isWhole = isKnown and floor <= last or not isKnown and string.sub(memory, 1, 17) == thisServer()
+  local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
+  floor = math.min(floor, HIGHEST_FLOOR)
+  local recovers = openAt ~= '' and tonumber(openAt) > now
+  local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
   local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
-  if not isWhole or clockSetBack then return beginRecovery(fenceKey, math.max(last, math.min(floor, HIGHEST_FLOOR)), recoveryMs) end
-  if openAt == '' then return memory, 0 end
-  if tonumber(openAt) > now then return memory, openAt - now end
-  writeFence(fenceKey, last, ' ' .. memory)
-  return memory, 0
+  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
+  if openAt == '' then return memory, 0, false end
+  if not recovers or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. (recovers and ' ' .. openAt or '')) end
+  return memory, recovers and openAt - now or 0, true
 end
 
--- Whether the server has lost what the caller knew, and nobody new was let in since. It writes nothing.
-local function hasForgotten(fenceKey, known)
-  local memory, openAt = string.match(redis.call('GET', fenceKey) or '', '^%d+ (%S+) ?(%d*)$')
-  return memory ~= known or openAt ~= '' and tonumber(openAt) > now or not isOfThisNode(memory)
-end
-
--- Raises the last fence of a slot group, of which the memory has been read, to what somebody has seen.
-local function raiseLast(fenceKey, floor)
-  local last, rest = string.match(redis.call('GET', fenceKey), '^(%d+)(.*)$')
-  if tonumber(last) < floor then writeFence(fenceKey, math.min(floor, HIGHEST_FLOOR), rest) end
+-- Whether an id that is not in its lock was only forgotten, so that it counts as released.
+local function isOnlyForgotten(who)
+  if who.recoveryMs == 0 then return false end
+  local _, _, hasForgotten = readMemory(who.fenceKey, who.known, who.floor, who.recoveryMs)
+  return hasForgotten
 end
 
 -- Stands in the place of a holder while a lock is kept for whoever may bring it back.

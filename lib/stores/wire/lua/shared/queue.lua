@@ -5,6 +5,7 @@
 --   @<id>         <end of its waiter lease> <mode><turn> <leaseMs> <minHoldMs> <graceMs> <fences> <owner> <label>
 --   ><id> <<id>   the ids after and before it
 --
+-- mode    that of the list: who waits for a permit stands among those who write
 -- turn    whether it is passed over while nobody listens on its process's channel (listening.lua)
 
 -- The ends of both lists, read once and written back by closeLock; and the record of a waiter, if one is asked for.
@@ -97,15 +98,24 @@ local function firstListening(lock, mode)
   return id, record, after
 end
 
+-- Tells the holders that somebody waits: of those with a permit one in each process, for there may be thousands.
+local function tellHolders(lock)
+  local told = {}
+  for _, holder in ipairs(lock.holders) do
+    local name = lock.mode == 'p' and channelOf(lock, holder.id) or holder.id
+    if not isReleased(holder) and not told[name] then
+      told[name], lock.told[#lock.told + 1] = true, { holder.id, 'c ' .. holder.id }
+    end
+  end
+end
+
 -- Puts a waiter at the end of its list; whoever begins a queue tells the holders.
 local function joinQueue(lock, who)
-  local id, mode = who.id, who.mode
+  local id, mode = who.id, who.mode == 'r' and 'r' or 'w'
   if not lock.queued then
     redis.call('DEL', lock.queueKey) -- of a lock that was lost without its queue
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
-    for _, holder in ipairs(lock.holders) do
-      if not isReleased(holder) then lock.told[#lock.told + 1] = { holder.id, 'c ' .. holder.id } end
-    end
+    tellHolders(lock)
   end
   local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
@@ -157,5 +167,5 @@ local function askAgainIn(lock, id)
   local head = openQueue(lock).head
   local first
   if lock.mode == 'w' then first = head.r or head.w else first = head.w or head.r end
-  return first == id and lastEnd(lock) - lock.now + 1 or -1
+  return first == id and nextEnd(lock) - lock.now + 1 or -1
 end

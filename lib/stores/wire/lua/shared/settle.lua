@@ -1,19 +1,20 @@
 -- Lets in whose turn it is, after those who ended were dropped. Reading and writing take phases: after a writer all
 -- waiting readers enter together, after the last reader one writer does, and a reader waits beside readers only for
--- the sake of a live writer. Who would not hear of it is passed over (listening.lua), unless nobody would hear of it.
+-- the sake of a live writer. Where there are permits, whoever waits enters as long as one is free. Who would not hear of it is passed over (listening.lua), unless nobody would hear of it.
 
 local function grantTo(lock, id, record, after)
   local who = readWaiter(id, record)
   if lock.queue.head[who.mode] == id then takeHead(lock, who.mode, id, after) else takeOut(lock, id) end
-  lock.mode = who.mode
+  if lock.mode ~= 'p' then lock.mode = who.mode end
   local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS))
   lock.told[#lock.told + 1] = { id, holder, who.mode }
 end
 
-local function admitReaders(lock, anybody)
-  local id, record, after = firstWaiter(lock, 'r')
+-- Lets in those who wait in a list, in their order, until the lock has so many holders.
+local function admitUpTo(most, lock, mode, anybody)
+  local id, record, after = firstWaiter(lock, mode)
   local passed = 0
-  while id and passed < MOST_PASSED_OVER do
+  while id and passed < MOST_PASSED_OVER and #lock.holders < most do
     if anybody or hearsOfItsTurn(lock, id, record) then
       grantTo(lock, id, record, after)
     else
@@ -24,6 +25,10 @@ local function admitReaders(lock, anybody)
   end
 end
 
+local function admitReaders(lock, anybody)
+  admitUpTo(math.huge, lock, 'r', anybody)
+end
+
 local function admitWriter(lock, anybody)
   local first = anybody and firstWaiter or firstListening
   local id, record, after = first(lock, 'w')
@@ -31,7 +36,9 @@ local function admitWriter(lock, anybody)
 end
 
 local function admit(lock, anybody)
-  if lock.mode == 'w' then
+  if lock.mode == 'p' then
+    admitUpTo(lock.permits, lock, 'w', anybody)
+  elseif lock.mode == 'w' then
     admitReaders(lock, anybody)
     if #lock.holders == 0 then admitWriter(lock, anybody) end
   else
@@ -40,11 +47,16 @@ local function admit(lock, anybody)
   end
 end
 
+-- What stands in the owner's place of a holder that is nobody.
+local function ownerOfNobody(lock)
+  return lock.mode == 'p' and string.format('%d', lock.permits) or '-'
+end
+
 -- While the server recovers, a lock that somebody waits for stays taken, by nobody.
 local function keepTaken(lock, forMs)
   if #lock.holders > 0 then return end
   local ending = lock.now + forMs
-  lock.holders[1] = { ending = ending, id = RECOVERY, fence = 0, fences = 1, minEnd = ending, owner = '-', label = '-', graceMs = 0 }
+  lock.holders[1] = { ending = ending, id = RECOVERY, fence = 0, fences = 1, minEnd = ending, owner = ownerOfNobody(lock), label = '-', graceMs = 0 }
 end
 
 local function settle(lock)
@@ -52,7 +64,11 @@ local function settle(lock)
   local recoversForMs = recoveryOf(lock)
   if recoversForMs > 0 then return keepTaken(lock, recoversForMs) end
   if #lock.holders > 0 then
-    if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
+    if lock.mode == 'p' then
+      admit(lock)
+    elseif lock.mode == 'r' and not firstListening(lock, 'w') then
+      admitReaders(lock)
+    end
     return
   end
   admit(lock)

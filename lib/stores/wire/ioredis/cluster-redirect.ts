@@ -3,7 +3,7 @@
  * pipeline of which a part succeeded, and WAIT succeeds on every node.
  */
 import type { Redis } from 'ioredis';
-import type { RedisClient } from './redis-connection.js';
+import type { RedisClient } from './ioredis-connection.js';
 
 export interface Redirect {
   readonly node: Redis;

@@ -7,7 +7,7 @@
  * attempt to connect is refused ("already connecting/connected"), and it never connects again.
  */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
-import type { Clock } from '../../core/port/clock.js';
+import type { Clock } from '../../../core/port/clock.js';
 
 /** What the options of a connection depend on. */
 export interface Needs {

@@ -8,7 +8,8 @@
  * both are known with the answer to the first command that is sent after that.
  */
 import type { Cluster, Redis } from 'ioredis';
-import type { Clock, Timer } from '../../core/port/clock.js';
+import type { Clock, Timer } from '../../../core/port/clock.js';
+import type { ConnectionState } from '../connections.js';
 import { CONNECTS_WITHIN_MS, type Needs } from './connection-options.js';
 
 type Client = Redis | Cluster;
@@ -17,15 +18,7 @@ const CONNECTION_NAME = 'nestjs-holdfast';
 /** How long after the end of a connection it is checked that ioredis tries to connect, in ms. It does so much sooner, if it does at all. */
 const GIVEN_UP_AFTER_MS = 1_000;
 /** The event that the guards emit on a client when it is open. */
-const OPEN = Symbol('open');
-
-/** What is read for every command before it is sent, and when it is answered. */
-export interface ConnectionState {
-  /** Whether the server has answered on this connection. For a Cluster ioredis checks that itself. */
-  readonly isOpen: boolean;
-  /** Whether this connection is in another database than the configured one, so that its answers are worthless. */
-  readonly isAstray: boolean;
-}
+export const OPEN = Symbol('open');
 
 interface WatchedState extends ConnectionState {
   isOpen: boolean;
@@ -33,7 +26,6 @@ interface WatchedState extends ConnectionState {
 }
 
 export class ConnectionGuards {
-  private readonly states = new WeakMap<Client, ConnectionState>();
   private readonly lookingAgain = new Map<Redis, Timer>();
   private readonly clock: Clock;
 
@@ -41,32 +33,21 @@ export class ConnectionGuards {
     this.clock = needs.clock;
   }
 
-  watch(client: Redis): void {
+  watch(client: Redis): ConnectionState {
     const state: WatchedState = { isOpen: false, isAstray: false };
-    this.states.set(client, state);
     this.dropStuckHandshakes(client, state);
     this.dropWrongDatabase(client, state);
     this.awaitFirstAnswer(client, state);
     this.keepTrying(client);
+    return state;
   }
 
   /** ioredis forgets a node of a Cluster whose connection closed. The slots are refreshed then, so that SCAN runs on every node. */
-  watchCluster(client: Cluster): void {
-    this.states.set(client, new ClusterState(client));
+  watchCluster(client: Cluster): ConnectionState {
     client.on('ready', () => client.emit(OPEN));
     client.on('+node', (node: Redis) => nameWhenReady(node));
     client.on('-node', () => !this.needs.isClosed() && client.status === 'ready' && client.refreshSlotsCache());
-  }
-
-  /** The state of a connection that is watched. */
-  stateOf(client: Client): ConnectionState {
-    return this.states.get(client)!;
-  }
-
-  /** Calls `listener` whenever the client becomes open, until the returned function is called. */
-  onOpen(client: Client, listener: () => void): () => void {
-    client.on(OPEN, listener);
-    return () => void client.off(OPEN, listener);
+    return new ClusterState(client);
   }
 
   close(): void {
@@ -126,7 +107,7 @@ export class ConnectionGuards {
   }
 }
 
-/** A Cluster has a connection for each node, which it makes and selects itself. */
+/** A Cluster has a connection for each node, which ioredis makes, checks and selects itself. */
 class ClusterState implements ConnectionState {
   readonly isAstray = false;
 

@@ -3,22 +3,27 @@ import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { systemClock } from '../../../lib/core/port/clock.js';
-import { RedisConnections, type RedisTarget } from '../../../lib/stores/wire/redis-connection.js';
+import { IoredisConnections, type RedisTarget } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
 import { eventually } from '../../support/eventually.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { startRedis } from '../../support/redis-server.js';
 
-const opened: RedisConnections[] = [];
+const opened: IoredisConnections[] = [];
 afterEach(() => opened.splice(0).forEach((connections) => connections.close()));
 
-function connectionsTo(target: RedisTarget): RedisConnections {
-  const connections = new RedisConnections(target, 2_000, systemClock);
+function connectionsTo(target: RedisTarget): IoredisConnections {
+  const connections = new IoredisConnections(target, 2_000, systemClock);
   opened.push(connections);
   return connections;
 }
 
+/** The client of a connection for messages. */
+function subscriberOf(connections: IoredisConnections): Redis {
+  return (connections.subscribe() as unknown as { client: Redis }).client;
+}
+
 function optionsOf(url: string): RedisOptions {
-  const { commands } = connectionsTo(url);
+  const { client: commands } = connectionsTo(url);
   if (!(commands instanceof Redis)) throw new Error('a URL is no Cluster');
   return commands.options;
 }
@@ -45,7 +50,7 @@ describe('a URL', () => {
     const parameters = 'keyPrefix=app:&enableOfflineQueue=true&maxRetriesPerRequest=20&stringNumbers=true&readOnly=true&commandTimeout=1';
     const url = `redis://redis.example?${parameters}&lazyConnect=&connectTimeout=60000&enableAutoPipelining=true&connectionName=other`;
     const connections = connectionsTo(url);
-    for (const { options } of [connections.commands as Redis, connections.replicated as Redis, connections.subscribe()]) {
+    for (const { options } of [connections.client, connections.replicated.client, subscriberOf(connections)] as Redis[]) {
       expect(options).toMatchObject({
         keyPrefix: '',
         enableOfflineQueue: false,
@@ -75,7 +80,7 @@ describe('a URL', () => {
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
-    const { commands } = connectionsTo(`redis://127.0.0.1:${port}?lazyConnect=`);
+    const { client: commands } = connectionsTo(`redis://127.0.0.1:${port}?lazyConnect=`);
     commands.on('error', () => {});
     await new Promise<void>((resolve) => {
       commands.once('close', resolve);
@@ -94,7 +99,7 @@ describe("an application's own Cluster client", () => {
       redisOptions: { keyPrefix: 'node:', scripts: { set: { lua: 'return 1', numberOfKeys: 1 } } },
       lazyConnect: true,
     });
-    const { commands } = connectionsTo(own);
+    const { client: commands } = connectionsTo(own);
     expect(commands.options).toMatchObject({ keyPrefix: '', scripts: undefined, redisOptions: { keyPrefix: '', scripts: undefined } });
     expect(Object.hasOwn(commands, 'get')).toBe(false);
     expect(own.options.keyPrefix).toBe('app:');
@@ -107,10 +112,9 @@ describe('a connection', () => {
     const server = await startRedis();
     const connections = connectionsTo(server.url);
     const subscriber = connections.subscribe();
-    await Promise.all([connections.commands.connect(), subscriber.connect()]);
-    await subscriber.subscribe('channel');
+    await Promise.all([connections.commands.start(), subscriber.open(['channel'], () => {})]);
     await eventually(async () => expect(String(await server.command('CLIENT', 'LIST')).match(/ name=nestjs-holdfast /g)).toHaveLength(2));
-    subscriber.disconnect();
+    subscriber.close();
     connections.close();
     await server.stop();
   });
@@ -126,7 +130,7 @@ describe('a connection', () => {
     ],
   ])('of a client that %s is made again', async (_, stop) => {
     const server = await startRedis();
-    const { commands } = connectionsTo(server.url);
+    const { client: commands } = connectionsTo(server.url);
     if (!(commands instanceof Redis)) throw new Error('a URL is no Cluster');
     await commands.connect();
     const closed = new Promise((resolve) => commands.once('close', resolve));
@@ -139,8 +143,8 @@ describe('a connection', () => {
   it('is not made again once the store is closed, and keeps no timer', async () => {
     const server = await startRedis();
     const clock = new FakeClock();
-    const connections = new RedisConnections(server.url, 2_000, clock);
-    const { commands } = connections;
+    const connections = new IoredisConnections(server.url, 2_000, clock);
+    const { client: commands } = connections;
     if (!(commands instanceof Redis)) throw new Error('a URL is no Cluster');
     await commands.connect();
     const ended = new Promise((resolve) => commands.once('end', resolve));

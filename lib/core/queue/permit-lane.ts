@@ -1,0 +1,51 @@
+/** One permit that this process has or asks for: it tells its queue what becomes of the request, and then of the lease. */
+import type { GuardedLease } from '../lease/guarded-lease.js';
+import type { PermitLease } from '../lease/permit-lease.js';
+import type { LeaseKeeper, StoreLease } from '../lease/store-lease.js';
+import type { ReleaseOutcome } from '../port/lease.js';
+import type { Answer, RequestListener } from './request-parts.js';
+import type { StoreRequest } from './store-request.js';
+
+/** The queue of callers to which a lane belongs. */
+export interface LaneKeeper {
+  laneAnswered(lane: PermitLane, request: StoreRequest, answer: Answer): void;
+  laneDelayed(request: StoreRequest): void;
+  /** The lane has no lease any more: it was lost, or handed off. */
+  laneLost(lease: GuardedLease): void;
+  callerLeft(lane: PermitLane, lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void;
+}
+
+/** It has a request or a lease, never both. */
+export class PermitLane implements RequestListener, LeaseKeeper {
+  request: StoreRequest | undefined;
+  lease: PermitLease | undefined;
+
+  constructor(private readonly keeper: LaneKeeper) {}
+
+  requestAnswered(answer: Answer): void {
+    const request = this.request!;
+    this.request = undefined;
+    this.keeper.laneAnswered(this, request, answer);
+  }
+
+  requestDelayed(): void {
+    if (this.request) this.keeper.laneDelayed(this.request);
+  }
+
+  leaseLost(_error: Error, lease: GuardedLease): void {
+    this.lease = undefined;
+    this.keeper.laneLost(lease);
+  }
+
+  leaseHandedOff(lease: StoreLease): void {
+    this.lease = undefined;
+    this.keeper.laneLost(lease);
+  }
+
+  callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
+    this.keeper.callerLeft(this, lease, done);
+  }
+
+  /** A lease on a permit admits one caller at a time, so nothing that changes while it is used admits another. */
+  leaseChanged(): void {}
+}

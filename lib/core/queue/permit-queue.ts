@@ -1,0 +1,255 @@
+/**
+ * The callers of this process that want a permit of one lock, with like options. Each permit that the process has or asks for is a
+ * lane; there are at most as many lanes as permits. The callers stand in one line, and whichever lane is free first serves the first.
+ *
+ *     a lane:  ASKING ──▶ HELD ──▶ hand on, hand on, … ──▶ yield (release and ask in one step) or release
+ *                            └──(lost)──▶ over; another lane asks, if a caller still waits
+ *
+ * A permit is handed on while this process has all permits, within the limits of every lease that is handed on. Else it goes back to
+ * the store, in the same command that asks for the next caller, so that fences rise and other processes have their turn. When the
+ * reserved fences are used up, one lane asks for more, and the others, which would need some as well, pause until it has its answer.
+ */
+import { FenceDemand } from '../lease/fence-demand.js';
+import { LatestFences, PermitLease } from '../lease/permit-lease.js';
+import type { StoreLease } from '../lease/store-lease.js';
+import type { ReleaseOutcome } from '../port/lease.js';
+import type { ResolvedOptions } from '../port/lock-options.js';
+import type { Grant, Wake } from '../port/lock-store.js';
+import type { Caller, CallerKeeper } from './caller.js';
+import { CallerLine } from './caller-line.js';
+import { LONGEST_BURST, type CallerQueue, type QueueParts } from './caller-queue.js';
+import { HeldPermits } from './held-permits.js';
+import { PermitLane, type LaneKeeper } from './permit-lane.js';
+import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
+import { ReplacedLease } from './replaced-lease.js';
+import type { Answer } from './request-parts.js';
+import { StoreRequest } from './store-request.js';
+
+type Done = (outcome: ReleaseOutcome) => void;
+
+export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreLease> {
+  private readonly line = new CallerLine<StoreLease>();
+  /** The lanes that ask, by the id of their request, the oldest first. */
+  private readonly asking = new Map<string, PermitLane>();
+  private readonly held: HeldPermits;
+  private readonly fences = new LatestFences();
+  private readonly demand: FenceDemand;
+  private turns = 0;
+  /** Whether no permit is handed on before the next turn of the event loop. */
+  private isResting = false;
+  /** The request that asks for the fences of the turns on all permits. */
+  private refill: StoreRequest | undefined;
+  /** Lanes whose leases nobody uses, for as long as one of these two lasts. */
+  private paused: PermitLane[] = [];
+
+  constructor(
+    readonly key: string,
+    private readonly parts: QueueParts,
+    /** The options that its callers share. */
+    readonly aside: ResolvedOptions,
+    /** How many permits the lock has. */
+    private readonly permits: number,
+  ) {
+    this.held = new HeldPermits(permits);
+    this.demand = new FenceDemand(parts.handOn);
+  }
+
+  enter(caller: Caller<StoreLease>, now: number): void {
+    if (caller.options.waitMs === 0 && !this.mayServeAtOnce()) return caller.reject(refusedAtOnce(this.requestFor(caller), caller));
+    this.line.add(caller);
+    caller.startWaiting(this);
+    if (!this.line.has(caller)) return;
+    if (this.hasUncovered) this.ask(caller, now);
+    if (this.requestFor(caller)?.asker !== caller) caller.tellWaiting();
+  }
+
+  leaseOf(id: string): StoreLease | undefined {
+    return this.held.leaseOf(id);
+  }
+
+  knows(id: string): boolean {
+    return this.asking.has(id) || this.held.has(id);
+  }
+
+  /** Follows a wake of the store, which is only a hint. That somebody waits is told to one lease of each process, and concerns all. */
+  wake(wake: Wake): void {
+    switch (wake.kind) {
+      case 'granted':
+      case 'ask':
+        return this.asking.get(wake.id)?.request?.wake(wake.kind === 'granted' ? wake.grant : undefined);
+      case 'contended':
+        return this.held.heardOfWaiter();
+      case 'lost': {
+        const lease = this.leaseOf(wake.id);
+        if (lease) void this.parts.watchdog.renewNow(lease);
+        return;
+      }
+      // LocalQueue releases a stray grant, because only it knows that no queue of the lock has this id.
+      case 'stray':
+    }
+  }
+
+  rejectWaiting(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
+    for (const caller of this.line.all()) {
+      const reason = reasonFor(this.key, caller.wish.insideHold);
+      if (reason) this.giveUp(caller, reason);
+    }
+  }
+
+  giveUp(caller: Caller<StoreLease>, reason: unknown): void {
+    if (!this.line.remove(caller)) return;
+    caller.reject(reason === undefined ? waitedInVain(this.requestFor(caller), caller) : reason);
+    // Any request serves any caller of the line, so those that stood in the store's queue for the shortest time are dropped.
+    while (this.asking.size > this.line.size) this.drop([...this.asking.values()].at(-1)!);
+    this.pump();
+  }
+
+  laneAnswered(lane: PermitLane, request: StoreRequest, answer: Answer): void {
+    const { asker } = request;
+    this.asking.delete(request.id);
+    if (request === this.refill) this.refill = undefined;
+    if (answer.kind === 'granted') this.take(lane, request, answer.grant, answer.at);
+    else if (answer.kind !== 'gone' && this.line.remove(asker)) asker.reject(refusal(answer, asker));
+    this.goOn();
+    this.pump();
+  }
+
+  /** The request of a lane was not granted at once: callers with waitMs 0 are rejected, the others begin to wait. */
+  laneDelayed(request: StoreRequest): void {
+    if (request === this.refill) this.refill = undefined;
+    for (const caller of this.line.all()) {
+      if (caller.options.waitMs === 0) this.giveUp(caller, refusedAtOnce(request, caller));
+      else caller.tellWaiting();
+    }
+    this.goOn();
+  }
+
+  laneLost({ id }: { readonly id: string }): void {
+    this.held.remove(id);
+    this.pump();
+  }
+
+  callerLeft(lane: PermitLane, lease: StoreLease, done: Done): void {
+    if (lease.isLost) {
+      // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
+      if (!lease.goneFromStore) this.parts.background.release(lease, lease.storeLengthMs);
+      return done('lost');
+    }
+    if (this.line.size === 0 || lease.owesNothing) return this.giveBack(lane, done);
+    if (!this.isResting && !this.refill) return this.serve(lane, this.parts.clock.now(), done);
+    this.paused.push(lane);
+    done('released');
+  }
+
+  /** Whether a caller waits for whom no lane asks, and one more may. */
+  private get hasUncovered(): boolean {
+    return this.asking.size < this.line.size && this.asking.size + this.held.size < this.permits;
+  }
+
+  /** Whether a permit may be free: this process asks for one more, and the store has not said that others wait. */
+  private mayServeAtOnce(): boolean {
+    if (this.asking.size < this.line.size || this.asking.size + this.held.size >= this.permits) return false;
+    for (const { request } of this.asking.values()) if (request?.wasRefused) return false;
+    return true;
+  }
+
+  /** The request that was made for this caller, else the first, which serves it as well. */
+  private requestFor(caller: Caller<StoreLease>): StoreRequest | undefined {
+    let first: StoreRequest | undefined;
+    for (const { request } of this.asking.values()) {
+      if (request?.asker === caller) return request;
+      first ??= request;
+    }
+    return first;
+  }
+
+  /** Asks for callers for whom no lane asks yet. Called whenever the line or a lane has changed. */
+  private pump(): void {
+    while (this.hasUncovered) this.ask(this.line.find(({ options }) => options.waitMs > 0) ?? this.line.first!, this.parts.clock.now());
+    if (this.line.size + this.asking.size + this.held.size === 0) this.parts.queueIsIdle(this);
+  }
+
+  private ask(asker: Caller<StoreLease>, now: number, lane = new PermitLane(this), fences = 1, replaced?: ReplacedLease): void {
+    const { parts, line } = this;
+    const request = new StoreRequest(parts, parts.nextId(), asker, line.arrivals, fences, lane, replaced);
+    lane.request = request;
+    if (fences > 1) this.refill = request;
+    this.asking.set(request.id, lane);
+    request.ask(now);
+  }
+
+  private drop({ request }: PermitLane): void {
+    this.asking.delete(request!.id);
+    request!.cancel();
+    if (request !== this.refill) return;
+    this.refill = undefined;
+    this.goOn();
+  }
+
+  private take(lane: PermitLane, { id, asker, lateUntil }: StoreRequest, grant: Grant, at: number): void {
+    const { watchdog } = this.parts;
+    const lease = new PermitLease(this.key, id, asker.options, grant, at, lateUntil, lane, watchdog, this.fences);
+    lane.lease = lease;
+    this.held.add(id, lane);
+    watchdog.watch(lease, at);
+    this.serve(lane, at, () => {});
+  }
+
+  /** Lets the first in the line use a lease that nobody uses, or gives the lease back. */
+  private serve(lane: PermitLane, now: number, done: Done): void {
+    const { line, parts } = this;
+    const { first } = line;
+    const lease = lane.lease!;
+    if (!first) return this.giveBack(lane, done);
+    if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.held.areAll(now))) return this.giveBack(lane, done, first);
+    line.remove(first);
+    lease.admit(first.options, now);
+    first.resolve(lease);
+    done('released');
+    this.turns += 1;
+    if (this.turns % LONGEST_BURST === 0 && line.size > 0) this.rest();
+  }
+
+  /** Hands on no permit before the next turn of the event loop. */
+  private rest(): void {
+    this.isResting = true;
+    this.parts.clock.nextTurn(() => {
+      this.isResting = false;
+      this.goOn();
+    });
+  }
+
+  /** Serves the lanes that have paused. */
+  private goOn(): void {
+    if (this.isResting || this.refill || this.paused.length === 0) return;
+    const lanes = this.paused;
+    this.paused = [];
+    const now = this.parts.clock.now();
+    for (const lane of lanes) if (lane.lease?.isHeld) this.resume(lane, now);
+  }
+
+  /** One of the lanes before may have begun a pause again. */
+  private resume(lane: PermitLane, now: number): void {
+    if (this.isResting || this.refill) this.paused.push(lane);
+    else this.serve(lane, now, () => {});
+  }
+
+  /** How many fences to ask for in place of this lease: more than one only where all permits will be here again, and nobody waits. */
+  private fencesFor({ contended }: PermitLease): number {
+    const { held, permits, demand, line, aside } = this;
+    return !contended && aside.renew && held.size === permits - 1 ? demand.of(aside, line.size) : 1;
+  }
+
+  /** Releases the lease of a lane. With `next` the lane asks anew in the same command, if no other lane asks for a caller yet. */
+  private giveBack(lane: PermitLane, done: Done, next?: Caller<StoreLease>): void {
+    const { parts, held, demand } = this;
+    const lease = lane.lease!;
+    lease.letGo();
+    held.remove(lease.id);
+    demand.ended(lease);
+    lane.lease = undefined;
+    if (next && this.hasUncovered) return this.ask(next, parts.clock.now(), lane, this.fencesFor(lease), new ReplacedLease(lease, done));
+    parts.background.releaseAndTell(lease, lease.storeLengthMs, done);
+    this.pump();
+  }
+}

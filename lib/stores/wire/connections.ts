@@ -1,0 +1,99 @@
+/**
+ * The port to a package of Redis clients: what the stores need of the connections to one Redis, Sentinel or Cluster. Each package
+ * has an adapter in a folder of its own, and nothing outside that folder knows the package.
+ *
+ *     commands    for all scripts                    reconnects for ever; queues no commands while it is away
+ *     replicated  for renewals with WAIT, which      the same; it is made for the first of them
+ *                 blocks a connection
+ *     subscribe() a new connection for messages      never reconnects: WakeChannel makes a new one
+ */
+import type { Clock } from '../../core/port/clock.js';
+
+/** Makes the connections to one target. A command of the store may take `timeoutMs`. @throws LockUsageError for a target that cannot be */
+export type Connect = (timeoutMs: number, clock: Clock) => Connections;
+
+/** Sends commands. A client of ioredis is a sender as it is, so that no further call is made for a command. */
+export interface Sender {
+  /** Runs a script by its hash. The error of a server that does not know it begins with NOSCRIPT. */
+  evalsha(sha1: string, numberOfKeys: number, ...keysAndArguments: (string | number)[]): Promise<unknown>;
+  eval(source: string, numberOfKeys: number, ...keysAndArguments: (string | number)[]): Promise<unknown>;
+  /** Sends any other command. In a Cluster it goes to the master of its key, or to any node when it has no key. */
+  call(command: string, ...args: (string | number)[]): Promise<unknown>;
+}
+
+/** What is read for every command before it is sent, and when it is answered. It is the same object for the life of a connection. */
+export interface ConnectionState {
+  /** Whether commands can be sent: the client is connected, and the server has answered on the connection. */
+  readonly isOpen: boolean;
+  /** Whether this connection is in another database than the configured one, so that its answers are worthless. */
+  readonly isAstray: boolean;
+}
+
+/** A connection that is made anew whenever it ends. That to a Cluster has one connection to each master. */
+export interface Connection {
+  readonly sender: Sender;
+  readonly state: ConnectionState;
+  /** Begins to connect, unless that has begun. Rejects when the first try fails; further tries follow. */
+  start(): Promise<void>;
+  /** Closes a connection that has stopped answering, so that a new one is made. A Cluster does that itself, node by node. */
+  drop(): void;
+  /** Calls `listener` whenever the connection becomes open, until the returned function is called. */
+  onOpen(listener: () => void): () => void;
+  onEnd(listener: () => void): void;
+  /** Calls `listener` with every error of the connection, until the returned function is called. */
+  onError(listener: (error: Error) => void): () => void;
+  /** Sends a script, and WAIT behind it on the same connection. Resolves with both replies; rejects when either is an error. */
+  evalAndWait(run: EvalAndWait): Promise<readonly [reply: unknown, acknowledged: unknown]>;
+}
+
+export interface EvalAndWait {
+  readonly source: string;
+  readonly keys: readonly string[];
+  readonly args: readonly (string | number)[];
+  readonly replicas: number;
+  /** How long the server waits for the replicas, in ms. */
+  readonly waitMs: number;
+}
+
+/** A connection for messages. It ends once. */
+export interface Subscriber {
+  /** Connects and subscribes. Rejects with the error of the client or the server. */
+  open(channels: readonly string[], hear: (message: string) => void): Promise<void>;
+  onEnd(listener: () => void): void;
+  /** Ends the connection; whoever listens for its end is told. */
+  drop(): void;
+  close(): void;
+}
+
+export interface Connections {
+  readonly isCluster: boolean;
+  readonly commands: Connection;
+  readonly replicated: Connection;
+  /** A connection that owes an answer and from which nothing comes for this long, in ms, is given up. */
+  readonly patienceMs: number;
+  /** The name of the node in messages. */
+  readonly node: string;
+  /** The last error of the connection for commands; undefined once it is open. */
+  lastError: Error | undefined;
+  /** The address of a single server that is asked for TLS; else undefined. */
+  readonly addressWithTls: Address | undefined;
+  /** Calls `listener` whenever another server may answer from now on. */
+  onChange(listener: () => void): void;
+  /** Makes a connection for a subscriber; in a Cluster to any node, because messages reach all of them. */
+  subscribe(): Subscriber;
+  /** The masters, on each of which SCAN has to run. */
+  masters(): readonly Sender[];
+  close(): void;
+}
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+const SHORTEST_PATIENCE_MS = 1_000;
+
+/** {@link Connections.patienceMs} for commands that may take `timeoutMs`. */
+export function patienceOf(timeoutMs: number): number {
+  return Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs));
+}

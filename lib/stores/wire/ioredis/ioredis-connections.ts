@@ -1,0 +1,142 @@
+/**
+ * The private connections of a store by ioredis, made from a URL, options, or a client of the application. Such a client is only
+ * copied: it is never used, closed or reconfigured.
+ */
+import { Cluster, Redis, type ClusterNode, type ClusterOptions, type RedisOptions } from 'ioredis';
+import type { Clock } from '../../../core/port/clock.js';
+import { LockUsageError } from '../../../core/port/errors.js';
+import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from '../connections.js';
+import { ConnectionGuards, isCluster } from './connection-guards.js';
+import { forcedClusterOptions, forcedOptions, type Needs } from './connection-options.js';
+import { IoredisConnection, type RedisClient } from './ioredis-connection.js';
+import { IoredisSubscriber } from './ioredis-subscriber.js';
+
+/** What a user may give as `redis`. */
+export type RedisTarget = string | RedisOptions | ClusterTarget | Redis | Cluster;
+
+/** A Redis Cluster, as the option `redis`: some of its nodes, and options of ioredis for the cluster client. */
+export interface ClusterTarget {
+  readonly cluster: readonly ClusterNode[];
+  readonly options?: ClusterOptions | undefined;
+}
+
+export function byIoredis(target: RedisTarget): Connect {
+  return (timeoutMs, clock) => new IoredisConnections(target, timeoutMs, clock);
+}
+
+export class IoredisConnections implements Connections {
+  readonly isCluster: boolean;
+  readonly commands: Connection;
+  readonly patienceMs: number;
+  readonly node: string;
+  readonly client: RedisClient;
+  lastError: Error | undefined;
+  private replicas: IoredisConnection | undefined;
+  private readonly needs: Needs;
+  private readonly guards: ConnectionGuards;
+  private closed = false;
+
+  constructor(
+    private readonly target: RedisTarget,
+    private readonly timeoutMs: number,
+    clock: Clock,
+  ) {
+    this.patienceMs = patienceOf(timeoutMs);
+    this.needs = { clock, timeoutMs, isClosed: () => this.closed };
+    this.guards = new ConnectionGuards(this.needs);
+    const connection = this.connect(this.patienceMs);
+    this.client = connection.client;
+    this.commands = connection;
+    this.isCluster = isCluster(this.client);
+    this.node = describe(this.client);
+    connection.onError((error) => (this.lastError = error));
+    connection.onOpen(() => (this.lastError = undefined));
+  }
+
+  get replicated(): IoredisConnection {
+    if (this.replicas === undefined) {
+      // This connection is given as much patience as a command has time, because it is silent while it waits for replicas.
+      this.replicas = this.connect(this.timeoutMs);
+      this.replicas.onError(() => {});
+    }
+    return this.replicas;
+  }
+
+  get addressWithTls(): Address | undefined {
+    if (isCluster(this.client)) return undefined;
+    const { tls, host, port, path, sentinels } = this.client.options;
+    if (tls == null || path != null || sentinels != null || host == null || port == null) return undefined;
+    return { host, port };
+  }
+
+  onChange(listener: () => void): void {
+    for (const event of ['close', '+node', '-node']) this.client.on(event, listener);
+  }
+
+  subscribe(): Subscriber {
+    return new IoredisSubscriber(this.anyNode().duplicate({ ...forcedOptions({}, this.needs), retryStrategy: null }));
+  }
+
+  masters(): readonly Sender[] {
+    return isCluster(this.client) ? this.client.nodes('master') : [this.client];
+  }
+
+  close(): void {
+    this.closed = true;
+    this.guards.close();
+    for (const client of [this.client, this.replicas?.client]) {
+      client?.disconnect();
+      if (client !== undefined && !isCluster(client)) client.stream?.destroy();
+    }
+  }
+
+  private anyNode(): Redis {
+    if (!isCluster(this.client)) return this.client;
+    const nodes = this.client.nodes('all').filter((node) => node.status === 'ready' || node.status === 'wait');
+    const node = nodes[Math.floor(Math.random() * nodes.length)];
+    if (node === undefined) throw new Error('no node of the Cluster is connected');
+    return node;
+  }
+
+  private connect(patienceMs: number): IoredisConnection {
+    const target = typeof this.target === 'string' ? clientOf(this.target) : this.target;
+    const client = this.made(target, patienceMs);
+    return new IoredisConnection(client, isCluster(client) ? this.guards.watchCluster(client) : this.guards.watch(client));
+  }
+
+  private made(target: Exclude<RedisTarget, string>, patienceMs: number): RedisClient {
+    const { needs } = this;
+    if (isClient(target)) {
+      if (isCluster(target)) return target.duplicate([], forcedClusterOptions(target.options, needs, patienceMs));
+      return target.duplicate(forcedOptions(target.options, needs));
+    }
+    if (isClusterTarget(target)) return new Cluster([...target.cluster], forcedClusterOptions(target.options ?? {}, needs, patienceMs));
+    return new Redis({ ...target, ...forcedOptions(target, needs) });
+  }
+}
+
+/** A client that only parses the URL and is copied then: parameters of a URL win over options given with it, but not over a copy's. */
+function clientOf(url: string): Redis {
+  const client = new Redis(url, { lazyConnect: true });
+  // A parameter of the URL may have made it connect at once.
+  client.disconnect();
+  return client;
+}
+
+/** Whether this is a client of ioredis, perhaps of another copy of the package. Clients of other packages have no defineCommand. */
+export function isClient(target: object): target is RedisClient {
+  return 'duplicate' in target && 'defineCommand' in target && typeof target.defineCommand === 'function';
+}
+
+function isClusterTarget(target: RedisOptions | ClusterTarget): target is ClusterTarget {
+  if (!('cluster' in target)) return false;
+  if (Array.isArray(target.cluster) && target.cluster.length > 0) return true;
+  throw new LockUsageError('Lock options: expected redis.cluster to be a list of at least one node.');
+}
+
+function describe(client: RedisClient): string {
+  if (isCluster(client)) return 'the Cluster';
+  const { path, host, port, sentinels, name } = client.options;
+  if (sentinels != null) return `the master '${name}' of Sentinel`;
+  return path ?? `${host}:${port}`;
+}

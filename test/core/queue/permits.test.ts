@@ -1,0 +1,282 @@
+import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../../lib/core/port/clock.js';
+import { LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
+import type { Lease } from '../../../lib/core/port/lease.js';
+import type { LockOptions } from '../../../lib/core/port/lock-options.js';
+import type { LockService } from '../../../lib/lock.service.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+/** Callers that take turns on the permits of one lock until there were enough; each turn checks who is inside, and the fences. */
+class Turns {
+  readonly servedBy = new Map<string, number>();
+  served = 0;
+  most = 0;
+  private inside = 0;
+  /** The highest fence of a turn that has ended. */
+  private endedFence = 0;
+  private readonly fences = new Set<number>();
+
+  constructor(
+    private readonly fleet: Fleet,
+    private readonly permits: number,
+    private readonly enough: number,
+    private readonly holdMs: number | undefined = undefined,
+  ) {}
+
+  async take(name: string, locks: LockService): Promise<void> {
+    while (this.served < this.enough) {
+      await locks.withLock('hot', { permits: this.permits, waitMs: Infinity }, (lease) => this.turn(name, lease));
+    }
+  }
+
+  get counts(): number[] {
+    return [...this.servedBy.values()];
+  }
+
+  private async turn(name: string, { fence }: Lease): Promise<void> {
+    if (this.served >= this.enough) return;
+    this.served += 1;
+    this.servedBy.set(name, (this.servedBy.get(name) ?? 0) + 1);
+    expect((this.inside += 1)).toBeLessThanOrEqual(this.permits);
+    this.most = Math.max(this.most, this.inside);
+    expect(this.fences.has(fence)).toBe(false);
+    this.fences.add(fence);
+    expect(fence).toBeGreaterThan(this.endedFence);
+    const { clock } = this.fleet;
+    await (this.holdMs === undefined ? new Promise<void>((resolve) => clock.nextTurn(resolve)) : delay(clock, this.holdMs));
+    this.endedFence = Math.max(this.endedFence, fence);
+    this.inside -= 1;
+  }
+}
+
+const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index));
+
+describe('The callers of one process that want a permit', () => {
+  it('run as many at a time as there are permits, each in its turn, with a tenth of a command each', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const turns = new Turns(fleet, 4, 2_000);
+    await fleet.clock.runUntil(Promise.all(many(16, (caller) => turns.take(`${caller}`, locks))));
+    expect(turns.most).toBe(4);
+    expect(Math.max(...turns.counts) - Math.min(...turns.counts)).toBeLessThanOrEqual(4);
+    expect(wire.commands / 2_000).toBeLessThanOrEqual(0.1);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it.each([
+    { handOn: 16, holdMs: undefined },
+    { handOn: 16, holdMs: 5 },
+    { handOn: 1, holdMs: 5 },
+  ])('share the permits fairly with three other processes, at two commands a hold or fewer, with fences that rise (handOn $handOn, $holdMs ms)', async ({ handOn, holdMs }) => {
+    const fleet = new Fleet();
+    const processes = many(4, () => fleet.process({ handOn }));
+    const turns = new Turns(fleet, 4, 2_000, holdMs);
+    await fleet.clock.runUntil(Promise.all(processes.flatMap(({ locks }, process) => many(16, () => turns.take(`${process}`, locks)))));
+    expect(turns.most).toBe(4);
+    expect(Math.max(...turns.counts) / Math.min(...turns.counts)).toBeLessThanOrEqual(1.2);
+    const commands = processes.reduce((sum, { wire }) => sum + wire.sent.acquire + wire.sent.release, 0);
+    expect(commands / 2_000).toBeLessThanOrEqual(2);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('hand all permits on only until another process has waited for its turn', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    let stop = false;
+    const busy = many(16, async () => {
+      while (!stop) await locks.withLock('k', { permits: 4, waitMs: Infinity }, () => delay(fleet.clock, 10));
+    });
+    await fleet.clock.advance(200);
+    const since = fleet.clock.now();
+    await fleet.clock.runUntil(fleet.process().locks.withLock('k', { permits: 4 }, async () => {}));
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(50 + 2 * 10);
+    stop = true;
+    await fleet.clock.runUntil(Promise.all(busy));
+  });
+
+  it('are let in one for each permit that another process gives back', async () => {
+    const fleet = new Fleet();
+    const other = fleet.process().locks;
+    const { locks } = fleet.process();
+    const [first, second] = [await other.acquire('k', { permits: 3 }), await other.acquire('k', { permits: 3 })];
+    const inside: number[] = [];
+    const work = gate();
+    const callers = many(4, (n) => locks.withLock('k', { permits: 3 }, async () => {
+      inside.push(n);
+      await work.promise;
+    }));
+    await fleet.clock.settle();
+    expect(inside).toEqual([0]);
+    await fleet.clock.runUntil(first.release());
+    await fleet.clock.settle();
+    expect(inside).toEqual([0, 1]);
+    await fleet.clock.runUntil(second.release());
+    await fleet.clock.settle();
+    expect(inside).toEqual([0, 1, 2]);
+    work.open();
+    await fleet.clock.runUntil(Promise.all(callers));
+    expect(inside).toEqual([0, 1, 2, 3]);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('are served by another permit when one hangs', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const hangs = gate();
+    const hung = locks.withLock('k', { permits: 2 }, () => hangs.promise);
+    const order: number[] = [];
+    const others = many(5, (n) => locks.withLock('k', { permits: 2 }, async () => void order.push(n)));
+    await fleet.clock.runUntil(Promise.all(others));
+    expect(order).toEqual([0, 1, 2, 3, 4]);
+    hangs.open();
+    await fleet.clock.runUntil(hung);
+  });
+
+  it('go on with the permits that are left when one is lost', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [kept, lost] = [await locks.acquire('k', { permits: 2 }), await locks.acquire('k', { permits: 2 })];
+    const next = locks.acquire('k', { permits: 2 });
+    await fleet.clock.settle();
+    expect(await fleet.store.forceRelease('k', lost.fence)).toBe(true);
+    const third = await fleet.clock.runUntil(next);
+    await fleet.clock.settle();
+    expect(lost.signal.aborted).toBe(true);
+    expect(kept.signal.aborted).toBe(false);
+    expect(await fleet.clock.runUntil(lost.release())).toBe('lost');
+    for (const lease of [kept, third]) expect(await fleet.clock.runUntil(lease.release())).toBe('released');
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('that give up leave the queue of the store, and the others keep their places', async () => {
+    const fleet = new Fleet();
+    const other = fleet.process().locks;
+    const { locks } = fleet.process();
+    const held = await other.acquire('k', { permits: 1 });
+    const impatient = locks.acquire('k', { permits: 1, waitMs: 200 });
+    const refused = expect(impatient).rejects.toThrow(LockTimeoutError);
+    const patient = locks.acquire('k', { permits: 1 });
+    await fleet.clock.advance(100);
+    const later = fleet.process().locks.acquire('k', { permits: 1 });
+    await fleet.clock.advance(200);
+    await refused;
+    expect((await fleet.store.inspect('k')).waiters).toHaveLength(2);
+    await fleet.clock.runUntil(held.release());
+    await fleet.clock.runUntil((await fleet.clock.runUntil(patient)).release());
+    await fleet.clock.runUntil((await fleet.clock.runUntil(later)).release());
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('that do not wait get a free permit or are refused, at once', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const leases = await fleet.clock.runUntil(Promise.all(many(10, () => locks.tryAcquire('k', { permits: 4 }))));
+    const got = leases.filter((lease): lease is Lease => lease !== null);
+    expect(got).toHaveLength(4);
+    const sent = wire.sent.acquire;
+    expect(await fleet.clock.runUntil(locks.tryAcquire('k', { permits: 4 }))).toBeNull();
+    expect(wire.sent.acquire).toBe(sent);
+    expect(await fleet.clock.runUntil(fleet.process().locks.tryAcquire('k', { permits: 4 }))).toBeNull();
+    for (const lease of got) await fleet.clock.runUntil(lease.release());
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('with different terms wait for one lock in the order in which the store heard of them', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const held = await locks.acquire('k', { permits: 1 });
+    const order: string[] = [];
+    const calls = [
+      locks.withLock('k', { permits: 1, leaseMs: 5_000 }, async () => void order.push('short')),
+      locks.withLock('k', { permits: 1, graceMs: 100 }, async () => void order.push('grace')),
+      locks.withLock('k', { permits: 1, minHoldMs: 50 }, async () => void order.push('min')),
+      locks.withLock('k', { permits: 1, renew: false }, async () => void order.push('fixed')),
+    ];
+    await fleet.clock.settle();
+    await fleet.clock.runUntil(held.release());
+    await fleet.clock.runUntil(Promise.all(calls));
+    expect(order).toEqual(['short', 'grace', 'min', 'fixed']);
+  });
+});
+
+describe('The number of permits', () => {
+  const refusals: readonly LockOptions[] = [{ permits: 3 }, { permits: 4, waitMs: 0 }, {}, { mode: 'read' }, { owner: '2' }];
+
+  it.each(refusals)('is the same for all who hold or wait: %p beside 2 rejects with both, from this process and another', async (how) => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await locks.acquire('k', { permits: 2 });
+    for (const who of [locks, fleet.process().locks]) {
+      const refused = await fleet.clock.runUntil(who.acquire('k', how).catch((error: unknown) => error));
+      expect(refused).toBeInstanceOf(LockUsageError);
+      expect(String(refused)).toContain(how.permits === undefined ? 'names no permits' : `names ${how.permits} permits`);
+      expect(String(refused)).toContain('name 2 permits');
+    }
+    await lease.release();
+    const idle = await fleet.clock.runUntil(locks.acquire('k', how));
+    await fleet.clock.runUntil(idle.release());
+  });
+
+  it('cannot be named for a lock that is held without', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    for (const how of [{}, { mode: 'read' }, { owner: 'me' }] as const) {
+      const lease = await locks.acquire('k', how);
+      for (const who of [locks, fleet.process().locks]) {
+        await expect(fleet.clock.runUntil(who.acquire('k', { permits: 1 }))).rejects.toThrow(/names 1 permit, but .* name no permits/);
+      }
+      await fleet.clock.runUntil(lease.release());
+    }
+  });
+
+  it('is a whole number from 1 to 10,000, not for reading, an owner or several locks', async () => {
+    const { locks } = new Fleet().process();
+    const refused: readonly [LockOptions, RegExp][] = [
+      [{ permits: 0 }, /permits to be a whole number from 1 to 10000, got 0/],
+      [{ permits: 10_001 }, /from 1 to 10000, got 10001/],
+      [{ permits: 1.5 }, /got 1\.5/],
+      [{ permits: NaN }, /got NaN/],
+      [{ permits: 2, mode: 'read' }, /permits do not go with mode 'read'/],
+      [{ permits: 2, owner: 'me' }, /permits do not go with owner/],
+    ];
+    for (const [how, words] of refused) {
+      await expect(locks.acquire('k', how)).rejects.toThrow(words);
+      await expect(locks.tryAcquire('k', how)).rejects.toThrow(LockUsageError);
+      await expect(locks.withLock('k', how, async () => {})).rejects.toThrow(LockUsageError);
+    }
+    await expect(locks.acquire(['a', 'b'], { permits: 2 })).rejects.toThrow(/permits \(2\) are those of one lock, and this call is for 2/);
+    const one = await locks.acquire(['a', 'a'], { permits: 10_000 });
+    await one.release();
+  });
+});
+
+describe('A call inside a hold with a permit', () => {
+  it('re-enters the hold and takes no second permit', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    await fleet.clock.runUntil(
+      locks.withLock('k', { permits: 2 }, async (outer) => {
+        const before = wire.commands;
+        await locks.withLock('k', { permits: 2 }, async (inner) => expect(inner.fence).toBe(outer.fence));
+        expect(wire.commands).toBe(before);
+        expect((await locks.inspect('k')).holders).toHaveLength(1);
+        expect(locks.assertLocked('k').fence).toBe(outer.fence);
+      }),
+    );
+  });
+
+  it('that names another number, or none, is refused like one from outside', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    await fleet.clock.runUntil(
+      locks.withLock('k', { permits: 2 }, async () => {
+        await expect(locks.withLock('k', { permits: 3 }, async () => {})).rejects.toThrow(/names 3 permits, but .* name 2 permits/);
+        await expect(locks.withLock('k', async () => {})).rejects.toThrow(/names no permits/);
+        await expect(locks.withLock('k', { mode: 'read' }, async () => {})).rejects.toThrow(LockUsageError);
+      }),
+    );
+    await fleet.clock.runUntil(
+      locks.withLock('k', () => expect(locks.withLock('k', { permits: 2 }, async () => {})).rejects.toThrow(/name no permits/)),
+    );
+  });
+});

@@ -1,0 +1,102 @@
+/** A Cluster in which one master forgets what it granted: those who hold bring their leases back to whoever serves the slot then. */
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Lease } from '../../../lib/core/port/lease.js';
+import { LockService } from '../../../lib/lock.service.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { eventually } from '../../support/eventually.js';
+import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
+import type { RedisServer } from '../../support/redis-server.js';
+import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+
+const keys = new RedisKeys('lock');
+const LOCKS = 30;
+/** A failover takes some seconds, and a recovery follows it. */
+const SERVED_WITHIN_MS = 20_000;
+
+let cluster: RedisCluster;
+let services: LockService[];
+beforeEach(async () => {
+  services = [];
+  cluster = await startCluster({ masters: 3, replicasEach: 1 });
+}, 90_000);
+afterEach(async () => {
+  await Promise.all(services.map((locks) => locks.close()));
+  await closeStores();
+  await cluster.stop();
+});
+
+async function openLocks(process: string): Promise<LockService> {
+  const store = makeRedisStore({ cluster: cluster.startupNodes }, process, { recoveryMs: 1_000 });
+  const locks = new LockService({ store, process, leaseMs: 30_000, waitMs: 60_000, shutdownGraceMs: 0 });
+  services.push(locks);
+  await locks.open();
+  return locks;
+}
+
+async function slotOf(key: string): Promise<number> {
+  return cluster.slotOf(keys.lock(keys.groupOf(key), key));
+}
+
+interface Fault {
+  readonly what: string;
+  /** Breaks something before the leases are granted that are to be forgotten. */
+  readonly before?: (master: RedisServer) => Promise<void>;
+  readonly forget: (master: RedisServer, slot: number) => Promise<void>;
+}
+
+function replicaOf(master: RedisServer): RedisServer {
+  return cluster.replicas[cluster.masters.indexOf(master)]!;
+}
+
+const faults: readonly Fault[] = [
+  { what: 'that was flushed', forget: async (master) => void (await master.command('FLUSHALL')) },
+  {
+    what: 'that was killed and restarted empty',
+    forget: async (master) => {
+      await master.kill();
+      await master.restart({ keepData: false });
+    },
+  },
+  {
+    what: 'whose replica was promoted without the grants',
+    before: async (master) => {
+      await replicaOf(master).pause();
+      await master.command('CLIENT', 'KILL', 'TYPE', 'replica');
+    },
+    forget: async (master, slot) => {
+      await master.kill();
+      await replicaOf(master).resume();
+      await eventually(async () => expect(await cluster.masterOf(slot)).toBe(replicaOf(master)), SERVED_WITHIN_MS);
+    },
+  },
+  {
+    what: 'that gave a slot to another master',
+    forget: async (master, slot) => {
+      const target = cluster.masters.find((node) => node !== master)!;
+      await cluster.beginMigration(slot, target);
+      await cluster.finishMigration(slot, target);
+    },
+  },
+];
+
+describe.each(faults)('A master $what', ({ before, forget }) => {
+  it('and whoever serves its slots then grant nothing that is held, and later fences above those of before', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    const names = Array.from({ length: LOCKS }, (_, n) => `k${n}`);
+    for (const name of names) await (await b.acquire(name)).release();
+    const slot = await slotOf('k0');
+    const master = await cluster.masterOf(slot);
+    await before?.(master);
+    const held: Lease[] = [];
+    for (const name of names) held.push(await a.acquire(name));
+    const others = names.map((name) => b.acquire(name));
+    let granted = 0;
+    for (const other of others) other.then(() => (granted += 1), () => undefined);
+    await forget(master, slot);
+    // The holder asks the server that has the slot now.
+    for (const lease of held) await eventually(async () => expect(await lease.verify()).toBe(true), SERVED_WITHIN_MS);
+    expect(granted).toBe(0);
+    for (const lease of held) expect(await lease.release()).toBe('released');
+    for (const [n, other] of others.entries()) expect((await other).fence).toBeGreaterThan(held[n]!.fence);
+  }, 120_000);
+});
