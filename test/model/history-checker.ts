@@ -95,7 +95,7 @@ function endOf({ windows }: Hold): number {
 /** From the last grant back to the first: nobody granted later may have been waiting before this one asked. */
 function findOrder(holds: readonly Hold[]): Found[] {
   const found: Found[] = [];
-  const writers = holds.filter(({ askedMode, owner }) => askedMode === 'write' && owner === undefined);
+  const writers = holds.filter(({ askedMode, owner, adopts }) => askedMode === 'write' && owner === undefined && !adopts);
   let passed: { stay: Hold; since: number } | undefined;
   for (const stay of writers.sort((one, other) => other.grant.at - one.grant.at)) {
     if (passed !== undefined && passed.since < stay.askedAt && passed.stay.grant.at > stay.grant.at) {

@@ -28,7 +28,7 @@ export class ScriptCalls {
     const { random, runId } = this;
     const on = this.lock();
     const id = this.anId();
-    switch (random.whole(0, 28)) {
+    switch (random.whole(0, 31)) {
       case 0:
         return scripts.renewCall({ lockKeys: [on.lockKey] }, { longestMs: 60_000, runs: [{ leaseMs: random.pick([100, 30_000]), ids: id }] });
       case 1: {
@@ -79,14 +79,17 @@ export class ScriptCalls {
       case 23:
         return many(scripts.bringBack, this.someLocks(on), (keys, args, each) => scripts.addBringBack(keys, args, each, this.lease(each)));
       case 24:
-      case 25: {
+      case 25:
+      case 26:
+      case 27: {
         const locks = this.someLocks(on);
         const holds = locks.map(({ lockKey }) => ({ id: random.chance(0.7) ? this.holderOf(lockKey) || id : id, stays: random.chance(0.2) }));
-        return scripts.handOffCall({ keys: locks }, { ticketId: this.ticketId(), withinMs: random.pick([300, 5_000]), holds });
+        return scripts.handOffCall({ keys: locks }, { ticketId: this.ticketId(), withinMs: random.pick([300, 5_000, 40_000]), holds });
       }
-      case 26:
-      case 27:
-      case 28: {
+      case 28:
+      case 29:
+      case 30:
+      case 31: {
         const locks = random.chance(0.7) ? [on] : this.someLocks(on);
         const there = this.holderOf(on.lockKey);
         const ticketId = there.includes('.=') ? there : this.ticketId();
