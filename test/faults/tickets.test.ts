@@ -117,6 +117,8 @@ it(`${HAND_OFFS} hand-offs with crashes on both sides, lost answers and late tic
       const proxy = proxies[Math.floor(Math.random() * MEMBERS)]!;
       proxy.dropReplies(true);
       await pause(250);
+      // A stream from which bytes are missing cannot go on: the connections end with what was lost.
+      proxy.resetConnections();
       proxy.dropReplies(false);
     }
   };
@@ -140,7 +142,7 @@ it(`${HAND_OFFS} hand-offs with crashes on both sides, lost answers and late tic
   expect(outcomes.late).toBeGreaterThan(0);
   expect(outcomes.used).toBeGreaterThan(0);
   expect(outcomes.crashed).toBeGreaterThan(0);
-}, 240_000);
+}, 120_000);
 
 /** Holds of the same lock with a fence between those of giver and adopter. */
 function inBetween(handed: readonly Handed[], holds: readonly ToldHold[]): string[] {
