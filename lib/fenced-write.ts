@@ -2,9 +2,16 @@
 import { LockUsageError } from './core/port/errors.js';
 import { fencedWriteCall } from './stores/wire/lua.generated.js';
 
-/** The part of an ioredis client (Redis or Cluster) that {@link writeFenced} needs. */
-export interface EvalClient {
+/** The part of a client of ioredis (Redis or Cluster) or of node-redis that {@link writeFenced} needs. */
+export type EvalClient = IoredisEval | NodeRedisEval;
+
+interface IoredisEval {
   eval(script: string, numberOfKeys: number, ...keysAndArguments: (string | number)[]): Promise<unknown>;
+}
+
+interface NodeRedisEval {
+  eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+  sendCommand(...args: never[]): unknown;
 }
 
 /**
@@ -27,6 +34,13 @@ export async function writeFenced(
   if (!Number.isSafeInteger(fence) || fence < 1) throw new LockUsageError(`writeFenced('${key}'): expected the fence of a lease, got ${String(fence)}.`);
   if ('fence' in fields) throw new LockUsageError(`writeFenced('${key}'): the field 'fence' is kept by writeFenced itself.`);
   const { script, keys, args } = fencedWriteCall({ dataKey: key }, { fence, fields: Object.entries(fields).flat() });
-  const written = await client.eval(script.source, keys.length, ...keys, ...args);
-  return written === 1 ? 'written' : 'stale';
+  const written = isNodeRedis(client)
+    ? await client.eval(script.source, { keys: [...keys], arguments: args.map(String) })
+    : await client.eval(script.source, keys.length, ...keys, ...args);
+  return Number(written) === 1 ? 'written' : 'stale';
+}
+
+/** Clients of ioredis have defineCommand. */
+function isNodeRedis(client: EvalClient): client is NodeRedisEval {
+  return 'sendCommand' in client && !('defineCommand' in client);
 }

@@ -134,15 +134,15 @@ export class LockService {
     return state.mode !== null && (mode === undefined || state.mode === mode);
   }
 
-  /** Asks the store who holds the lock and who waits for it. @throws LockStoreError */
+  /** Asks the store who holds the lock and who waits for it. A holder of this process has the label of the call that holds now. @throws LockStoreError */
   async inspect(key: string): Promise<LockState> {
-    return this.store.inspect(checkKey(key));
+    return this.calls.here.named(await this.store.inspect(checkKey(key)));
   }
 
   /** Every lock of this prefix that is held or waited for, in no order. @throws LockUsageError; LockStoreError at any step */
   list(options?: ListOptions): AsyncIterable<LockState> {
     checkList(options);
-    return this.store.list(options);
+    return this.calls.here.allNamed(this.store.list(options));
   }
 
   /**

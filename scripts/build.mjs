@@ -22,11 +22,23 @@ function compile() {
     const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', config, '--outDir', out, ...flags], { cwd: root, stdio: 'inherit' });
     if (status !== 0) return status ?? 1;
   }
+  requireOptional(join(fresh, 'cjs', 'stores', 'wire', 'client-packages.js'));
   for (const file of Object.values(bin)) {
     const path = join(fresh, file.replace(/^dist\//, ''));
     if (existsSync(path)) chmodSync(path, 0o755);
   }
   return 0;
+}
+
+/**
+ * Makes a plain `require` of each dynamic import of a CommonJS file. What the compiler makes of it stands in a function of its own, where
+ * bundlers do not see the `try` around it, by which they know that the package may be missing.
+ */
+function requireOptional(path) {
+  const imported = /Promise\.resolve\(\)\.then\(\(\) => (?:__importStar\()?require\('([^']+)'\)\)?\)/g;
+  const text = readFileSync(path, 'utf8');
+  if ([...text.matchAll(imported)].length !== 2) throw new Error(`${path}: expected two packages that may be missing`);
+  writeFileSync(path, text.replace(imported, "require('$1')"));
 }
 
 function contents(folder) {

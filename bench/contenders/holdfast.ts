@@ -6,12 +6,16 @@ import { systemClock } from '../../lib/core/port/clock.js';
 import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
-import { byIoredis, type RedisTarget } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { connectTo } from '../../lib/stores/wire/connect-to.js';
+import type { ClientPackage, RedisTarget } from '../../lib/stores/wire/redis-target.js';
 import type { Contender } from './contender.js';
 
-export function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`): RedisStore {
+/** HOLDFAST_BENCH_CLIENT: `ioredis`, or `redis` for node-redis. */
+export const BENCH_CLIENT: ClientPackage = process.env['HOLDFAST_BENCH_CLIENT'] === 'redis' ? 'redis' : 'ioredis';
+
+export async function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`): Promise<RedisStore> {
   const report = ({ message }: { message: string }): void => console.error(message);
-  return new RedisStore({ connection: byIoredis(connection), prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, recoveryMs: 0, clock: systemClock, report });
+  return new RedisStore({ connection: await connectTo(connection, BENCH_CLIENT), prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, recoveryMs: 0, clock: systemClock, report });
 }
 
 const single = (port: number): RedisTarget => ({ port, host: '127.0.0.1' });
@@ -27,7 +31,7 @@ export function holdfast(name = 'Holdfast', defaults: LockDefaults = {}, connect
     sendsBesides: 0,
     async open(port) {
       const process = `bench-${randomUUID().slice(0, 8)}`;
-      const locks = new LockService({ waitMs: 600_000, ...defaults, store: openStore(connection(port), process), process });
+      const locks = new LockService({ waitMs: 600_000, ...defaults, store: await openStore(connection(port), process), process });
       await locks.open();
       let onLoss: { unsubscribe(): void } | undefined;
       return {

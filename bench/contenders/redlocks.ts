@@ -7,7 +7,8 @@ import { Redis } from 'ioredis';
 import { systemClock } from '../../lib/core/port/clock.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
-import { byIoredis } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { connectTo } from '../../lib/stores/wire/connect-to.js';
+import { BENCH_CLIENT } from './holdfast.js';
 import { requirePeer, type Contender } from './contender.js';
 
 const LEASE_MS = 30_000;
@@ -20,7 +21,7 @@ export const holdfastOnRedlock: Contender = {
   sendsBesides: 0,
   async open(_, ports) {
     const process = `bench-${randomUUID().slice(0, 8)}`;
-    const nodes = ports.map((port) => byIoredis({ port, host: '127.0.0.1' }));
+    const nodes = await Promise.all(ports.map((port) => connectTo({ port, host: '127.0.0.1' }, BENCH_CLIENT)));
     const times = { maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, clock: systemClock };
     const store = new RedlockStore({ nodes, prefix: 'lock', process, ...times, report: (message) => console.error(message) });
     const locks = new LockService({ waitMs: 600_000, store, process });

@@ -12,7 +12,7 @@ import type { InstanceView, WatchedLocks } from './watched-locks.js';
  */
 const REST_MS = 400;
 const REST_FACTOR = 4;
-const MOST_ROWS = 300;
+const MOST_ROWS = 500;
 /** A view ends after this time, in ms. The page then connects again, so that the guards decide anew. */
 const LONGEST_VIEW_MS = 120_000;
 /** How long closing waits after it has ended the views, in ms, so that the server finds their connections idle and can close them. */

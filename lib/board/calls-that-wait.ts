@@ -2,6 +2,8 @@
  * Counts the calls of this process that wait for a lock, from events. The store does not know them: many callers of one lock in a
  * process have one place in its queue, or none while the process holds the lock itself.
  */
+import { roleOf } from '../core/key/role-key.js';
+import type { Clock } from '../core/port/clock.js';
 import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 
@@ -10,6 +12,8 @@ export interface WaitingCalls {
   readonly mode: LockMode;
   readonly label: string | undefined;
   readonly count: number;
+  /** How long the first of them has waited, in ms. */
+  readonly longestMs: number;
 }
 
 /** One call that waits. */
@@ -17,6 +21,8 @@ interface Call {
   readonly key: string;
   readonly mode: LockMode;
   readonly label: string | undefined;
+  /** When it began to wait, in clock.now() time. */
+  readonly since: number;
 }
 
 /** How many calls are counted at most. With more the exact number does not matter. */
@@ -26,12 +32,18 @@ export class CallsThatWait {
   /** The calls that wait, by number. An entry is removed when its call is granted or gives up. */
   private readonly calls = new Map<number, Call>();
 
+  constructor(private readonly clock: Clock) {}
+
   record({ type, call, key, mode, label }: LockEvent): void {
     if (call === undefined) return;
     switch (type) {
-      case 'waiting':
-        if (this.calls.size < MOST_CALLS || this.calls.has(call)) this.calls.set(call, { key, mode, label });
+      case 'waiting': {
+        const known = this.calls.get(call);
+        if (known === undefined && this.calls.size >= MOST_CALLS) return;
+        // A call for several locks waits for one after the other.
+        this.calls.set(call, { key, mode, label, since: known?.since ?? this.clock.now() });
         return;
+      }
       case 'granted':
       case 'busy':
       case 'cancelled':
@@ -48,8 +60,15 @@ export class CallsThatWait {
       if (call.key !== key) continue;
       const { mode, label } = call;
       const name = `${mode} ${label ?? ''}`;
-      groups.set(name, { mode, label, count: (groups.get(name)?.count ?? 0) + 1 });
+      const group = groups.get(name) ?? { mode, label, count: 0, longestMs: 0 };
+      groups.set(name, { ...group, count: group.count + 1, longestMs: Math.max(group.longestMs, this.clock.now() - call.since) });
     }
     return [...groups.values()];
+  }
+
+  /** All calls that wait, without those that stand for election: they wait for as long as another process leads. */
+  all(): Pick<WaitingCalls, 'count' | 'longestMs'> {
+    const waits = [...this.calls.values()].filter(({ key }) => roleOf(key) === undefined).map(({ since }) => this.clock.now() - since);
+    return { count: waits.length, longestMs: waits.reduce((longest, ms) => Math.max(longest, ms), 0) };
   }
 }

@@ -6,11 +6,13 @@ import { ModuleRef } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { systemClock } from '../core/port/clock.js';
 import { LockUsageError } from '../core/port/errors.js';
+import type { LockStore } from '../core/port/lock-store.js';
 import { findLocks } from '../nest/find-locks.js';
+import { storeToken } from '../nest/lock-names.js';
 import { BOARD, boardControllers, type Board } from './board-controllers.js';
 import { BoardFeed } from './board-feed.js';
 import { assertGuarded, resolveBoardOptions, type LockBoardOptions, type ResolvedBoardOptions } from './board-options.js';
-import { WatchedLocks } from './watched-locks.js';
+import { WatchedLocks, type Locks } from './watched-locks.js';
 
 const BOARD_OPTIONS = Symbol.for('nestjs-holdfast:board-options');
 
@@ -77,7 +79,14 @@ export class LockBoardModule implements OnModuleInit, OnModuleDestroy {
       const power = options.forceRelease ? 'see locks and take them away' : 'see locks';
       new Logger('LockBoardModule').warn(`Everybody who reaches this server may ${power} at '${options.path}': the board has no guards.`);
     }
-    this.board.open(options.instances.map((name) => new WatchedLocks(name, findLocks(this.moduleRef, name, 'LockBoardModule'), systemClock)));
+    this.board.open(options.instances.map((name) => this.watched(name)));
+  }
+
+  private watched(name: string): WatchedLocks {
+    const locks = findLocks<Locks>(this.moduleRef, name, 'LockBoardModule');
+    // A module that only routes keys to other modules has no store.
+    const store = this.moduleRef.get<LockStore | null>(storeToken(name), { strict: false });
+    return new WatchedLocks(name, locks, systemClock, store ?? undefined);
   }
 
   /** Closes the board. Nest calls this hook before it closes the server, which would wait for open views. */

@@ -11,7 +11,7 @@ export interface HolderRow extends Whereabouts, Omit<HolderState, 'id'> {
   readonly since?: number | undefined;
 }
 
-export interface WaiterRow extends Whereabouts, Omit<WaiterState, 'id'> {}
+export interface WaiterRow extends Whereabouts, WaiterState {}
 
 /** One lock, with its first holders and waiters. */
 export interface LockRow {
@@ -19,6 +19,8 @@ export interface LockRow {
   /** The role of which this is the lock: its holder leads, and its waiters stand for election. */
   readonly role?: string | undefined;
   readonly mode: LockMode | null;
+  /** How many may hold the lock at a time, where there are permits. */
+  readonly permits?: number | undefined;
   readonly holders: readonly HolderRow[];
   readonly moreHolders: number;
   /** The first waiters, in the order in which they will be served. */
@@ -33,6 +35,12 @@ export interface LockOverview {
   readonly waitedFor: number;
   /** How many waiters all locks have together. */
   readonly waiting: number;
+  /** How many different processes these waiters are of. */
+  readonly processes: number;
+  /** How many roles are led. */
+  readonly led: number;
+  /** How many locks stay taken only because of the grace of a lease that has ended. */
+  readonly inGrace: number;
   readonly rows: readonly LockRow[];
   /** How many locks have no row. */
   readonly more: number;
@@ -40,6 +48,8 @@ export interface LockOverview {
 
 const MOST_HOLDERS = 8;
 const MOST_WAITERS = 12;
+/** How many processes are told apart. With more the exact number does not matter. */
+const MOST_PROCESSES = 10_000;
 
 /** Reads `locks` to their end and keeps at most `most` rows, of the locks with the most waiters. Rejects as `locks` does. */
 export async function overviewOf(locks: AsyncIterable<LockState>, most: number): Promise<LockOverview> {
@@ -48,34 +58,48 @@ export async function overviewOf(locks: AsyncIterable<LockState>, most: number):
   let held = 0;
   let waitedFor = 0;
   let waiting = 0;
+  let led = 0;
+  let inGrace = 0;
+  const processes = new Set<string>();
   for await (const state of locks) {
     // A store may list a lock twice. It is counted once if it still has a row; remembering all keys would not be bounded.
     if (rows.has(state.key)) continue;
     seen += 1;
     held += state.mode === null ? 0 : 1;
-    const waiters = roleOf(state.key) === undefined ? state.waiters.length : 0;
-    waitedFor += waiters > 0 ? 1 : 0;
-    waiting += waiters;
+    const isRole = roleOf(state.key) !== undefined;
+    led += isRole && state.mode !== null ? 1 : 0;
+    inGrace += isInGrace(state) ? 1 : 0;
+    const waiters = isRole ? [] : state.waiters;
+    waitedFor += waiters.length > 0 ? 1 : 0;
+    waiting += waiters.length;
+    for (const { id } of waiters) if (processes.size < MOST_PROCESSES) processes.add(whereaboutsOf(id).process);
     rows.set(state.key, rowOf(state));
     if (rows.size > 2 * most + 16) rows = new Map(first(rows, most));
   }
   const kept = first(rows, most).map(([, row]) => row);
-  return { held, waitedFor, waiting, rows: kept, more: seen - kept.length };
+  return { held, waitedFor, waiting, processes: processes.size, led, inGrace, rows: kept, more: seen - kept.length };
 }
 
-export function rowOf({ key, mode, holders, waiters }: LockState): LockRow {
+export function rowOf({ key, mode, permits, holders, waiters }: LockState): LockRow {
   return {
     key,
     role: roleOf(key),
     mode,
+    permits,
     holders: holders.slice(0, MOST_HOLDERS).map(({ id, ...holder }) => ({ ...holder, ...whereaboutsOf(id), since: sinceOf(holder.fence) })),
     moreHolders: Math.max(0, holders.length - MOST_HOLDERS),
-    waiters: waiters.slice(0, MOST_WAITERS).map(({ id, ...waiter }) => ({ ...waiter, ...whereaboutsOf(id) })),
+    waiters: waiters.slice(0, MOST_WAITERS).map((waiter) => ({ ...waiter, ...whereaboutsOf(waiter.id) })),
     moreWaiters: Math.max(0, waiters.length - MOST_WAITERS),
   };
 }
 
+/** Whether the lock has a holder, and the leases of all its holders have ended. */
+function isInGrace({ holders }: LockState): boolean {
+  return holders.length > 0 && holders.every(({ remainingMs, graceMs = 0 }) => remainingMs <= 0 && graceMs > 0);
+}
+
+/** The rows of the most waited for, then those of roles, whose candidates do not count as waiting, then the others. */
 function first(rows: ReadonlyMap<string, LockRow>, most: number): [string, LockRow][] {
-  const waiters = (row: LockRow): number => row.waiters.length + row.moreWaiters;
-  return [...rows].sort(([a, one], [b, other]) => waiters(other) - waiters(one) || (a < b ? -1 : 1)).slice(0, most);
+  const rank = ({ role, waiters, moreWaiters }: LockRow): number => (role === undefined ? waiters.length + moreWaiters : 0.5);
+  return [...rows].sort(([a, one], [b, other]) => rank(other) - rank(one) || (a < b ? -1 : 1)).slice(0, most);
 }

@@ -50,7 +50,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     'h1, h2, h3, h4, p, ul, ol, figure { margin: 0; padding: 0; }\n' +
     'ul { list-style: none; }\n' +
     'h1 { font-size: 1.4rem; }\n' +
-    'h2 { font-size: 1.1rem; }\n' +
+    'h2 { font-size: 1.15rem; }\n' +
     'h4 { font-size: 0.8rem; font-weight: 600; color: var(--quiet); }\n' +
     '.quiet, time { color: var(--quiet); }\n' +
     'code, .key, .where { font-family: ui-monospace, \'DejaVu Sans Mono\', monospace; overflow-wrap: anywhere; }\n' +
@@ -74,10 +74,10 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     'button.danger { border-color: var(--danger); color: var(--danger); }\n' +
     ':focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }\n' +
     '\n' +
-    '.strip { display: grid; grid-template-columns: auto 1fr 1fr; gap: 0.75rem; margin: 0.5rem 0 1rem; }\n' +
-    '.sums { display: flex; gap: 1rem; align-items: center; }\n' +
+    '.strip { display: grid; grid-template-columns: minmax(14rem, auto) 1fr 1fr; gap: 0.75rem; margin: 0.5rem 0 1rem; }\n' +
+    '.sums { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; align-items: center; font-size: 0.87rem; }\n' +
     '.sums div { text-align: center; }\n' +
-    '.sums strong { display: block; font-size: 1.5rem; line-height: 1.2; }\n' +
+    '.sums strong { display: block; font-size: 1.4rem; line-height: 1.2; white-space: nowrap; }\n' +
     'figure, .lock, .incidents { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 0.5rem 0.75rem; }\n' +
     'figcaption { font-size: 0.8rem; color: var(--quiet); }\n' +
     'svg.chart { display: block; width: 100%; height: 44px; margin-top: 0.25rem; }\n' +
@@ -102,6 +102,18 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '.holder > div { min-width: 0; }\n' +
     '.facts { display: flex; flex-wrap: wrap; gap: 0 0.9rem; font-size: 0.87rem; }\n' +
     '.waiters ol { padding-left: 1.6rem; }\n' +
+    '.left.ended { color: var(--danger); }\n' +
+    '.heading { margin: 0.9rem 0 0.35rem; font-size: 1rem; }\n' +
+    '.store { margin: 0 0 0.5rem; font-size: 0.87rem; overflow-wrap: anywhere; }\n' +
+    '.line, .more { display: none; }\n' +
+    '.compact .locks { gap: 0.2rem; }\n' +
+    '.compact .lock { padding: 0.15rem 0.6rem; border-radius: 5px; }\n' +
+    '.compact .title { align-items: center; }\n' +
+    '.compact .line { display: inline; min-width: 0; overflow-wrap: anywhere; }\n' +
+    '.compact .more { display: inline-block; margin-left: auto; min-height: 1.7rem; padding: 0 0.5rem; font-size: 0.8rem; }\n' +
+    '.compact .lock:not(.open) .sides { display: none; }\n' +
+    '.compact .lock.open .line, .compact .lock:not(.open) .for { display: none; }\n' +
+    '.compact .why { font-weight: 600; }\n' +
     '.incidents { margin-top: 1rem; }\n' +
     '.incidents li { padding: 0.2rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }\n' +
     '.incidents h3 { font-size: 0.9rem; }\n' +
@@ -135,9 +147,10 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '      <p id="status" role="status">Connecting…</p>\n' +
     '    </header>\n' +
     '    <section id="filters" aria-label="Filter">\n' +
-    '      <label for="filter">Key, method or host</label>\n' +
+    '      <label for="filter">Key, label or host</label>\n' +
     '      <input id="filter" type="search" autocomplete="off" spellcheck="false">\n' +
     '      <label class="check"><input id="only-waited" type="checkbox"> Only what is waited for</label>\n' +
+    '      <label class="check"><input id="compact" type="checkbox"> One line for each lock</label>\n' +
     '    </section>\n' +
     '    <main id="instances"></main>\n' +
     '    <dialog id="release" aria-labelledby="release-title">\n' +
@@ -162,9 +175,13 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     'const status = document.getElementById(\'status\');\n' +
     'const filter = document.getElementById(\'filter\');\n' +
     'const onlyWaited = document.getElementById(\'only-waited\');\n' +
+    'const compact = document.getElementById(\'compact\');\n' +
     'const instances = document.getElementById(\'instances\');\n' +
     'const sections = new Map();\n' +
     'const NOTICE_MS = 8000;\n' +
+    '/** With more locks than this each has one line, until somebody chooses. */\n' +
+    'const MANY = 40;\n' +
+    'let isChosen = false;\n' +
     'let last;\n' +
     'let noticeUntil = 0;\n' +
     '\n' +
@@ -181,6 +198,8 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '\n' +
     'function show() {\n' +
     '  if (last === undefined) return;\n' +
+    '  if (!isChosen) compact.checked = last.instances.reduce((sum, { rows }) => sum + rows.length, 0) > MANY;\n' +
+    '  document.body.classList.toggle(\'compact\', compact.checked);\n' +
     '  const chosen = { text: filter.value.trim(), onlyWaited: onlyWaited.checked };\n' +
     '  for (const view of last.instances) sectionFor(view.name).show(view, last.at, chosen);\n' +
     '}\n' +
@@ -224,6 +243,10 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '\n' +
     'filter.addEventListener(\'input\', show);\n' +
     'onlyWaited.addEventListener(\'change\', show);\n' +
+    'compact.addEventListener(\'change\', () => {\n' +
+    '  isChosen = true;\n' +
+    '  show();\n' +
+    '});\n' +
     'listen();\n',
   'charts.js':
     '/** Small bar charts of the last minutes, with a description in words for screen readers. */\n' +
@@ -266,7 +289,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '/** The section of one lock module: sums, charts, the list of its locks, and the last incidents. */\n' +
     'import { chart } from \'./charts.js\';\n' +
     'import { LockList, waiting } from \'./lock-list.js\';\n' +
-    'import { clockTime, count, element, place, work } from \'./wording.js\';\n' +
+    'import { clockTime, count, duration, element, place, work } from \'./wording.js\';\n' +
     '\n' +
     'export class InstanceSection {\n' +
     '  constructor(name, alone, { onRelease, lookUp }) {\n' +
@@ -274,9 +297,10 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '    this.lookUp = lookUp;\n' +
     '    this.strip = element(\'div\', \'strip\');\n' +
     '    this.problem = element(\'p\', \'problem\');\n' +
-    '    const list = element(\'ul\', \'locks\');\n' +
-    '    list.setAttribute(\'aria-label\', `Locks of ${name}`);\n' +
-    '    this.list = new LockList(list, onRelease && ((row, holder) => onRelease(name, row, holder)));\n' +
+    '    this.store = element(\'p\', \'store quiet\');\n' +
+    '    const release = onRelease && ((row, holder) => onRelease(name, row, holder));\n' +
+    '    this.leaders = new NamedList(\'Leaders\', name, release);\n' +
+    '    this.locks = new NamedList(\'Locks\', name, release);\n' +
     '    this.found = element(\'ul\', \'locks\');\n' +
     '    this.foundNote = element(\'p\', \'note quiet\');\n' +
     '    this.note = element(\'p\', \'note quiet\');\n' +
@@ -287,19 +311,21 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '    this.element = element(\'section\', \'\');\n' +
     '    this.element.setAttribute(\'aria-label\', alone ? \'Locks\' : `Lock module ${name}`);\n' +
     '    if (!alone) this.element.append(element(\'h2\', \'\', `Lock module ${name}`));\n' +
-    '    this.element.append(this.strip, this.problem, this.foundNote, this.found, list, this.note, this.search, this.incidents);\n' +
-    '    this.foundList = new LockList(this.found, onRelease && ((row, holder) => onRelease(name, row, holder)));\n' +
+    '    this.element.append(this.strip, this.problem, this.store, this.foundNote, this.found, this.leaders.element, this.locks.element, this.note, this.search, this.incidents);\n' +
+    '    this.foundList = new LockList(this.found, release);\n' +
     '  }\n' +
     '\n' +
     '  show(view, at, { text, onlyWaited }) {\n' +
-    '    this.problem.textContent = view.problem === undefined ? \'\' : `The store does not answer: ${view.problem}`;\n' +
-    '    this.problem.hidden = view.problem === undefined;\n' +
+    '    this.problem.textContent = problemOf(view);\n' +
+    '    this.problem.hidden = this.problem.textContent === \'\';\n' +
+    '    this.store.textContent = storeText(view);\n' +
     '    // When the store did not answer, the last rows stay, and the line above says that they are old.\n' +
     '    if (view.problem === undefined) this.rows = view;\n' +
-    '    const { rows, held, waitedFor, waiting: waiters, more } = this.rows ?? view;\n' +
-    '    this.strip.replaceChildren(sums(held, waitedFor, waiters), ...charts(view.history));\n' +
+    '    const { rows, more } = this.rows ?? view;\n' +
+    '    this.strip.replaceChildren(sums(this.rows ?? view, view.here), ...charts(view.history));\n' +
     '    const shown = rows.filter((row) => matches(row, text) && (!onlyWaited || waiting(row) > 0));\n' +
-    '    this.list.show(shown, at);\n' +
+    '    this.leaders.show(shown.filter(({ role }) => role !== undefined), at);\n' +
+    '    this.locks.show(shown.filter(({ role }) => role === undefined), at);\n' +
     '    const notes = [];\n' +
     '    if (shown.length < rows.length) notes.push(`${count(rows.length - shown.length, \'lock does\', \'locks do\')} not match the filter`);\n' +
     '    if (more > 0) notes.push(`${more} more ${more === 1 ? \'lock is\' : \'locks are\'} not shown, none of which has more waiters than these`);\n' +
@@ -337,9 +363,43 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  }\n' +
     '}\n' +
     '\n' +
-    'function sums(held, waitedFor, waiters) {\n' +
+    '/** A list with a heading, both of which are hidden while it is empty. */\n' +
+    'class NamedList {\n' +
+    '  constructor(heading, name, onRelease) {\n' +
+    '    const list = element(\'ul\', \'locks\');\n' +
+    '    list.setAttribute(\'aria-label\', `${heading} of ${name}`);\n' +
+    '    this.list = new LockList(list, onRelease);\n' +
+    '    this.element = element(\'section\', \'\', element(\'h2\', \'heading\', heading), list);\n' +
+    '  }\n' +
+    '\n' +
+    '  show(rows, at) {\n' +
+    '    this.element.hidden = rows.length === 0;\n' +
+    '    this.list.show(rows, at);\n' +
+    '  }\n' +
+    '}\n' +
+    '\n' +
+    'function sums({ held, waitedFor, processes, led, inGrace }, here) {\n' +
     '  const sum = (number, what) => element(\'div\', \'\', element(\'strong\', \'\', String(number)), what);\n' +
-    '  return element(\'div\', \'sums\', sum(held, \'held\'), sum(waitedFor, \'waited for\'), sum(waiters, \'waiting\'));\n' +
+    '  const made = element(\'div\', \'sums\', sum(held, \'held\'), sum(waitedFor, \'waited for\'), sum(processes, processes === 1 ? \'process waits\' : \'processes wait\'));\n' +
+    '  made.append(sum(here.count, here.count === 1 ? \'call waits here\' : \'calls wait here\'));\n' +
+    '  if (here.count > 0) made.append(sum(duration(here.longestMs), \'longest wait here\'));\n' +
+    '  if (led > 0) made.append(sum(led, led === 1 ? \'role led\' : \'roles led\'));\n' +
+    '  if (inGrace > 0) made.append(sum(inGrace, \'in grace\'));\n' +
+    '  return made;\n' +
+    '}\n' +
+    '\n' +
+    'function problemOf({ problem, recovery }) {\n' +
+    '  if (problem !== undefined) return `The store does not answer: ${problem}`;\n' +
+    '  if (!(recovery?.recoversForMs > 0)) return \'\';\n' +
+    '  return `The store may have forgotten who holds what: for ${duration(recovery.recoversForMs)} more it grants nothing new, and holders bring their leases back.`;\n' +
+    '}\n' +
+    '\n' +
+    '/** Where the locks are kept, and what is switched off there, as in the line of the log at boot. */\n' +
+    'function storeText({ store, recovery }) {\n' +
+    '  if (store === undefined) return \'\';\n' +
+    '  const off = store.off.length === 0 ? \'\' : ` Switched off: ${store.off.join(\'; \')}.`;\n' +
+    '  const recovered = recovery?.recoveries > 0 ? ` ${count(recovery.recoveries, \'recovery\', \'recoveries\')} since this process started.` : \'\';\n' +
+    '  return `Kept by ${store.place}, prefix \'${store.prefix}\'.${off}${recovered}`;\n' +
     '}\n' +
     '\n' +
     'function charts({ sliceMs, counts }) {\n' +
@@ -369,6 +429,9 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     ' */\n' +
     'import { clockTime, count, duration, element, place, work } from \'./wording.js\';\n' +
     '\n' +
+    '/** What of a row is a time, which changes with every look. */\n' +
+    'const TIMES = new Set([\'remainingMs\', \'graceMs\', \'seenForMs\', \'longestMs\']);\n' +
+    '\n' +
     'export class LockList {\n' +
     '  constructor(list, onRelease) {\n' +
     '    this.list = list;\n' +
@@ -378,7 +441,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '\n' +
     '  show(rows, at) {\n' +
     '    const focused = document.activeElement;\n' +
-    '    const fence = focused?.dataset?.fence;\n' +
+    '    const pressed = focused?.dataset?.button;\n' +
     '    const keys = new Set(rows.map(({ key }) => key));\n' +
     '    for (const [key, item] of this.items) {\n' +
     '      if (keys.has(key)) continue;\n' +
@@ -391,34 +454,36 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '      for (const update of item.times) update(row, at);\n' +
     '    });\n' +
     '    // A button that was moved or made anew has lost the focus, so it gets it back.\n' +
-    '    if (fence !== undefined && document.activeElement !== focused) {\n' +
-    '      [...this.list.querySelectorAll(\'button\')].find((button) => button.dataset.fence === fence)?.focus();\n' +
+    '    if (pressed !== undefined && document.activeElement !== focused) {\n' +
+    '      [...this.list.querySelectorAll(\'button\')].find((button) => button.dataset.button === pressed)?.focus();\n' +
     '    }\n' +
     '  }\n' +
     '\n' +
     '  itemFor(row) {\n' +
     '    const known = this.items.get(row.key);\n' +
-    '    const structure = JSON.stringify(row, (name, value) => (name === \'remainingMs\' || name === \'graceMs\' ? undefined : value));\n' +
+    '    const structure = JSON.stringify(row, (name, value) => (TIMES.has(name) ? undefined : value));\n' +
     '    if (known?.structure === structure) return known;\n' +
     '    const item = known ?? { element: element(\'li\', \'lock\') };\n' +
     '    item.structure = structure;\n' +
     '    item.times = [];\n' +
     '    // Candidates of a role stand for as long as another leads, which is no contention.\n' +
-    '    item.element.className = waiting(row) > 0 && row.role === undefined ? \'lock contended\' : \'lock\';\n' +
-    '    item.element.replaceChildren(...this.contents(row, item.times));\n' +
+    '    item.element.classList.toggle(\'contended\', waiting(row) > 0 && row.role === undefined);\n' +
+    '    item.element.replaceChildren(...this.contents(row, item.times, item.element.classList.contains(\'open\')));\n' +
     '    this.items.set(row.key, item);\n' +
     '    return item;\n' +
     '  }\n' +
     '\n' +
-    '  contents(row, times) {\n' +
+    '  contents(row, times, isOpen) {\n' +
     '    const mode = row.mode ?? \'free\';\n' +
-    '    const badge = row.role === undefined ? mode : \'role\';\n' +
+    '    const badge = badgeOf(row);\n' +
     '    const title = element(\'div\', \'title\', element(\'h3\', \'key\', row.role ?? row.key), element(\'span\', `badge ${mode}`, badge));\n' +
     '    const sides = element(\'div\', \'sides\', this.holders(row, times));\n' +
+    '    title.append(lineOf(row, times));\n' +
     '    if (waiting(row) > 0) {\n' +
-    '      title.append(element(\'span\', \'why\', sentence(row)));\n' +
-    '      sides.append(waiters(row));\n' +
+    '      title.append(element(\'span\', \'why\', waitText(row), element(\'span\', \'for\', forText(row))));\n' +
+    '      sides.append(waiters(row, times));\n' +
     '    }\n' +
+    '    title.append(moreButton(row, isOpen));\n' +
     '    return [title, sides];\n' +
     '  }\n' +
     '\n' +
@@ -440,6 +505,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '      age.textContent = since === undefined ? \'\' : ageText(row, since, at);\n' +
     '      const inGrace = remainingMs <= 0 && graceMs > 0;\n' +
     '      const end = holder.handedOff ? `handed on, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;\n' +
+    '      left.classList.toggle(\'ended\', inGrace);\n' +
     '      left.textContent = inGrace ? `lease has ended, free in ${duration(graceMs)} unless released` : end;\n' +
     '    });\n' +
     '    const who = element(\'div\', \'\', element(\'strong\', \'\', work(holder)), \' on \', element(\'span\', \'where\', place(holder)), facts);\n' +
@@ -451,7 +517,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  button(row, holder) {\n' +
     '    const button = element(\'button\', \'danger\', \'Force release…\');\n' +
     '    button.type = \'button\';\n' +
-    '    button.dataset.fence = holder.fence;\n' +
+    '    button.dataset.button = `${row.key} ${holder.fence}`;\n' +
     '    button.setAttribute(\'aria-label\', `Force release ${row.key} from ${work(holder)} on ${place(holder)}`);\n' +
     '    button.addEventListener(\'click\', () => this.onRelease(row, holder));\n' +
     '    return button;\n' +
@@ -463,34 +529,87 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  return role === undefined ? `held ${age}` : `leads since ${clockTime(since)}, ${age}`;\n' +
     '}\n' +
     '\n' +
+    '/** What kind of lock it is, in a word or two. */\n' +
+    'function badgeOf({ role, mode, permits, holders, moreHolders }) {\n' +
+    '  if (role !== undefined) return \'role\';\n' +
+    '  if (permits !== undefined) return `${holders.length + moreHolders} of ${permits} in use`;\n' +
+    '  return mode ?? \'free\';\n' +
+    '}\n' +
+    '\n' +
     '/** How many waiters the lock has in the store, or calls of this process that wait for it, whichever is more. */\n' +
     'export function waiting(row) {\n' +
     '  const here = row.callsHere.reduce((sum, { count: calls }) => sum + calls, 0);\n' +
     '  return Math.max(row.waiters.length + row.moreWaiters, here);\n' +
     '}\n' +
     '\n' +
-    '/** A sentence that says who holds the lock and how many wait for it. */\n' +
-    'function sentence(row) {\n' +
+    '/** The holder in one line, for the view with one line for each lock. */\n' +
+    'function lineOf(row, times) {\n' +
     '  const [holder] = row.holders;\n' +
-    '  if (row.role !== undefined) return `${count(waiting(row), \'stands\', \'stand\')} for election`;\n' +
-    '  const number = count(waiting(row), \'waits\', \'wait\');\n' +
-    '  if (holder === undefined) return `${number}; the lock is about to be granted`;\n' +
+    '  const line = element(\'span\', \'line\');\n' +
+    '  if (holder === undefined) return line;\n' +
+    '  const age = element(\'span\', \'quiet\');\n' +
     '  const others = row.holders.length + row.moreHolders - 1;\n' +
-    '  return `${number} for ${work(holder)}${others > 0 ? ` and ${count(others, \'other reader\', \'other readers\')}` : \'\'} to end`;\n' +
+    '  line.append(element(\'strong\', \'\', work(holder)), others > 0 ? ` and ${count(others, \'other\', \'others\')}` : \'\', \' on \', element(\'span\', \'where\', place(holder)), \' \', age);\n' +
+    '  times.push((now, at) => {\n' +
+    '    const { since, remainingMs = 0, graceMs = 0 } = now.holders[0] ?? {};\n' +
+    '    age.textContent = remainingMs <= 0 && graceMs > 0 ? `lease ended, free in ${duration(graceMs)}` : since === undefined ? \'\' : `for ${duration(at - since)}`;\n' +
+    '  });\n' +
+    '  return line;\n' +
     '}\n' +
     '\n' +
-    'function waiters(row) {\n' +
+    '/** Opens the details of one lock in the view with one line for each. */\n' +
+    'function moreButton(row, isOpen) {\n' +
+    '  const button = element(\'button\', \'more\', \'Details\');\n' +
+    '  button.type = \'button\';\n' +
+    '  button.dataset.button = row.key;\n' +
+    '  button.setAttribute(\'aria-label\', `Details of ${row.role ?? row.key}`);\n' +
+    '  button.setAttribute(\'aria-expanded\', String(isOpen));\n' +
+    '  button.addEventListener(\'click\', () => {\n' +
+    '    const opened = button.closest(\'.lock\').classList.toggle(\'open\');\n' +
+    '    button.setAttribute(\'aria-expanded\', String(opened));\n' +
+    '  });\n' +
+    '  return button;\n' +
+    '}\n' +
+    '\n' +
+    '/** How many wait: processes, or calls of this one if the store knows of none. */\n' +
+    'function waitText(row) {\n' +
+    '  const places = row.waiters.length + row.moreWaiters;\n' +
+    '  if (row.role !== undefined) return `${count(waiting(row), \'stands\', \'stand\')} for election`;\n' +
+    '  return places > 0 ? count(places, \'process waits\', \'processes wait\') : count(waiting(row), \'call of this process waits\', \'calls of this process wait\');\n' +
+    '}\n' +
+    '\n' +
+    '/** For what they wait, as the end of the sentence. */\n' +
+    'function forText(row) {\n' +
+    '  const [holder] = row.holders;\n' +
+    '  if (row.role !== undefined) return \'\';\n' +
+    '  if (holder === undefined) return \'; the lock is about to be granted\';\n' +
+    '  const others = row.holders.length + row.moreHolders - 1;\n' +
+    '  return ` for ${work(holder)}${others > 0 ? ` and ${count(others, \'other holder\', \'other holders\')}` : \'\'} to end`;\n' +
+    '}\n' +
+    '\n' +
+    'function waiters(row, times) {\n' +
     '  const isRole = row.role !== undefined;\n' +
     '  const section = element(\'section\', \'waiters\', element(\'h4\', \'\', isRole ? \'Stands, in order of service\' : \'Waiting, in order of service\'));\n' +
     '  const list = element(\'ol\', \'\');\n' +
-    '  for (const waiter of row.waiters) {\n' +
-    '    list.append(element(\'li\', \'\', isRole ? \'\' : `${waiter.mode}: `, element(\'strong\', \'\', work(waiter)), \' on \', element(\'span\', \'where\', place(waiter))));\n' +
-    '  }\n' +
+    '  row.waiters.forEach((waiter, n) => {\n' +
+    '    const seen = element(\'span\', \'quiet\');\n' +
+    '    list.append(element(\'li\', \'\', isRole ? \'\' : `${waiter.mode}: `, element(\'strong\', \'\', work(waiter)), \' on \', element(\'span\', \'where\', place(waiter)), seen));\n' +
+    '    times.push((now) => (seen.textContent = `, for at least ${duration(now.waiters[n]?.seenForMs ?? 0)}`));\n' +
+    '  });\n' +
     '  if (row.waiters.length > 0) section.append(list);\n' +
     '  if (row.moreWaiters > 0) section.append(element(\'p\', \'quiet\', `and ${row.moreWaiters} more`));\n' +
-    '  const here = row.callsHere.map((calls) => `${calls.count} × ${work(calls)} (${calls.mode})`).join(\', \');\n' +
-    '  if (here !== \'\') section.append(element(\'p\', \'here\', `Calls in the process that serves this page: ${here}`));\n' +
+    '  if (row.callsHere.length > 0) section.append(callsHere(times));\n' +
     '  return section;\n' +
+    '}\n' +
+    '\n' +
+    '/** The calls of the process that serves this page, and how long the first of them has waited. */\n' +
+    'function callsHere(times) {\n' +
+    '  const here = element(\'p\', \'here\');\n' +
+    '  times.push((now) => {\n' +
+    '    const told = now.callsHere.map((calls) => `${calls.count} × ${work(calls)} (${calls.mode}, for ${duration(calls.longestMs)})`);\n' +
+    '    here.textContent = `Calls in the process that serves this page: ${told.join(\', \')}`;\n' +
+    '  });\n' +
+    '  return here;\n' +
     '}\n',
   'release-dialog.js':
     '/** The dialog that asks before a lock is taken away, and says how that ended. */\n' +

@@ -3,15 +3,25 @@
  */
 import type { Subscription } from 'rxjs';
 import type { Clock } from '../core/port/clock.js';
-import { overviewOf, rowOf, type LockOverview, type LockRow } from './lock-overview.js';
+import type { LockStore } from '../core/port/lock-store.js';
+import { overviewOf, rowOf, type LockOverview, type LockRow, type WaiterRow } from './lock-overview.js';
 import type { LockService } from '../lock.service.js';
 import { CallsThatWait, type WaitingCalls } from './calls-that-wait.js';
 import { LockHistory, type HistoryView } from './lock-history.js';
+import { SeenWaiters } from './seen-waiters.js';
 
 /** What the board needs of a LockService. */
 export type Locks = Pick<LockService, 'events' | 'list' | 'inspect' | 'forceRelease'>;
+/** What the board needs of a store. */
+export type WatchedStore = Pick<LockStore, 'summary' | 'recovery'>;
 
-export interface BoardRow extends LockRow {
+export interface BoardWaiter extends Omit<WaiterRow, 'id'> {
+  /** For how long the board has seen it wait, in ms; it may have waited for longer. */
+  readonly seenForMs: number;
+}
+
+export interface BoardRow extends Omit<LockRow, 'waiters'> {
+  readonly waiters: readonly BoardWaiter[];
   /** The calls of this process that wait for the lock. */
   readonly callsHere: readonly WaitingCalls[];
 }
@@ -20,22 +30,33 @@ export interface InstanceView extends Omit<LockOverview, 'rows'> {
   readonly name: string;
   readonly rows: readonly BoardRow[];
   readonly history: HistoryView;
-  /** Why the store could not be asked, in which case there are no rows. */
+  /** All calls of this process that wait for locks. */
+  readonly here: Pick<WaitingCalls, 'count' | 'longestMs'>;
+  /** Which store it is, and what is switched off there, as in the line of the log at boot; undefined for a store that does not say. */
+  readonly store?: WatchedStore['summary'];
+  /** Undefined for a store that cannot forget. */
+  readonly recovery?: WatchedStore['recovery'];
+  /** Why the store did not respond, in which case there are no rows. */
   readonly problem?: string | undefined;
 }
+
+const NOTHING = { held: 0, waitedFor: 0, waiting: 0, processes: 0, led: 0, inGrace: 0, rows: [], more: 0 };
 
 export class WatchedLocks {
   private readonly history: LockHistory;
   private readonly calls: CallsThatWait;
+  private readonly waiters: SeenWaiters;
   private readonly subscription: Subscription;
 
   constructor(
     readonly name: string,
     private readonly locks: Locks,
     clock: Clock,
+    private readonly store?: WatchedStore,
   ) {
     this.history = new LockHistory(clock);
-    this.calls = new CallsThatWait();
+    this.calls = new CallsThatWait(clock);
+    this.waiters = new SeenWaiters(clock);
     this.subscription = locks.events.subscribe((event) => {
       this.history.record(event);
       this.calls.record(event);
@@ -46,16 +67,16 @@ export class WatchedLocks {
   async view(mostRows: number): Promise<InstanceView> {
     try {
       const { rows, ...sums } = await overviewOf(this.locks.list(), mostRows);
-      return { ...sums, name: this.name, rows: rows.map((row) => this.withCalls(row)), history: this.history.view() };
+      this.waiters.look(rows.flatMap(({ waiters }) => waiters.map(({ id }) => id)));
+      return { ...sums, ...this.ofThisProcess(), rows: rows.map((row) => this.withTimes(row)) };
     } catch (error) {
-      const nothing = { held: 0, waitedFor: 0, waiting: 0, rows: [], more: 0 };
-      return { ...nothing, name: this.name, history: this.history.view(), problem: messageOf(error) };
+      return { ...NOTHING, ...this.ofThisProcess(), problem: messageOf(error) };
     }
   }
 
   /** One lock by its key. @throws LockStoreError, LockKeyError */
   async inspect(key: string): Promise<BoardRow> {
-    return this.withCalls(rowOf(await this.locks.inspect(key)));
+    return this.withTimes(rowOf(await this.locks.inspect(key)));
   }
 
   /** Takes the lock from the holder with this fence. False when there is none. @throws LockStoreError, LockKeyError */
@@ -67,8 +88,15 @@ export class WatchedLocks {
     this.subscription.unsubscribe();
   }
 
-  private withCalls(row: LockRow): BoardRow {
-    return { ...row, callsHere: this.calls.of(row.key) };
+  private ofThisProcess(): Pick<InstanceView, 'name' | 'history' | 'here' | 'store' | 'recovery'> {
+    const { summary: store, recovery } = this.store ?? {};
+    const known = recovery && { recoveries: recovery.recoveries, recoversForMs: recovery.recoversForMs };
+    return { name: this.name, history: this.history.view(), here: this.calls.all(), store, recovery: known };
+  }
+
+  private withTimes(row: LockRow): BoardRow {
+    const waiters = row.waiters.map(({ id, ...waiter }) => ({ ...waiter, seenForMs: this.waiters.forMs(id) }));
+    return { ...row, waiters, callsHere: this.calls.of(row.key) };
   }
 }
 

@@ -4,9 +4,18 @@
 import { parseArgs } from 'node:util';
 
 export interface Target {
-  /** One Redis, the masters of a Redlock, or nodes of a Cluster. */
+  /** One Redis, the masters of a Redlock, nodes of a Cluster, or Sentinels. */
   readonly urls: readonly string[];
   readonly cluster: boolean;
+  /** The name of the master that the Sentinels watch. */
+  readonly sentinel: string | undefined;
+  readonly tls: boolean;
+  /** The path of a file of certificates. */
+  readonly cacert: string | undefined;
+  readonly username: string | undefined;
+  /** From the environment or a prompt; one in a URL comes before it. */
+  readonly password: string | undefined;
+  readonly sentinelPassword: string | undefined;
   readonly prefix: string;
 }
 
@@ -22,6 +31,8 @@ export interface Order {
   readonly command: Command;
   readonly target: Target;
   readonly json: boolean;
+  /** Whether the password is still to be asked for. */
+  readonly asksPassword: boolean;
 }
 
 export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who waits for it
@@ -33,12 +44,18 @@ export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who
   holdfast release <key> --fence <n> --yes   takes a lock away from the holder with this fence
   holdfast redlock init <url> <url> <url>    lets all nodes of a new Redlock vote at once; refuses when one has voted before
 
-  --redis <url>    redis:// or rediss://; several of them for Redlock. Default: the environment variable REDIS_URL
-  --cluster        the URLs are nodes of a Redis Cluster
-  --prefix <text>  the prefix of the lock module (default: lock)
-  --waited         list: only locks that somebody waits for
-  --every <ms>     watch: time between two looks (default: 1000)
-  --json           JSON, one document a line
+  --redis <url>      redis:// or rediss://; several of them for Redlock. Default: the environment variable REDIS_URL
+  --cluster          the URLs are nodes of a Redis Cluster
+  --sentinel <name>  the URLs are Sentinels, which know the master by this name
+  --tls              connect with TLS, as rediss:// does
+  --cacert <file>    the certificates to trust; means --tls
+  --username <name>  the user of the server. The password stands in the environment variable REDIS_PASSWORD,
+                     that of the Sentinels in REDIS_SENTINEL_PASSWORD
+  --ask-password     ask for the password on the terminal, or read it from standard input
+  --prefix <text>    the prefix of the lock module (default: lock)
+  --waited           list: only locks that somebody waits for
+  --every <ms>       watch: time between two looks (default: 1000)
+  --json             JSON, one document a line
   --help, --version
 
 Exit code: 0 done, 1 nothing found or not released, 2 the command line is wrong, 3 the store cannot be reached or refuses.
@@ -52,6 +69,11 @@ export class UsageError extends Error {
 const OPTIONS = {
   redis: { type: 'string', multiple: true },
   cluster: { type: 'boolean' },
+  sentinel: { type: 'string' },
+  tls: { type: 'boolean' },
+  cacert: { type: 'string' },
+  username: { type: 'string' },
+  'ask-password': { type: 'boolean' },
   prefix: { type: 'string' },
   waited: { type: 'boolean' },
   every: { type: 'string' },
@@ -82,16 +104,20 @@ export function readArguments(args: readonly string[], environment: NodeJS.Proce
     const fits = !Object.hasOwn(values, option) || (commands as readonly string[]).includes(name);
     if (!fits) throw new UsageError(`--${option} belongs to ${commands.join(', ')}`);
   }
-  return { command: commandOf(name, subject, values), target: targetOf(values, environment), json: values.json ?? false };
+  return { command: commandOf(name, subject, values), target: targetOf(values, environment), ...flagsOf(values) };
 }
 
 /** The nodes stand behind the command, or are given as for all others. */
 function redlockOrder(verb: string | undefined, urls: readonly string[], values: Values, environment: NodeJS.ProcessEnv): Order {
   if (verb !== 'init') throw new UsageError(`redlock wants init, got '${verb ?? ''}'`);
-  for (const option of [...Object.keys(OWN), 'cluster']) if (Object.hasOwn(values, option)) throw new UsageError(`--${option} does not belong to redlock init`);
+  for (const option of [...Object.keys(OWN), 'cluster', 'sentinel']) if (Object.hasOwn(values, option)) throw new UsageError(`--${option} does not belong to redlock init`);
   const target = targetOf(urls.length === 0 ? values : { ...values, redis: [...(values.redis ?? []), ...urls] }, environment);
   if (target.urls.length === 1) throw new UsageError('redlock init wants the URLs of all nodes, an odd number of at least 3');
-  return { command: { name: 'redlock init' }, target, json: values.json ?? false };
+  return { command: { name: 'redlock init' }, target, ...flagsOf(values) };
+}
+
+function flagsOf(values: Values): Pick<Order, 'json' | 'asksPassword'> {
+  return { json: values.json ?? false, asksPassword: values['ask-password'] ?? false };
 }
 
 function parse(args: readonly string[]) {
@@ -139,13 +165,16 @@ function keyOf(name: string, subject: string | undefined): string {
   return subject;
 }
 
-function targetOf({ redis, cluster = false, prefix = 'lock' }: Values, environment: NodeJS.ProcessEnv): Target {
+function targetOf({ redis, cluster = false, sentinel, tls, cacert, username, prefix = 'lock' }: Values, environment: NodeJS.ProcessEnv): Target {
   const fromEnvironment = environment['REDIS_URL'];
   const urls = redis ?? (fromEnvironment ? [fromEnvironment] : []);
   if (urls.length === 0) throw new UsageError('give --redis <url>, or set REDIS_URL');
   for (const url of urls) if (!/^rediss?:\/\/./.test(url)) throw new UsageError(`expected a URL that starts with redis:// or rediss://, got '${withoutLogin(url)}'`);
-  if (!cluster && urls.length > 1 && (urls.length < 3 || urls.length % 2 === 0)) {
-    throw new UsageError(`several --redis are a Redlock, of an odd number of at least 3 masters; got ${urls.length} (or is --cluster missing?)`);
+  if (cluster && sentinel !== undefined) throw new UsageError('--cluster and --sentinel exclude each other');
+  if (sentinel === '') throw new UsageError('--sentinel wants the name of the master');
+  if (!cluster && sentinel === undefined && urls.length > 1 && (urls.length < 3 || urls.length % 2 === 0)) {
+    throw new UsageError(`several --redis are a Redlock, of an odd number of at least 3 masters; got ${urls.length} (or is --cluster or --sentinel missing?)`);
   }
-  return { urls, cluster, prefix };
+  const { REDIS_PASSWORD: password, REDIS_SENTINEL_PASSWORD: sentinelPassword } = environment;
+  return { urls, cluster, sentinel, tls: tls === true || cacert !== undefined, cacert, username, password, sentinelPassword, prefix };
 }

@@ -3,14 +3,14 @@
  * subscribed to or written, and the server is only asked.
  */
 import type { Finding } from '../core/port/report.js';
-import type { ClusterNode, RedisOptions } from 'ioredis';
 import { systemClock, delay } from '../core/port/clock.js';
 import { LockStoreError } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
-import { byIoredis, type RedisTarget } from '../stores/wire/ioredis/ioredis-connections.js';
+import { connectTo } from '../stores/wire/connect-to.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import type { Target } from './arguments.js';
 import { RedlockLook } from './redlock-look.js';
+import { serversOf } from './servers.js';
 
 /** The part of a store that the commands need. */
 export type Look = Pick<LockStore, 'inspect' | 'list' | 'forceRelease' | 'close'>;
@@ -25,10 +25,12 @@ const RECOVERY_MS = 1_000;
 
 /** Connects. `report` receives messages for the operator. Rejects with LockStoreError when the store does not answer in time. */
 export async function lookAt(target: Target, report: (message: string) => void): Promise<Look> {
-  const { urls, prefix } = target;
+  const servers = await serversOf(target);
+  const connects = await Promise.all(servers.map((server) => connectTo(server)));
+  const [first, ...others] = connects;
+  const { prefix } = target;
   const options = { ...UNUSED, report: ({ message }: Finding) => report(message), prefix, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock };
-  const redlock = !target.cluster && urls.length > 1;
-  const look: Look = redlock ? new RedlockLook(urls, options) : new RedisStore({ ...options, recoveryMs: RECOVERY_MS, connection: byIoredis(connectionOf(target)) });
+  const look: Look = others.length > 0 ? new RedlockLook(connects, options) : new RedisStore({ ...options, recoveryMs: RECOVERY_MS, connection: first! });
   try {
     await reached(look);
     return look;
@@ -59,16 +61,4 @@ function unreachable(error: LockStoreError): LockStoreError {
   if (failure === undefined) return error;
   const message = `Locks: ${failure.node} cannot be reached: ${failure.reason}. Check the address and that the server runs.`;
   return new LockStoreError(message, { cause: error, nodes: error.nodes });
-}
-
-function connectionOf({ urls, cluster }: Target): RedisTarget {
-  const [first = ''] = urls;
-  if (!cluster) return first;
-  const nodes = urls.map((url): ClusterNode => ({ host: new URL(url).hostname, port: Number(new URL(url).port || 6379) }));
-  const { protocol, username, password } = new URL(first);
-  const redisOptions: RedisOptions = {};
-  if (username !== '') redisOptions.username = decodeURIComponent(username);
-  if (password !== '') redisOptions.password = decodeURIComponent(password);
-  if (protocol === 'rediss:') redisOptions.tls = {};
-  return { cluster: nodes, options: { redisOptions } };
 }

@@ -8,6 +8,7 @@ import { readArguments, USAGE, UsageError, type Order } from './arguments.js';
 import { EXIT, run, type ExitCode } from './commands.js';
 import { lookAt } from './look.js';
 import { StreamOutput } from './output.js';
+import { askPassword } from './password.js';
 import { initRedlock } from './redlock-init.js';
 
 async function main(): Promise<ExitCode> {
@@ -28,10 +29,11 @@ async function main(): Promise<ExitCode> {
   return keptAlive(systemClock, () => obey(order, out, err));
 }
 
-async function obey({ command, target, json }: Order, out: StreamOutput, err: StreamOutput): Promise<ExitCode> {
+async function obey({ command, target: named, json, asksPassword }: Order, out: StreamOutput, err: StreamOutput): Promise<ExitCode> {
   const stopped = new AbortController();
   process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());
   try {
+    const target = asksPassword ? { ...named, password: await askPassword(process.stdin, process.stderr) } : named;
     if (command.name === 'redlock init') return await initRedlock(target, { out, err, json });
     const look = await lookAt(target, (message) => void err.line(`holdfast: ${message}`));
     try {
@@ -40,6 +42,10 @@ async function obey({ command, target, json }: Order, out: StreamOutput, err: St
       await look.close();
     }
   } catch (error) {
+    if (error instanceof UsageError) {
+      await err.line(`holdfast: ${error.message}.\nSee holdfast --help.`);
+      return EXIT.usage;
+    }
     if (!isLockError(error)) throw error;
     await err.line(`holdfast: ${error.message}`);
     return error.code === 'LOCK_STORE' ? EXIT.store : EXIT.usage;

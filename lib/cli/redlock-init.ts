@@ -9,10 +9,12 @@ import type { NodeLink } from '../stores/redlock/node-link.js';
 import type { Memory } from '../stores/redlock/node-memory.js';
 import { NodeOutages } from '../stores/redlock/node-outages.js';
 import { RedlockNode } from '../stores/redlock/redlock-node.js';
-import { byIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
+import { connectTo } from '../stores/wire/connect-to.js';
+import type { RedisTarget } from '../stores/wire/redis-target.js';
 import { RedisKeys } from '../stores/wire/redis-keys.js';
 import type { Target } from './arguments.js';
 import { EXIT, type ExitCode, type Surroundings } from './commands.js';
+import { serversOf } from './servers.js';
 
 const COMMAND_TIMEOUT_MS = 2_000;
 const REACHED_WITHIN_MS = 3_000;
@@ -21,8 +23,9 @@ const PAUSE_MS = 20;
 const NOTHING_GRANTED_MS = 0;
 
 /** Rejects with LockStoreError when a node cannot be asked; then what it says of the other nodes is done nowhere. */
-export async function initRedlock({ urls, prefix }: Target, { out, err, json }: Pick<Surroundings, 'out' | 'err' | 'json'>): Promise<ExitCode> {
-  const nodes = nodesOf(urls, prefix);
+export async function initRedlock(target: Target, { out, err, json }: Pick<Surroundings, 'out' | 'err' | 'json'>): Promise<ExitCode> {
+  const { prefix } = target;
+  const nodes = await nodesOf(await serversOf(target), prefix);
   try {
     const memories = await Promise.all(nodes.map((node) => greeted(node)));
     const refusal = refusalFor(nodes, memories);
@@ -41,18 +44,18 @@ export async function initRedlock({ urls, prefix }: Target, { out, err, json }: 
   }
 }
 
-function nodesOf(urls: readonly string[], prefix: string): RedlockNode[] {
+function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise<RedlockNode[]> {
   const report = (): void => {};
   const around = {
     process: 'holdfast', maxLeaseMs: NOTHING_GRANTED_MS, bootTimeoutMs: REACHED_WITHIN_MS, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock, report,
     keys: new RedisKeys(prefix),
-    outages: new NodeOutages(urls.length, systemClock, report),
+    outages: new NodeOutages(servers.length, systemClock, report),
     servers: new KnownServers<NodeLink>(),
     news: { contended() {}, turn() {}, taken() {} },
     connected: () => {},
     unchecked: true,
   };
-  return urls.map((url) => new RedlockNode(byIoredis(url), around));
+  return Promise.all(servers.map(async (server) => new RedlockNode(await connectTo(server), around)));
 }
 
 /** The first question makes the connection and is refused; it is asked again until there is an answer. */

@@ -10,7 +10,7 @@ import { KnownServers } from '../stores/redlock/known-servers.js';
 import { NodeOutages } from '../stores/redlock/node-outages.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
-import { byIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
+import type { Connect } from '../stores/wire/connections.js';
 import { RedlockNode, type NodeSurroundings } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import { Withdrawals } from '../stores/redlock/withdrawals.js';
@@ -27,22 +27,22 @@ export class RedlockLook {
   private readonly quorum: number;
   private readonly startedAt: number;
 
-  constructor(urls: readonly string[], options: Omit<RedlockStoreOptions, 'nodes'>) {
+  constructor(connects: readonly Connect[], options: Omit<RedlockStoreOptions, 'nodes'>) {
     const { clock, commandTimeoutMs, prefix } = options;
     const around: NodeSurroundings = {
       ...options,
       keys: new RedisKeys(prefix),
-      outages: new NodeOutages(urls.length, clock, options.report),
+      outages: new NodeOutages(connects.length, clock, options.report),
       servers: new KnownServers(),
       news: { contended() {}, turn() {}, taken() {} },
       connected: () => {},
       unchecked: true,
     };
-    const nodes = urls.map((url) => new RedlockNode(byIoredis(url), around));
+    const nodes = connects.map((connect) => new RedlockNode(connect, around));
     // No lock is asked for here, so the floors and the withdrawals stay empty.
     this.context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
     this.damaged = new DamagedLocks(options.report, clock);
-    this.quorum = quorumOf(urls.length);
+    this.quorum = quorumOf(connects.length);
     this.startedAt = clock.now();
   }
 

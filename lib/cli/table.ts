@@ -39,7 +39,8 @@ export function summaryLine(row: LockRow, columns: Columns): string {
   const freeIn = first && freeInMs(first);
   const handedOn = first?.handedOff ? 'handed on by ' : '';
   const name = first === undefined ? '-' : `${handedOn}${who(first)}${others > 0 ? ` (+${others})` : ''}`;
-  const holder = freeIn === undefined ? name : `free in ${duration(freeIn)} unless released: ${name}`;
+  const inUse = row.permits === undefined ? '' : `${others + 1} of ${row.permits} in use: `;
+  const holder = freeIn === undefined ? `${inUse}${name}` : `${inUse}free in ${duration(freeIn)} unless released: ${name}`;
   const left = first === undefined || freeIn !== undefined ? '-' : duration(first.remainingMs);
   const waiting = row.waiters.length + row.moreWaiters;
   return lineOf(columns, row.key, row.mode ?? '-', holder, left, waiting === 0 ? '-' : String(waiting));
@@ -48,7 +49,7 @@ export function summaryLine(row: LockRow, columns: Columns): string {
 /** Lines with everything that is known of one lock. The age of a hold is about right: `wallNow` is compared with the store's clock. */
 export function details(state: LockState, wallNow: number): string[] {
   const { key, mode, holders, waiters } = state;
-  const lines = [`${printable(key)}: ${mode === null ? 'held by nobody' : `held for ${mode === 'write' ? 'writing' : 'reading'}`}`];
+  const lines = [`${printable(key)}: ${howHeld(state)}`];
   for (const holder of holders) {
     const [row] = rowOf({ key, mode, holders: [holder], waiters: [] }).holders;
     if (row !== undefined) lines.push(...holderLines(row, wallNow));
@@ -56,6 +57,11 @@ export function details(state: LockState, wallNow: number): string[] {
   if (waiters.length > 0) lines.push(`${waiters.length === 1 ? 'waits' : 'wait'} for it, in order of service:`);
   waiters.forEach((waiter, n) => lines.push(`  ${n + 1}. ${waiter.mode}  ${who({ ...waiter, ...whereaboutsOf(waiter.id) })}`));
   return lines;
+}
+
+function howHeld({ mode, permits, holders }: LockState): string {
+  if (permits !== undefined) return `${holders.length} of ${permits} permits in use`;
+  return mode === null ? 'held by nobody' : `held for ${mode === 'write' ? 'writing' : 'reading'}`;
 }
 
 /** Who leads a role, and who stands for it. */

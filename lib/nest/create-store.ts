@@ -6,9 +6,9 @@ import { resolveDefaults } from '../core/port/resolve-options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import type { Report } from '../core/port/report.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
-import { byIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
+import { connectTo } from '../stores/wire/connect-to.js';
 import { recoveryOf, type LockModuleOptions, type Whereabouts } from './lock-module-options.js';
 
 /** What a store is given beside the options of the module. */
@@ -25,14 +25,15 @@ interface StoreSurroundings {
 /** Where the locks live, for a module that has a store: not one that only routes keys to other modules. */
 type StoreWhereabouts = Exclude<Whereabouts, { kind: 'elsewhere' }>;
 
-/** Makes the store, which connects only when `open` is called. @throws LockUsageError for options that are not valid */
-export function createStore(where: StoreWhereabouts, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): LockStore {
-  const { maxLeaseMs, commandTimeoutMs } = resolveDefaults(options);
+/** Makes the store, which connects only when `open` is called. Rejects with LockUsageError for options that are not valid. */
+export async function createStore(where: StoreWhereabouts, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): Promise<LockStore> {
+  const { maxLeaseMs, commandTimeoutMs, minReplicas } = resolveDefaults(options);
   if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });
-  const { prefix = 'lock', bootTimeoutMs = 10_000, strictServer = false } = options;
+  const { client, prefix = 'lock', bootTimeoutMs = 10_000, strictServer = false } = options;
   const server = { ...around, prefix, maxLeaseMs, commandTimeoutMs, bootTimeoutMs, strictServer };
   if (where.kind === 'redis') {
-    return new RedisStore({ ...server, recoveryMs: recoveryOf(options, maxLeaseMs, environment), connection: byIoredis(where.target) });
+    const recoveryMs = recoveryOf(options, maxLeaseMs, environment);
+    return new RedisStore({ ...server, minReplicas, recoveryMs, connection: await connectTo(where.target, client) });
   }
-  return new RedlockStore({ ...server, nodes: where.targets.map(byIoredis) });
+  return new RedlockStore({ ...server, nodes: await Promise.all(where.targets.map((target) => connectTo(target, client))) });
 }

@@ -37,7 +37,7 @@ export function findCandidates(modules: ModulesContainer, boot: BootOfInstance):
 
 /** Lets a candidate stand until the module is closed. */
 export function stand({ object, property, role, place, options }: Candidate, locks: Pick<Locks, 'lead'>, describe: boolean): void {
-  const given: LeadOptions & CallSite = describe ? { ...options, label: shortLabel(place) } : options;
+  const given: LeadOptions & CallSite = describe ? { ...options, label: options.label ?? shortLabel(place) } : options;
   locks.lead(role, (term) => Reflect.apply(Reflect.get(object, property), object, [term]), given);
 }
 

@@ -112,7 +112,7 @@ function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, mi
       const override = nearer.find((descendant) => Object.hasOwn(descendant, method));
       if (ours[0] && override && !lockedMethodsOf(override).has(method)) {
         const name = `${override.constructor.name}.${String(method)}`;
-        overrides.add(`${name} overrides ${ours[0].place} and is not locked, although that is. Decorate it as well.`);
+        overrides.add(`${name} overrides the locked method ${ours[0].place}, but has no lock of its own: its calls run side by side. Give it a lock decorator.`);
       }
     }
   });

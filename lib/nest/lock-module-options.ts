@@ -5,21 +5,28 @@
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
 import { optionsProblem, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import type { RedisTarget } from '../stores/wire/ioredis/ioredis-connections.js';
+import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
 import { targetProblem } from './redis-target.js';
 
 /** Types of the option `redis`. They are exported here because lib/index.ts must not import from stores/. */
-export type { ClusterTarget, RedisTarget } from '../stores/wire/ioredis/ioredis-connections.js';
+export type { ClusterTarget, RedisTarget } from '../stores/wire/redis-target.js';
 
 /** Options of LockModule.forRoot: where the locks live, and defaults for all calls. */
 export interface LockModuleOptions extends LockDefaults {
   /**
-   * A URL, ioredis options (Sentinel too), `{ cluster: [...] }`, an existing client, or an array of those: an odd
-   * number, at least three, of independent masters for Redlock. A client that is given is never closed or reconfigured.
+   * A URL, options in the words of ioredis (Sentinel too), `{ cluster: [...] }`, a client of ioredis or node-redis, or an array of
+   * those: an odd number, at least three, of independent masters for Redlock. A client that is given is never used, closed or
+   * reconfigured: it only says how to connect.
    * @default none: one of `redis`, `embedded` and `route` must be given
    */
   redis?: RedisTarget | readonly RedisTarget[] | undefined;
+  /**
+   * The package that makes the connections for a URL or for options in `redis`: 'ioredis', or 'redis' (node-redis). A client that is
+   * given in `redis` decides that itself.
+   * @default the one that is installed; 'ioredis' if both are
+   */
+  client?: ClientPackage | undefined;
   /**
    * true: the locks live in this process only, for tests and for applications that run as one process. `forRoot()`
    * without any option means the same, writes a line to the log, and throws when NODE_ENV is production.
@@ -27,7 +34,7 @@ export interface LockModuleOptions extends LockDefaults {
    */
   embedded?: boolean | undefined;
   /**
-   * The start of every Redis key and channel of this module. The keyPrefix of an ioredis client is not used.
+   * The start of every Redis key and channel of this module. The keyPrefix of a client is not used.
    * @default 'lock'
    */
   prefix?: string | undefined;
@@ -53,7 +60,7 @@ export interface LockModuleOptions extends LockDefaults {
   recoveryMs?: number | 'lease' | undefined;
   /**
    * Whether host, process id, class and method of a holder are written to Redis, where operators and error messages can
-   * name them.
+   * name them. A `label` that a call gives is written with false too.
    * @default true
    */
   describeHolders?: boolean | undefined;
@@ -74,6 +81,7 @@ export interface LockModuleOptions extends LockDefaults {
 /** The names of all options. An unknown name is refused, because a misspelt option would silently mean the default. */
 const names: NamesOf<LockModuleOptions> = {
   redis: true,
+  client: true,
   embedded: true,
   prefix: true,
   route: true,
@@ -147,7 +155,8 @@ function checkEach(options: LockModuleOptions): void {
     if (value === undefined || typeof value === 'boolean') continue;
     throw refused(`expected ${flag} to be true or false, got ${String(value)}`);
   }
-  const { prefix, route, bootTimeoutMs, recoveryMs } = options;
+  const { client, prefix, route, bootTimeoutMs, recoveryMs } = options;
+  if (client !== undefined && client !== 'ioredis' && client !== 'redis') throw refused(`expected client to be 'ioredis' or 'redis', got ${String(client)}`);
   if (prefix !== undefined) checkPrefix(prefix);
   if (route !== undefined && typeof route !== 'function') {
     throw refused(`expected route to be a function of the key, got ${typeof route}`);

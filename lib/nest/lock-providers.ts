@@ -8,6 +8,7 @@ import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore, StoreCapabilities } from '../core/port/lock-store.js';
 import type { Report } from '../core/port/report.js';
 import { LockService } from '../lock.service.js';
+import { bootLine, embeddedLine } from './boot-line.js';
 import { createStore } from './create-store.js';
 import { logReports } from './lock-log.js';
 import { whereabouts, type LockModuleOptions } from './lock-module-options.js';
@@ -44,18 +45,15 @@ const reportProvider: FactoryProvider<Report> = { provide: REPORT, useFactory: (
  * The store has a provider of its own, so that tests can override it. It is null for a module that routes every key to other
  * modules.
  */
-function storeProvider(instance: string): FactoryProvider<LockStore | null> {
+function storeProvider(instance: string): FactoryProvider<Promise<LockStore | null>> {
   return {
     provide: storeToken(instance),
     inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT],
-    useFactory: (options: LockModuleOptions, process: string, report: Report) => {
+    useFactory: async (options: LockModuleOptions, process: string, report: Report) => {
       const environment = globalThis.process.env['NODE_ENV'];
       const where = whereabouts(options, environment);
       if (where.kind === 'elsewhere') return null;
-      const logger = new Logger('LockModule');
-      if (where.kind === 'embedded' && where.implied) {
-        logger.log('Locks live in this process only. Give redis to lock across processes, or embedded: true if this is meant.');
-      }
+      if (where.kind === 'embedded') new Logger('LockModule').log(embeddedLine(where.implied));
       return createStore(where, options, { process, clock: systemClock, report, environment });
     },
   };
@@ -78,6 +76,7 @@ function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
     ): Promise<Locks> => {
       if (store) checkCapabilities(store.capabilities, options);
       const own = store && (await opened(new LockService({ ...options, store, process, report, instance })));
+      if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
       return options.route ? new LockRouter(options.route, instance, own, modules) : (own ?? neverRouted(instance));
     },
   };

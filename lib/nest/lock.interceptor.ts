@@ -87,8 +87,8 @@ export class LockInterceptor {
     });
   }
 
-  private optionsOf({ options, signalOf }: LockedCall, args: readonly unknown[]): WithLockOptions & CallSite {
-    const described = this.describe ? options : { ...options, label: undefined };
+  private optionsOf({ options, isLabelled, signalOf }: LockedCall, args: readonly unknown[]): WithLockOptions & CallSite {
+    const described = this.describe || isLabelled ? options : { ...options, label: undefined };
     return signalOf === undefined ? described : { ...described, signal: signalOf(args) };
   }
 }

@@ -6,12 +6,10 @@ import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey, type CallKey, type KeyOfCall } from '../core/key/call-key.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import { optionsProblem, type OptionList } from '../core/port/option-names.js';
+import { LONGEST_LABEL_BYTES } from '../core/port/resolve-options.js';
 import type { TemplateSubject } from '../core/key/key-template.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
-
-/** The longest label, in bytes. It is short because the store keeps the label with every lock. */
-const LONGEST_LABEL_BYTES = 48;
 
 /** One lock around a method. */
 export interface LockedCall {
@@ -26,6 +24,8 @@ export interface LockedCall {
   /** Makes the key of a call from its arguments. */
   readonly keyOf: KeyOfCall;
   readonly options: WithLockOptions & CallSite;
+  /** Whether the label is one that the decorator was given, and not the name of the method. */
+  readonly isLabelled: boolean;
   /** Gives the signal of a call; undefined when the decorator was given no signal function. */
   readonly signalOf: ((args: readonly unknown[]) => AbortSignal | undefined) | undefined;
   readonly onBusy: OnBusy;
@@ -46,12 +46,13 @@ export function lockedCall(key: CallKey, given: LockedOptions, place: string): L
   }
   // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
-  const site = { label: shortLabel(place), template: templateText(key), expectsBusy: onBusy !== 'throw' };
+  const site = { label: options.label ?? shortLabel(place), template: templateText(key), expectsBusy: onBusy !== 'throw' };
   const keyOf = compileCallKey(key, place);
   const signalOf = typeof signal === 'function' ? signalFunction(signal, place) : undefined;
   const fixed = typeof signal === 'function' ? undefined : signal;
   checkSignal(fixed, `${place}: expected signal to be an AbortSignal, or a function that gives one`);
-  return { place, instance, key, subject: 'arguments', keyOf, options: { ...options, waitMs, signal: fixed, ...site }, signalOf, onBusy, returns };
+  const complete = { ...options, waitMs, signal: fixed, ...site };
+  return { place, instance, key, subject: 'arguments', keyOf, options: complete, isLabelled: options.label !== undefined, signalOf, onBusy, returns };
 }
 
 /** Checks the names of the options. @throws LockUsageError for a name that is not in `list`, or for options that are no object */
@@ -80,7 +81,7 @@ export function templateText(key: unknown): string {
   return typeof key === 'function' ? `${key.name || 'function'}()` : String(key);
 }
 
-/** The label of a holder: the last bytes of `place` that fit, because the name of the method is at its end. */
+/** The label of a call that was given none: the last bytes of `place` that fit, because the name of the method is at its end. */
 export function shortLabel(place: string): string {
   let label = place;
   while (Buffer.byteLength(label) > LONGEST_LABEL_BYTES) label = label.slice(1);

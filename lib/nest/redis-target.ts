@@ -2,91 +2,12 @@
  * Checks the option `redis` before anything connects. A missing environment variable must not lead to locks on another server,
  * such as the Redis on this machine, and a misspelt ioredis option must not silently lead to a default, such as database 0.
  */
-import type { ClusterOptions, RedisOptions } from 'ioredis';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { isClient, type ClusterTarget } from '../stores/wire/ioredis/ioredis-connections.js';
+import { clusterNames, redisNames } from '../stores/wire/ioredis/option-names.js';
+import { isIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
+import { isNodeRedis } from '../stores/wire/node-redis/given-clients.js';
+import type { ClusterTarget } from '../stores/wire/redis-target.js';
 
-/** The options that single connections and clusters share, in every version of ioredis that this package may be used with. */
-const ofBoth: NamesOf<Pick<RedisOptions, keyof RedisOptions & keyof ClusterOptions>> = {
-  autoPipeliningIgnoredCommands: true,
-  enableAutoPipelining: true,
-  enableOfflineQueue: true,
-  enableReadyCheck: true,
-  himportFieldsets: true,
-  keyPrefix: true,
-  lazyConnect: true,
-  natMap: true,
-  scripts: true,
-  showFriendlyErrorStack: true,
-};
-const redisNames: NamesOf<RedisOptions> = {
-  ...ofBoth,
-  autoResendUnfulfilledCommands: true,
-  autoResubscribe: true,
-  blockingTimeout: true,
-  blockingTimeoutGrace: true,
-  clientInfoTag: true,
-  commandQueue: true,
-  commandTimeout: true,
-  connectTimeout: true,
-  connectionName: true,
-  Connector: true,
-  db: true,
-  disableClientInfo: true,
-  disconnectTimeout: true,
-  enableTLSForSentinelMode: true,
-  failoverDetector: true,
-  family: true,
-  host: true,
-  keepAlive: true,
-  maxLoadingRetryTime: true,
-  maxRetriesPerRequest: true,
-  monitor: true,
-  name: true,
-  noDelay: true,
-  offlineQueue: true,
-  password: true,
-  path: true,
-  port: true,
-  preferredSlaves: true,
-  protocol: true,
-  readOnly: true,
-  reconnectOnError: true,
-  replyMapping: true,
-  retryStrategy: true,
-  role: true,
-  sentinelCommandTimeout: true,
-  sentinelMaxConnections: true,
-  sentinelPassword: true,
-  sentinelReconnectStrategy: true,
-  sentinelRetryStrategy: true,
-  sentinelTLS: true,
-  sentinelUsername: true,
-  sentinels: true,
-  socketTimeout: true,
-  stringNumbers: true,
-  tls: true,
-  updateSentinels: true,
-  username: true,
-};
-const clusterNames: NamesOf<ClusterOptions> = {
-  ...ofBoth,
-  clusterNodeRetryStrategy: true,
-  clusterRetryStrategy: true,
-  dnsLookup: true,
-  maxRedirections: true,
-  redisOptions: true,
-  resolveSrv: true,
-  retryDelayOnClusterDown: true,
-  retryDelayOnFailover: true,
-  retryDelayOnMoved: true,
-  retryDelayOnTryAgain: true,
-  scaleReads: true,
-  shardedSubscribers: true,
-  slotsRefreshInterval: true,
-  slotsRefreshTimeout: true,
-  useSRVRecords: true,
-};
 const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true };
 
 const REDIS: OptionList = { names: { ...redisNames, cluster: true }, example: `{ host: 'localhost', port: 6379 }`, nullable: true };
@@ -98,14 +19,20 @@ const LOOK_WHERE = 'look whether an environment variable is missing';
 
 /** What is wrong with this target, as the end of a sentence; undefined when it is valid. `name` is the option it was given as. */
 export function targetProblem(name: string, target: unknown): string | undefined {
-  if (typeof target === 'string' && target.trim() !== '') return undefined;
+  if (typeof target === 'string' && target.trim() !== '') return urlProblem(name, target);
   if (typeof target !== 'object' || target === null) return `${name} was given, but it is undefined or empty; ${LOOK_WHERE}`;
-  if (isClient(target)) return undefined;
+  if (isIoredis(target) || isNodeRedis(target)) return undefined;
   if (isForeignClient(target)) {
-    return `${name} is a client of another package (node-redis?), and locks need ioredis; give the URL, ioredis options, or a client that new Redis() of ioredis made`;
+    return `${name} is a client that locks cannot use; give the URL, a client of ioredis (new Redis(), new Cluster()), or one of node-redis (createClient(), createCluster(), createSentinel())`;
   }
   if ('url' in target) return `${name} has no option url; give the URL itself as ${name}`;
   return namesProblem(name, target) ?? addressProblem(name, target);
+}
+
+/** A serverless database is often given by an HTTP endpoint, which has neither connections nor messages. */
+function urlProblem(name: string, url: string): string | undefined {
+  if (!/^https?:\/\//i.test(url)) return undefined;
+  return `${name} is an HTTP endpoint, and locks need the Redis protocol, for connections that stay open and messages; give the redis:// or rediss:// URL of the same database`;
 }
 
 function namesProblem(name: string, target: object): string | undefined {
@@ -121,7 +48,7 @@ function namesProblem(name: string, target: object): string | undefined {
 function inOption(name: string, options: unknown, list: OptionList): string | undefined {
   const problem = optionsProblem(options, list);
   if (problem === undefined) return undefined;
-  return `${name}: ${problem}. What only your version of ioredis knows can be given with a client: new Redis({ … })`;
+  return `${name}: ${problem}. What only your version of a client knows can be given with a client: new Redis({ … }) or createClient({ … })`;
 }
 
 function addressProblem(name: string, target: object): string | undefined {
@@ -136,7 +63,7 @@ function serversOf(target: object): unknown {
   return ('sentinels' in target ? target.sentinels : undefined) ?? [target];
 }
 
-/** Whether this has methods of a Redis client. It is called for what is no ioredis client, so it is one of node-redis or alike. */
+/** Whether this has methods of a Redis client. It is called for what is no client of ioredis or node-redis, such as a pool of clients. */
 function isForeignClient(target: object): boolean {
   return ['duplicate', 'sendCommand'].some((name) => typeof Reflect.get(target, name) === 'function');
 }

@@ -55,7 +55,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
       const named = {
         ...call,
         place: `${route}: ${place}`,
-        options: { ...call.options, label: shortLabel(route), template: templateText(key) },
+        options: { ...call.options, label: options.label ?? shortLabel(route), template: templateText(key) },
         keyOf: () => keyOf(context),
       };
       return this.interceptor.observed(named, [context], () => next.handle(), clientGone(context));

@@ -20,7 +20,9 @@ import {
 } from '@opentelemetry/api';
 import { systemClock } from '../core/port/clock.js';
 import { roleOf } from '../core/key/role-key.js';
+import { LockUsageError } from '../core/port/errors.js';
 import type { LockEvent } from '../core/port/lock-events.js';
+import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
@@ -53,11 +55,19 @@ const SCOPE = 'nestjs-holdfast';
 /** The bounds of the histograms in seconds, from a round trip to Redis to work that takes minutes. */
 const BOUNDARIES = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
-/** Measures `locks` from now on, until the returned function is called. */
+type InstrumentOptions = LockTelemetryOptions & { instance?: string | undefined };
+
+const names: NamesOf<InstrumentOptions> = { attributes: true, spans: true, meterProvider: true, tracerProvider: true, instance: true };
+const OPTIONS: OptionList = { names, example: '{ spans: false }' };
+
+/** Measures `locks` from now on, until the returned function is called. @throws LockUsageError for an option that there is not */
 export function instrumentLocks(
   locks: Pick<LockService, 'events'>,
-  { instance = DEFAULT_INSTANCE, ...options }: LockTelemetryOptions & { instance?: string | undefined } = {},
+  given: InstrumentOptions = {},
 ): () => void {
+  const problem = optionsProblem(given, OPTIONS);
+  if (problem !== undefined) throw new LockUsageError(`Telemetry of locks: ${problem}.`);
+  const { instance = DEFAULT_INSTANCE, ...options } = given;
   const recorder = new LockRecorder(instance, options);
   const subscription = locks.events.subscribe((event) => {
     try {
@@ -148,7 +158,7 @@ class LockRecorder {
     if (!this.tracer) return;
     const endTime = systemClock.wallNow();
     const span = this.tracer.startSpan(name, { startTime: endTime - lastedMs, attributes });
-    if (event.label !== undefined) span.setAttribute('code.function.name', event.label);
+    if (event.label !== undefined) span.setAttribute('lock.label', event.label);
     if ('fence' in event) span.setAttribute('lock.fence', event.fence);
     if (failure !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: failure });
     span.end(endTime);
@@ -170,6 +180,6 @@ function createInstruments(provider: MeterProvider | undefined) {
     termFailures: count('holdfast.term.failures', '{term}', 'Terms that ended because the function of the leader failed.'),
     losses: count('holdfast.losses', '{hold}', 'Holds whose lease ended before they did.'),
     renewalFailures: count('holdfast.renewal.failures', '{renewal}', 'Renewals that got no answer and were tried again.'),
-    storeFailures: count('holdfast.store.failures', '{request}', 'Requests that failed because the store could not be asked.'),
+    storeFailures: count('holdfast.store.failures', '{request}', 'Requests that failed because the store did not respond.'),
   };
 }

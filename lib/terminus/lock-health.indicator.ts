@@ -4,7 +4,9 @@ import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
 import { systemClock } from '../core/port/clock.js';
 import type { Leadership } from '../core/hold/leadership.js';
+import { LockUsageError } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
+import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import type { LockService } from '../lock.service.js';
 import { findLocks } from '../nest/find-locks.js';
 import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
@@ -26,6 +28,8 @@ export interface LockHealthOptions {
 /** The LockService to check. That of a module with a route also knows the modules to which the route can lead. */
 type Asked = Partial<LockService> & { instances?(): ReadonlyMap<string, LockService> };
 
+const names: NamesOf<LockHealthOptions> = { instance: true, timeoutMs: true };
+const OPTIONS: OptionList = { names, example: '{ timeoutMs: 500 }' };
 const DEFAULT_TIMEOUT_MS = 1_000;
 
 /**
@@ -47,8 +51,13 @@ export class LockHealthIndicator {
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
   ) {}
 
-  /** Checks the store; it does not reject when the store is down. @throws LockUsageError when there is no lock module of that name */
+  /**
+   * Checks the store; it does not reject when the store is down. @throws LockUsageError when there is no lock module of that name, or
+   * for an option that there is not
+   */
   async pingCheck<const Key extends string>(key: Key, options: LockHealthOptions = {}): Promise<HealthIndicatorResult<Key>> {
+    const problem = optionsProblem(options, OPTIONS);
+    if (problem !== undefined) throw new LockUsageError(`LockHealthIndicator.pingCheck('${key}'): ${problem}.`);
     const { instance = DEFAULT_INSTANCE, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
     const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator');
     const session = this.health.check(key);

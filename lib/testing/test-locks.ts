@@ -8,8 +8,9 @@
  *     await expect(app.get(OrderService).pay('1')).rejects.toThrow(LockTimeoutError);   // at once
  */
 import type { DynamicModule, FactoryProvider } from '@nestjs/common';
-import { LockStoreError } from '../core/port/errors.js';
+import { LockStoreError, LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
+import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import { LockService, type LockServiceOptions } from '../lock.service.js';
 import { DEFAULT_INSTANCE, locksToken, MODULE_OPTIONS, storeToken } from '../nest/lock-names.js';
 import type { LockModuleOptions } from '../nest/lock-module-options.js';
@@ -26,6 +27,23 @@ export interface TestLocksOptions extends LockDefaults {
   name?: string | undefined;
 }
 
+const names: NamesOf<TestLocksOptions> = {
+  name: true,
+  leaseMs: true,
+  waitMs: true,
+  renew: true,
+  maxHoldMs: true,
+  minHoldMs: true,
+  graceMs: true,
+  minReplicas: true,
+  onLost: true,
+  maxLeaseMs: true,
+  handOn: true,
+  commandTimeoutMs: true,
+  shutdownGraceMs: true,
+};
+const OPTIONS: OptionList = { names, example: '{ waitMs: 0 }' };
+
 /** What {@link TestLocks.replaceIn} needs of the builder that `Test.createTestingModule` returns. */
 export interface OverridesProviders {
   overrideProvider(token: unknown): { useFactory(by: { factory: FactoryProvider['useFactory']; inject: unknown[] }): unknown };
@@ -39,7 +57,11 @@ export class TestLocks {
   private own: LockService | undefined;
   private processes = 0;
 
-  constructor({ name = DEFAULT_INSTANCE, ...defaults }: TestLocksOptions = {}) {
+  /** @throws LockUsageError for an option that there is not */
+  constructor(options: TestLocksOptions = {}) {
+    const problem = optionsProblem(options, OPTIONS);
+    if (problem !== undefined) throw new LockUsageError(`TestLocks: ${problem}.`);
+    const { name = DEFAULT_INSTANCE, ...defaults } = options;
     this.name = name;
     this.defaults = defaults;
   }

@@ -3,7 +3,7 @@
  * causes.
  *
  * Time passes by itself in one case only: a call waits, and nothing but time can end its wait. That is so when no application of the
- * test holds the lock (the test made it busy, or minHoldMs keeps it taken), or when the store could not be asked. While code of
+ * test holds the lock (the test made it busy, or minHoldMs keeps it taken), or when the store does not respond. While code of
  * the test can end every wait, the clock stands still.
  */
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
@@ -16,7 +16,7 @@ import { checkMode } from '../core/port/request-options.js';
 import type { AcquireOutcome, AcquireRequest, HolderState, Wake } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { checkMs, TestClock } from './test-clock.js';
-import { endingWith, wholeGrant } from './whole-milliseconds.js';
+import { HALF_MS, wholeGrant } from './whole-milliseconds.js';
 
 /** How {@link TestLocks.busy} holds a lock. */
 export interface BusyOptions {
@@ -106,11 +106,14 @@ export class TestStore {
     const { mode = 'write', forMs = LONGEST_LEASE_MS } = options;
     checkMode(mode, key);
     checkMs('forMs', forMs);
-    const id = `${ELSEWHERE}${(this.staged += 1)}`;
-    const terms = { leaseMs: forMs, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity };
-    const outcome = await this.memory.acquire(endingWith({ key, id, mode, ...terms, label: 'staged by the test' }));
-    if (outcome.kind === 'granted') return;
+    if (await this.stage({ key, mode, leaseMs: forMs - HALF_MS })) return;
     throw new LockUsageError(`Lock '${key}' cannot be made busy: it is held already.`, { key });
+  }
+
+  /** Asks for a lock. One that the test made busy is busy for calls with any number of permits, and for those without. */
+  async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+    const outcome = await this.memory.acquire(request);
+    return outcome.kind === 'permits' && (await this.stageAnew(request)) ? this.memory.acquire(request) : outcome;
   }
 
   async free(key: string): Promise<void> {
@@ -167,6 +170,24 @@ export class TestStore {
     if (this.passing) return;
     this.passing = true;
     void this.passForWaiters();
+  }
+
+  /** Takes the lock as another process would, with all permits if there are any. */
+  private async stage(how: Pick<AcquireRequest, 'key' | 'mode' | 'leaseMs' | 'permits'>): Promise<boolean> {
+    const terms = { queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity, label: 'staged by the test' };
+    for (let left = how.permits ?? 1; left > 0; left -= 1) {
+      const { kind } = await this.memory.acquire({ ...how, ...terms, id: `${ELSEWHERE}${(this.staged += 1)}` });
+      if (kind !== 'granted') return false;
+    }
+    return true;
+  }
+
+  /** Keeps a lock busy with so many permits as a call names; false when somebody of the test has it or waits for it. */
+  private async stageAnew({ key, permits }: AcquireRequest): Promise<boolean> {
+    const { mode, holders, waiters } = await this.memory.inspect(key);
+    if (mode === null || waiters.length > 0 || !holders.every(({ id }) => id.startsWith(ELSEWHERE))) return false;
+    for (const { id } of holders) await this.memory.release({ key, id });
+    return this.stage({ key, mode, permits, leaseMs: holders[0]!.remainingMs });
   }
 
   private async passForWaiters(): Promise<void> {

@@ -51,7 +51,7 @@ export class TestWire implements LockStore {
     let outcome: AcquireOutcome | undefined;
     try {
       this.shared.assertUp();
-      outcome = wholeAnswer(await this.shared.memory.acquire(endingWith(request)));
+      outcome = wholeAnswer(await this.shared.acquire(endingWith(request)));
       return outcome;
     } finally {
       this.shared.asked(request, outcome);

@@ -10,7 +10,7 @@ const KINDS = {
   'number or nothing': { type: 'number | undefined', write: (value) => `${value} ?? ''`, read: (text) => `tonumber(${text})` },
   'text or -': { type: 'string | undefined', write: (value) => `${value} ?? '-'`, read: asIs },
   /** Any text, written without spaces. */
-  'encoded or -': { type: 'string | undefined', write: (value) => `toField(${value})`, read: asIs },
+  'encoded or -': { type: 'string | undefined', write: (value) => `${value} === undefined ? '-' : toField(${value})`, read: asIs },
   mode: { type: 'LockMode', write: (value) => `${value} === 'write' ? 'w' : 'r'`, read: asIs, width: 1 },
   /** How a lock is held on one Redis: its first letter says it. */
   hold: { type: "LockMode | 'permit'", write: (value) => `${value}[0]`, read: asIs, width: 1 },

@@ -2,6 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { CallsThatWait } from '../../lib/board/calls-that-wait.js';
 import { LockHistory } from '../../lib/board/lock-history.js';
+import { SeenWaiters } from '../../lib/board/seen-waiters.js';
 import { LockLostError } from '../../lib/core/port/errors.js';
 import type { LockEvent } from '../../lib/core/port/lock-events.js';
 import { overviewOf } from '../../lib/board/lock-overview.js';
@@ -45,21 +46,49 @@ describe('the history of the board', () => {
 
 describe('the calls that wait', () => {
   it('are not taken off by a request that never waited', () => {
-    const calls = new CallsThatWait();
+    const calls = new CallsThatWait(new FakeClock());
     calls.record(waiting);
     calls.record({ ...granted(0.2), call: 2 });
-    expect(calls.of('order:1')).toEqual([{ mode: 'write', label: 'OrderService.pay', count: 1 }]);
+    expect(calls.of('order:1')).toEqual([{ mode: 'write', label: 'OrderService.pay', count: 1, longestMs: 0 }]);
     calls.record(granted(100));
     expect(calls.of('order:1')).toEqual([]);
   });
 
-  it('for several locks are told at the one that they wait for, and taken off when the request ends, which names the first of them', () => {
-    const calls = new CallsThatWait();
+  it('for several locks are told at the one that they wait for, and taken off when the request ends, which names the first of them', async () => {
+    const clock = new FakeClock();
+    const calls = new CallsThatWait(clock);
     calls.record({ ...waiting, key: 'wallet:a' } as LockEvent);
+    await clock.advance(2_000);
     calls.record({ ...waiting, key: 'wallet:b' } as LockEvent);
-    expect([calls.of('wallet:a').length, calls.of('wallet:b').length]).toEqual([0, 1]);
+    expect([calls.of('wallet:a').length, calls.of('wallet:b')]).toMatchObject([0, [{ longestMs: 2_000 }]]);
     calls.record({ ...granted(50), key: 'wallet:a' } as LockEvent);
     expect(calls.of('wallet:b')).toEqual([]);
+  });
+
+  it('are counted with the longest wait of them, without those that stand for election', async () => {
+    const clock = new FakeClock();
+    const calls = new CallsThatWait(clock);
+    calls.record({ ...waiting, call: 1, key: 'leader:indexer' } as unknown as LockEvent);
+    await clock.advance(60_000);
+    calls.record({ ...waiting, call: 2 } as unknown as LockEvent);
+    await clock.advance(3_000);
+    calls.record({ ...waiting, call: 3 } as unknown as LockEvent);
+    expect(calls.all()).toEqual({ count: 2, longestMs: 3_000 });
+    expect(calls.of('order:1')).toMatchObject([{ count: 2, longestMs: 3_000 }]);
+  });
+});
+
+describe('the waiters that the board has seen', () => {
+  it('are told with the time since the look that showed them first, and forgotten by the first that does not', async () => {
+    const clock = new FakeClock();
+    const waiters = new SeenWaiters(clock);
+    waiters.look(['p.1']);
+    await clock.advance(1_000);
+    waiters.look(['p.1', 'p.2']);
+    await clock.advance(500);
+    expect(['p.1', 'p.2', 'p.3'].map((id) => waiters.forMs(id))).toEqual([1_500, 500, 0]);
+    waiters.look(['p.2']);
+    expect(['p.1', 'p.2'].map((id) => waiters.forMs(id))).toEqual([0, 500]);
   });
 });
 
@@ -73,10 +102,24 @@ describe('the overview of many locks', () => {
 
   it('keeps the most waited for, with their first waiters, and counts the rest', async () => {
     const overview = await overviewOf(locks(5_000), 5);
-    expect(overview).toMatchObject({ held: 5_000, waitedFor: 5, waiting: 200, more: 4_995 });
+    expect(overview).toMatchObject({ held: 5_000, waitedFor: 5, waiting: 200, processes: 1, led: 0, inGrace: 0, more: 4_995 });
     expect(overview.rows.map(({ key }) => key).sort()).toEqual([7, 1_007, 2_007, 3_007, 4_007].map((n) => `order:${n}`).sort());
     expect(overview.rows[0]).toMatchObject({ moreWaiters: 28, holders: [{ host: 'web-1', pid: 12, since: 1_700_000_000_000 }] });
     expect(overview.rows[0]!.waiters).toHaveLength(12);
+  });
+
+  it('keeps roles behind what is waited for and before the rest, and counts what is led, what is in its grace, and whose processes wait', async () => {
+    const holder = { id: 'a.1', fence: 1, remainingMs: 5 };
+    const candidates = ['b.1', 'c.1'].map((id) => ({ id, mode: 'write' as const }));
+    async function* some(): AsyncGenerator<LockState> {
+      yield { key: 'a', mode: 'write', holders: [holder], waiters: [] };
+      yield { key: 'graced', mode: 'write', holders: [{ ...holder, remainingMs: 0, graceMs: 900 }], waiters: [] };
+      yield { key: 'leader:indexer', mode: 'write', holders: [holder], waiters: candidates };
+      yield { key: 'order:1', mode: 'write', holders: [holder], waiters: ['d.1', 'd.2', 'e.1'].map((id) => ({ id, mode: 'write' as const })) };
+    }
+    const { rows, ...sums } = await overviewOf(some(), 3);
+    expect(rows.map(({ key }) => key)).toEqual(['order:1', 'leader:indexer', 'a']);
+    expect(sums).toEqual({ held: 4, waitedFor: 1, waiting: 3, processes: 2, led: 1, inGrace: 1, more: 1 });
   });
 
   it('reads host and process from a holder id, where they are told', () => {

@@ -6,6 +6,8 @@ import { LockService } from '../../lib/lock.service.js';
 import { LockModule } from '../../lib/nest/lock.module.js';
 import { Gate, startAlone, startApp } from '../nest/application.js';
 import { eventually } from '../support/eventually.js';
+import type { BoardView } from '../../lib/board/board-feed.js';
+import { startRedis } from '../support/redis-server.js';
 import { readEvents, type EventReader } from './event-reader.js';
 
 const readers: EventReader[] = [];
@@ -150,7 +152,7 @@ describe('the events of the board', () => {
     const abort = new AbortController();
     const cancelled = locks.withLock('order:1', { signal: abort.signal }, () => undefined);
     const callsOf = async (count: number) => (await viewer.until((one) => sum(one.instances[0]!.rows[0]?.callsHere) === count))[0];
-    expect((await callsOf(3)).instances[0]!.rows[0]!.callsHere).toEqual([{ mode: 'write', count: 2 }, { mode: 'read', count: 1 }]);
+    expect((await callsOf(3)).instances[0]!.rows[0]!.callsHere).toMatchObject([{ mode: 'write', count: 2 }, { mode: 'read', count: 1 }]);
     abort.abort(new Error('changed my mind'));
     await expect(cancelled).rejects.toThrow('changed my mind');
     await callsOf(2);
@@ -158,6 +160,61 @@ describe('the events of the board', () => {
     await Promise.all(waiting);
     await using _again = await locks.acquire('order:1');
     await callsOf(0);
+  });
+
+  it('say which store it is, what is switched off there, how many calls wait here and for how long, and of a recovery', async () => {
+    const redis = await startRedis();
+    try {
+      jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+      const app = await startAlone({ imports: [LockModule.forRoot({ redis: redis.url, recoveryMs: 2_000 }), LockBoardModule.forRoot()] });
+      await app.listen(0, '127.0.0.1');
+      const locks = app.get(LockService);
+      const viewer = await watch(`${await app.getUrl()}/locks`);
+      const lease = await locks.acquire('order:1', { label: 'stocktaking' });
+      const waits = locks.withLock('order:1', () => undefined);
+      const [view] = await viewer.until((one) => one.instances[0]!.here.longestMs > 300);
+      expect(view.instances[0]).toMatchObject({ store: { place: `one Redis (127.0.0.1:${redis.port})`, prefix: 'lock' }, here: { count: 1 }, recovery: { recoveries: 0, recoversForMs: 0 } });
+      expect(view.instances[0]!.rows[0]).toMatchObject({ holders: [{ label: 'stocktaking' }], callsHere: [{ count: 1, longestMs: expect.any(Number) }] });
+      await redis.command('FLUSHALL');
+      // The first request that reaches the server afterwards notices it.
+      await locks.tryAcquire('order:2').catch(() => null);
+      const [after] = await viewer.until((one) => one.instances[0]!.recovery!.recoversForMs > 0);
+      expect(after.instances[0]!.recovery).toMatchObject({ recoveries: 1 });
+      await lease.release();
+      await waits;
+    } finally {
+      await redis.stop();
+    }
+  });
+
+  it('show how many permits of a lock are held', async () => {
+    const { url, locks } = await serve();
+    await using _one = await locks.acquire('smtp', { permits: 3 });
+    await using _other = await locks.acquire('smtp', { permits: 3 });
+    const [view] = await (await watch(url)).until((one) => one.instances[0]!.rows[0]?.holders.length === 2);
+    expect(view.instances[0]!.rows).toMatchObject([{ key: 'smtp', permits: 3 }]);
+  });
+
+  it('say for how long a process has been seen to wait', async () => {
+    const redis = await startRedis();
+    try {
+      jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+      const module = () => LockModule.forRoot({ redis: redis.url });
+      const app = await startAlone({ imports: [module(), LockBoardModule.forRoot()] });
+      const beside = (await startAlone({ imports: [module()] })).get(LockService);
+      await app.listen(0, '127.0.0.1');
+      const viewer = await watch(`${await app.getUrl()}/locks`);
+      const lease = await app.get(LockService).acquire('order:1');
+      const waits = beside.withLock('order:1', { label: 'the other' }, () => undefined);
+      const seenForMs = (one: BoardView): number => one.instances[0]!.rows[0]?.waiters[0]?.seenForMs ?? 0;
+      const [view] = await viewer.until((one) => seenForMs(one) > 300);
+      expect(view.instances[0]).toMatchObject({ processes: 1, here: { count: 0 } });
+      expect(view.instances[0]!.rows[0]!.waiters).toMatchObject([{ label: 'the other', pid: process.pid }]);
+      await lease.release();
+      await waits;
+    } finally {
+      await redis.stop();
+    }
   });
 
   it('tell of losses and of calls that gave up, but not of those that did not want to wait', async () => {
@@ -194,8 +251,8 @@ describe('the events of the board', () => {
     const leases = await Promise.all(Array.from({ length: 700 }, (_, n) => locks.acquire(`order:${n}`)));
     const viewer = await watch(url);
     const [view] = await viewer.until(() => true);
-    expect(view.instances[0]).toMatchObject({ held: 700, more: 400 });
-    expect(view.instances[0]!.rows).toHaveLength(300);
+    expect(view.instances[0]).toMatchObject({ held: 700, more: 200 });
+    expect(view.instances[0]!.rows).toHaveLength(500);
     await Promise.all(leases.map((lease) => lease.release()));
   });
 

@@ -1,6 +1,8 @@
 /** The board in a real browser, against the running sample of three processes: what an operator at night can see and do. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Page } from 'playwright-core';
+import { Test } from '@nestjs/testing';
+import { LockModule, LockService } from '../../lib/index.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { openChromium, type OpenBrowser } from './chromium.js';
 import { runSample, type RunningSample } from './running-sample.js';
@@ -40,6 +42,24 @@ async function board(options: Parameters<OpenBrowser['page']>[0] = {}) {
   return opened;
 }
 
+/** So many locks, `many:0` and on, of a process beside the sample. */
+async function heldOrders(count: number) {
+  const made = await Test.createTestingModule({ imports: [LockModule.forRoot({ redis: redis.url })] }).compile();
+  await made.init();
+  const locks = made.get(LockService);
+  const leases = await Promise.all(Array.from({ length: count }, (_, n) => locks.acquire(`many:${n}`, { label: 'MassService.hold' })));
+  const beside = await Test.createTestingModule({ imports: [LockModule.forRoot({ redis: redis.url })] }).compile();
+  await beside.init();
+  return {
+    waitFor: (key: string) => beside.get(LockService).withLock(key, () => undefined),
+    release: () => Promise.all(leases.map((lease) => lease.release())),
+    close: async () => {
+      await Promise.all(leases.map((lease) => lease.release()));
+      await Promise.all([made.close(), beside.close()]);
+    },
+  };
+}
+
 function lock(page: Page, key: string) {
   return page.locator('.lock', { has: page.getByRole('heading', { name: key, exact: true }) });
 }
@@ -54,13 +74,13 @@ describe('the board in a browser', () => {
     const startedAt = performance.now();
     const counted = stocktake(1, 8);
     const row = lock(page, 'item:1');
-    await row.getByText('StocktakeService.count').first().waitFor({ timeout: 1_000 });
+    await row.locator('.holders').getByText('StocktakeService.count').waitFor({ timeout: 1_000 });
     const orders = [order(1, 1), order(1, 2), order(1, 0)];
-    await row.getByText('2 wait for StocktakeService.count to end').waitFor({ timeout: 1_000 });
+    await row.getByText('2 processes wait for StocktakeService.count to end').waitFor({ timeout: 1_000 });
     const shownMs = performance.now() - startedAt;
     expect(shownMs).toBeLessThan(2_000);
     expect(await row.getByRole('listitem').filter({ hasText: 'write: OrderService.buy' }).count()).toBe(2);
-    await row.getByText('Calls in the process that serves this page: 1 × OrderService.buy').waitFor({ timeout: 1_000 });
+    await row.getByText(/Calls in the process that serves this page: 1 × OrderService\.buy \(write, for \d/).waitFor({ timeout: 1_000 });
     expect(await row.innerText()).toMatch(/, pid \d+[\s\S]*held for about \d[\s\S]*lease ends in \d+ s unless renewed[\s\S]*fence \d{16}/);
     await row.getByRole('button', { name: /Force release item:1/ }).click();
     await page.getByRole('button', { name: 'Take it away' }).click();
@@ -84,7 +104,7 @@ describe('the board in a browser', () => {
     const force = lock(page, 'item:2').getByRole('button', { name: /Force release/ });
     await force.click();
     await page.getByRole('button', { name: 'Leave it' }).click();
-    expect(await lock(page, 'item:2').getByText('StocktakeService.count').count()).toBeGreaterThan(0);
+    expect(await lock(page, 'item:2').locator('.holders').getByText('StocktakeService.count').count()).toBe(1);
     await force.click();
     await page.getByRole('dialog').getByText('item:2 is held by StocktakeService.count').waitFor(SOON);
     await page.getByRole('button', { name: 'Take it away' }).click();
@@ -113,7 +133,7 @@ describe('the board in a browser', () => {
     const counted = stocktake(1, 10);
     const waited = order(1, 1);
     const row = lock(page, 'item:1');
-    await row.getByText('1 waits for StocktakeService.count to end').waitFor(SOON);
+    await row.getByText('1 process waits for StocktakeService.count to end').waitFor(SOON);
     const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
     expect(overflow).toBeLessThanOrEqual(0);
     const button = await row.getByRole('button').boundingBox();
@@ -138,10 +158,12 @@ describe('the board in a browser', () => {
     await page.keyboard.press('Tab');
     expect(await focused()).toBe('only-waited');
     await page.keyboard.press('Tab');
+    expect(await focused()).toBe('compact');
+    await page.keyboard.press('Tab');
     expect(await focused()).toMatch(/^Force release item:1 from StocktakeService\.count on /);
     // A waiter comes: the row is drawn anew under the focus.
     const waited = order(1, 1);
-    await lock(page, 'item:1').getByText('1 waits for').waitFor(SOON);
+    await lock(page, 'item:1').getByText('1 process waits for').waitFor(SOON);
     expect(await focused()).toMatch(/^Force release item:1/);
     await page.keyboard.press('Enter');
     expect(await focused()).toBe('release-cancel');
@@ -157,6 +179,32 @@ describe('the board in a browser', () => {
     expect(complaints).toEqual([]);
   }, 30_000);
 
+  it('gives each lock one line where there are many, with its details at a press, and keeps them open while it redraws', async () => {
+    const { page, complaints } = await board();
+    const held = await heldOrders(495);
+    try {
+      const row = lock(page, 'many:7');
+      await page.locator('.lock').nth(494).waitFor(SOON);
+      const heights = (await page.evaluate(HEIGHTS_OF_LOCKS)) as number[];
+      expect(heights.length).toBeGreaterThanOrEqual(495);
+      expect(Math.max(...heights)).toBeLessThan(50);
+      const details = row.getByText(/^lease ends in/);
+      expect(await details.isVisible()).toBe(false);
+      await row.getByRole('button', { name: 'Details of many:7' }).click();
+      await details.waitFor(SOON);
+      const waited = held.waitFor('many:7');
+      await row.getByText('1 process waits for').waitFor(SOON);
+      expect(await details.isVisible()).toBe(true);
+      await page.getByLabel('One line for each lock').uncheck();
+      await lock(page, 'many:8').getByText(/^lease ends in/).waitFor(SOON);
+      await held.release();
+      await waited;
+    } finally {
+      await held.close();
+    }
+    expect(complaints).toEqual([]);
+  }, 60_000);
+
   it('shows the text in enough contrast by day and by night', async () => {
     for (const colorScheme of ['light', 'dark'] as const) {
       const { page } = await board({ colorScheme });
@@ -170,9 +218,9 @@ describe('the board in a browser', () => {
     const counted = stocktake(1, 10);
     const row = lock(page, 'item:1');
     await row.waitFor(SOON);
-    await page.getByLabel('Key, method or host').fill('nobody.at.all');
+    await page.getByLabel('Key, label or host').fill('nobody.at.all');
     await row.waitFor({ state: 'detached', ...SOON });
-    await page.getByLabel('Key, method or host').fill('stocktakeservice');
+    await page.getByLabel('Key, label or host').fill('stocktakeservice');
     await row.waitFor(SOON);
     await page.getByLabel('Only what is waited for').check();
     await row.waitFor({ state: 'detached', ...SOON });
@@ -184,6 +232,8 @@ describe('the board in a browser', () => {
     await Promise.all([counted, waited]);
   }, 30_000);
 });
+
+const HEIGHTS_OF_LOCKS = `[...document.querySelectorAll('.lock')].map((row) => row.getBoundingClientRect().height)`;
 
 /** WCAG's ratio of the quietest text to the ground it stands on. */
 const CONTRAST_OF_QUIET_TEXT = `(() => {

@@ -72,6 +72,14 @@ describe('holdfast list', () => {
     expect(code).toBe(0);
   });
 
+  it('tells how many permits are in use of how many, and inspect names who has them', async () => {
+    for (const label of ['MailService.send', 'MailService.retry']) await hold('smtp', { permits: 5, label });
+    expect((await ask('list')).out).toMatch(/^smtp +write +2 of 5 in use: MailService\.send on web-1:12 \(\+1\) +5\d s +-$/m);
+    const { out } = await ask('inspect', 'smtp');
+    expect(out).toMatch(/^smtp: 2 of 5 permits in use\n {2}MailService\.send on web-1:12\n[^]* {2}MailService\.retry on web-1:12/);
+    expect(out).not.toContain('owner');
+  });
+
   it('tells of a hold in its grace when the lock is free unless it is released, and so does inspect', async () => {
     await hold('order:1', { leaseMs: 20_000, graceMs: 30_000 });
     expect((await ask('inspect', 'order:1')).out).toMatch(/lease ends in 1\d s unless renewed, then taken for 30 s more unless released, fence/);

@@ -5,6 +5,7 @@ import type { LockedOptions, LockModuleExtras, LockModuleOptions } from '../../l
 /** The compiler wants a line here for each option that there is. */
 const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras | keyof LockedOptions, true>> = {
   redis: true,
+  client: true,
   embedded: true,
   route: true,
   prefix: true,
@@ -34,6 +35,7 @@ const OPTIONS: Readonly<Record<keyof LockModuleOptions | keyof LockModuleExtras 
   signal: true,
   instance: true,
   minReplicas: true,
+  label: true,
 };
 
 it('The page of options has a row for every option, and for no other', () => {

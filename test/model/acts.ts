@@ -15,6 +15,7 @@ export type Act =
       readonly minHoldMs: number;
       readonly fences: number;
       readonly owner: string | undefined;
+      readonly permits: number | undefined;
       /** An earlier request to release in the same step, if it is for the same key. */
       readonly replaces: number | undefined;
     }
@@ -31,7 +32,11 @@ export type Act =
   | { readonly act: 'forceRelease'; readonly key: number; readonly who: number | undefined }
   | { readonly act: 'pass'; readonly ms: number };
 
-export const KEYS_OF_A_RUN = 2;
+export const KEYS_OF_A_RUN = 3;
+/** The key of which most requests want a permit. */
+const PERMIT_KEY = 2;
+/** The number that most of them name. */
+const PERMITS = 2;
 
 /** Far longer than a run takes where time cannot be driven, and apart from each other by more than it takes. */
 const leases = fc.constantFrom(20_000, 30_000, 45_000);
@@ -51,11 +56,26 @@ const acquire: fc.Arbitrary<Act> = fc.record({
   minHoldMs: fc.constantFrom(0, 0, 0, 0, 0, 10_000, 50_000),
   fences: fc.constantFrom(1, 1, 16),
   owner: fc.constantFrom(undefined, undefined, undefined, 'saga:1', 'saga:2'),
+  permits: fc.constant(undefined),
+  replaces: fc.option(someone, { nil: undefined, freq: 4 }),
+}, PLAIN);
+
+const acquirePermit: fc.Arbitrary<Act> = fc.record({
+  act: fc.constant('acquire' as const),
+  key: fc.constantFrom(PERMIT_KEY, PERMIT_KEY, PERMIT_KEY, PERMIT_KEY, PERMIT_KEY, 0),
+  mode: fc.constant('write' as const),
+  queue: fc.constantFrom(true, true, true, false),
+  leaseMs: leases,
+  minHoldMs: fc.constantFrom(0, 0, 0, 0, 0, 10_000, 50_000),
+  fences: fc.constantFrom(1, 1, 16),
+  owner: fc.constant(undefined),
+  permits: fc.constantFrom(PERMITS, PERMITS, PERMITS, PERMITS, PERMITS, PERMITS, PERMITS + 1, 1),
   replaces: fc.option(someone, { nil: undefined, freq: 4 }),
 }, PLAIN);
 
 const follow: readonly fc.WeightedArbitrary<Act>[] = [
-  { weight: 8, arbitrary: acquire },
+  { weight: 7, arbitrary: acquire },
+  { weight: 5, arbitrary: acquirePermit },
   { weight: 7, arbitrary: fc.record({ act: fc.constant('release' as const), who: someone, abandoned: fc.constantFrom(false, false, true) }, PLAIN) },
   { weight: 2, arbitrary: fc.record({ act: fc.constant('repeat' as const), who: someone }, PLAIN) },
   { weight: 2, arbitrary: fc.record({ act: fc.constant('renew' as const), who: fc.array(someone, { minLength: 1, maxLength: 4 }), leaseMs: leases }, PLAIN) },

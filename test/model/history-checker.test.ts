@@ -7,10 +7,10 @@ import type { LockMode } from '../../lib/core/port/lock-mode.js';
 const KEY = 'order:1';
 
 /** A hold from `from`, trusted until `until`. */
-function hold(id: string, from: number, until: number, fence: number, how: { mode?: LockMode; owner?: string; fences?: number; asked?: number } = {}): HistoryEvent[] {
-  const { mode = 'write', owner, fences = 1, asked = from } = how;
+function hold(id: string, from: number, until: number, fence: number, how: { mode?: LockMode; owner?: string; permits?: number; fences?: number; asked?: number } = {}): HistoryEvent[] {
+  const { mode = 'write', owner, permits, fences = 1, asked = from } = how;
   return [
-    { kind: 'asked', at: asked, key: KEY, id, mode, owner },
+    { kind: 'asked', at: asked, key: KEY, id, mode, owner, permits },
     { kind: 'granted', at: from, key: KEY, id, mode, fence, fences, trustedUntil: until },
   ];
 }
@@ -32,6 +32,23 @@ describe('The history checker', () => {
     expect(rules(hold('a.1', 0, 100, 1, { mode: 'read' }), hold('b.1', 50, 200, 2, { mode: 'read' }))).toEqual([]);
     expect(rules(hold('a.1', 0, 100, 1, { owner: 'x' }), hold('b.1', 50, 200, 1, { owner: 'x' }))).toEqual([]);
     expect(rules(hold('a.1', 0, 100, 1, { owner: 'x' }), hold('b.1', 50, 200, 2, { owner: 'y' }))).toEqual(['overlap']);
+  });
+
+  it('accepts as many holds at a time as there are permits, and finds one more, another number, and one without', () => {
+    const two = [hold('a.1', 0, 100, 1, { permits: 2 }), hold('b.1', 50, 150, 2, { permits: 2 })];
+    expect(rules(...two, hold('c.1', 100, 200, 3, { permits: 2 }))).toEqual([]);
+    expect(rules(...two, hold('c.1', 99, 200, 3, { permits: 2 }))).toEqual(['permits']);
+    expect(rules(two[0]!, hold('c.1', 99, 200, 3, { permits: 3 }))).toEqual(['overlap']);
+    expect(rules(two[0]!, hold('c.1', 99, 200, 3))).toEqual(['overlap']);
+  });
+
+  it('compares the fence of a permit with those that ended before it was asked for, and its turn by the fences', () => {
+    const early = hold('a.1', 0, 40, 5, { permits: 2 });
+    expect(rules(early, hold('b.1', 60, 150, 4, { permits: 2, asked: 0 }))).toEqual([]);
+    expect(rules(early, hold('b.1', 60, 150, 4, { permits: 2, asked: 50 }))).toEqual(['fence']);
+    const waiter = (fence: number): HistoryEvent[] => [...hold('w.1', 90, 150, fence, { permits: 2, asked: 10 }), then('queued', 'w.1', 20)];
+    expect(rules(waiter(6), hold('b.1', 95, 150, 7, { permits: 2, asked: 30 }))).toEqual([]);
+    expect(rules(waiter(7), hold('b.1', 95, 150, 6, { permits: 2, asked: 30 }))).toEqual(['order']);
   });
 
   it('counts trust from a grant to the release, the loss, or the end of the last renewal', () => {

@@ -3,6 +3,7 @@
  * history came about.
  *
  *   overlap  two incompatible holds were trusted at one time                                               (S1)
+ *   permits  more holds were trusted at one time than the lock has permits
  *   fence    a grant's fence was not greater than that of an incompatible hold which had ended before      (S2)
  *   order    a writer was served before another one that was known to wait when it asked                   (L1)
  */
@@ -10,7 +11,7 @@ import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import { readStays, type HistoryEvent, type Stay, type TrustedWindow } from './history.js';
 
 export interface Violation {
-  readonly rule: 'overlap' | 'fence' | 'order';
+  readonly rule: 'overlap' | 'permits' | 'fence' | 'order';
   readonly key: string;
   readonly message: string;
 }
@@ -29,13 +30,21 @@ export function checkHistory(history: readonly HistoryEvent[]): Violation[] {
   }
   return [...byKey].flatMap(([key, events]) => {
     const holds = readStays(events).filter((stay): stay is Hold => stay.grant !== undefined && stay.windows.length > 0);
-    return [...findOverlaps(holds), ...findFences(holds), ...findOrder(holds)].map((found) => ({ key, ...found }));
+    const single = holds.filter(({ permits }) => permits === undefined);
+    const permitted = holds.filter(({ permits }) => permits !== undefined);
+    const found = [...findOverlaps(holds), ...findFences(single), ...findPermitFences(permitted), ...findOrder(single, ({ grant }) => grant.at), ...findOrder(permitted, ({ grant }) => grant.fence)];
+    return found.map((found) => ({ key, ...found }));
   });
 }
 
 /** Holders of one owner count as one. */
 function related(one: Stay, other: Stay): boolean {
   return one === other || (one.owner !== undefined && one.owner === other.owner);
+}
+
+/** Those who name the same number of permits go together, up to that many. */
+function share(one: Stay, other: Stay): boolean {
+  return one.permits !== undefined && one.permits === other.permits;
 }
 
 function exclusive(one: LockMode, other: LockMode): boolean {
@@ -48,10 +57,13 @@ function findOverlaps(holds: readonly Hold[]): Found[] {
   for (const next of holds.flatMap(({ windows }) => windows).sort((one, other) => one.from - other.from)) {
     open = open.filter(({ until }) => until > next.from);
     for (const other of open) {
-      if (!exclusive(other.mode, next.mode) || related(other.stay, next.stay)) continue;
+      if (!exclusive(other.mode, next.mode) || related(other.stay, next.stay) || share(other.stay, next.stay)) continue;
       found.push({ rule: 'overlap', message: `${tell(other)} beside ${tell(next)}` });
     }
     if (next.until > next.from) open.push(next);
+    const { permits } = next.stay;
+    const beside = new Set(open.map(({ stay }) => stay)).size;
+    if (permits !== undefined && beside > permits) found.push({ rule: 'permits', message: `${tell(next)}, the ${beside}th of ${permits}` });
   }
   return found;
 }
@@ -84,6 +96,15 @@ function findFences(holds: readonly Hold[]): Found[] {
   return found;
 }
 
+/** Grants of permits are heard of in any order, so a hold is compared with those that had ended before it asked. */
+function findPermitFences(holds: readonly Hold[]): Found[] {
+  return holds.flatMap((hold) => {
+    const before = holds.filter((other) => endOf(other) <= hold.askedAt).reduce<Hold | undefined>(higher, undefined);
+    if (before === undefined || hold.grant.fence > before.grant.lastFence) return [];
+    return [{ rule: 'fence', message: `${hold.id} asked at ${hold.askedAt} and was granted fence ${hold.grant.fence}, after ${before.id} with ${before.grant.lastFence} had ended` }];
+  });
+}
+
 function higher(one: Hold | undefined, other: Hold): Hold {
   return one === undefined || other.grant.lastFence > one.grant.lastFence ? other : one;
 }
@@ -92,13 +113,16 @@ function endOf({ windows }: Hold): number {
   return windows.at(-1)?.until ?? -Infinity;
 }
 
-/** From the last grant back to the first: nobody granted later may have been waiting before this one asked. */
-function findOrder(holds: readonly Hold[]): Found[] {
+/**
+ * From the last grant back to the first: nobody granted later may have been waiting before this one asked. `place`: what rises with
+ * every grant; for permits it is the fence, because their grants are heard of in any order.
+ */
+function findOrder(holds: readonly Hold[], place: (hold: Hold) => number): Found[] {
   const found: Found[] = [];
   const writers = holds.filter(({ askedMode, owner, adopts }) => askedMode === 'write' && owner === undefined && !adopts);
   let passed: { stay: Hold; since: number } | undefined;
-  for (const stay of writers.sort((one, other) => other.grant.at - one.grant.at)) {
-    if (passed !== undefined && passed.since < stay.askedAt && passed.stay.grant.at > stay.grant.at) {
+  for (const stay of writers.sort((one, other) => place(other) - place(one))) {
+    if (passed !== undefined && passed.since < stay.askedAt && place(passed.stay) > place(stay)) {
       const message = `${stay.id} asked at ${stay.askedAt} and was served before ${passed.stay.id}, which waited since ${passed.since}`;
       found.push({ rule: 'order', message });
     }

@@ -84,6 +84,8 @@ function told(outcome: AnyOutcome): object {
       return { kind: 'renewed', contended: outcome.contended };
     case 'waiting':
       return { kind: 'waiting', firstInLine: outcome.askAgainInMs !== undefined };
+    case 'permits':
+      return { kind: 'permits', permits: outcome.permits };
     default:
       return { kind: outcome.kind };
   }
@@ -93,6 +95,7 @@ export function sameState(model: LockState, actual: LockState, fences: FencePair
   const byId = (state: LockState): LockState['holders'] => [...state.holders].sort((one, other) => (one.id < other.id ? -1 : 1));
   const outline = (state: LockState): object => ({
     mode: state.mode,
+    permits: state.permits,
     holders: byId(state).map(({ id, owner, label, handedOff }) => ({ id, owner, label, handedOff })),
     waiters: state.waiters.map(({ id, mode, label }) => ({ id, mode, label })),
   });

@@ -63,6 +63,33 @@ class HidesReaders extends MemoryStore {
   }
 }
 
+class LetsOneMoreIn extends MemoryStore {
+  override acquire(request: AcquireRequest): ReturnType<MemoryStore['acquire']> {
+    return super.acquire({ ...request, permits: request.permits && request.permits + 1 });
+  }
+
+  override async inspect(key: string): Promise<LockState> {
+    const state = await super.inspect(key);
+    return { ...state, permits: state.permits && state.permits - 1 };
+  }
+}
+
+class TakesAnyNumber extends MemoryStore {
+  override async acquire(request: AcquireRequest): ReturnType<MemoryStore['acquire']> {
+    const outcome = await super.acquire(request);
+    return outcome.kind === 'permits' && outcome.permits !== undefined ? super.acquire({ ...request, permits: outcome.permits }) : outcome;
+  }
+}
+
+class KeepsPermits extends MemoryStore {
+  override async release(request: Parameters<MemoryStore['release']>[0]): Promise<'released' | 'lost'> {
+    const { permits, holders } = await this.inspect(request.key);
+    // What is left of the lease is all that is given back.
+    if (permits !== undefined && holders.some(({ id }) => id === request.id)) return 'released';
+    return super.release(request);
+  }
+}
+
 /** A store that sees another request than the one that was made. */
 function mishearing(change: Partial<AcquireRequest>): typeof MemoryStore {
   return class extends MemoryStore {
@@ -99,6 +126,10 @@ describe('The comparison of a store with the lock machine', () => {
     'takes readers for writers': mishearing({ mode: 'write' }),
     'does not release what a request replaces': mishearing({ replaces: undefined }),
     'knows no owners': mishearing({ owner: undefined }),
+    'knows no permits': mishearing({ permits: undefined }),
+    'lets one too many have a permit': LetsOneMoreIn,
+    'takes any number of permits': TakesAnyNumber,
+    'lets nobody in when a permit is given back': KeepsPermits,
     'forgets minHoldMs': mishearing({ minHoldMs: 0 }),
     'gives everybody a place': mishearing({ queue: true }),
     'grants other lengths': mishearing({ leaseMs: 60_000 }),

@@ -113,7 +113,7 @@ export class StoreAndMachine {
 
   /** The new holder is a request like any other for the acts that follow. */
   private async adopt({ key, ticket, leaseMs }: Extract<Act, { act: 'adopt' }>): Promise<AdoptOutcome> {
-    const how = { mode: 'write', queue: false, minHoldMs: 0, fences: 1, owner: undefined, replaces: undefined } as const;
+    const how = { mode: 'write', queue: false, minHoldMs: 0, fences: 1, owner: undefined, permits: undefined, replaces: undefined } as const;
     const { key: name, id } = this.newRequest({ act: 'acquire', key, leaseMs, ...how });
     const terms = { leaseMs, graceMs: 0, label: 'Orders.adopted', minReplicas: 0, notAfter: this.target.clock.now() + 60_000 };
     const ask = (store: LockStore): Promise<AdoptOutcome> => store.tickets!.adopt({ ticketId: this.ticketId(ticket), holds: [{ key: name, id }], ...terms });

@@ -229,7 +229,7 @@ describe('named modules', () => {
   });
 });
 
-describe('an overridden method that is not locked, although that of the base class is', () => {
+describe('a method without a lock that overrides a locked one', () => {
   class Base {
     @Locked('base')
     async run(): Promise<void> {}
@@ -243,12 +243,12 @@ describe('an overridden method that is not locked, although that of the base cla
   it('is named in a warning at boot', async () => {
     const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     await startApp({ providers: [Careless] });
-    expect(warn.mock.calls.flat().filter((line) => String(line).includes('Careless.run overrides Base.run'))).toHaveLength(1);
+    expect(warn.mock.calls.flat().filter((line) => String(line).includes('Careless.run overrides the locked method Base.run'))).toHaveLength(1);
   });
 
   it('is an error with strictOverrides', async () => {
     const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
-    await expect(startApp({ providers: [Careless] }, strict)).rejects.toThrow('Careless.run overrides Base.run');
+    await expect(startApp({ providers: [Careless] }, strict)).rejects.toThrow('Careless.run overrides the locked method Base.run');
   });
 
   it('is fine when it is locked as well, or only inherited', async () => {

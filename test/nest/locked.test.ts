@@ -77,6 +77,11 @@ class OrderService {
     return this.locks.currentLease()?.key;
   }
 
+  @Locked('order:<0>', { label: 'payment of the web shop' })
+  async labelled(id: string): Promise<(string | undefined)[]> {
+    return (await this.locks.inspect(`order:${id}`)).holders.map(({ label }) => label);
+  }
+
   private async work(result: string): Promise<string> {
     this.inside += 1;
     this.most = Math.max(this.most, this.inside);
@@ -151,6 +156,11 @@ describe('a decorated method', () => {
     expect((await locks.inspect('order:a')).holders[0]?.label).toBeUndefined();
     orders.gate.release();
     await paid;
+  });
+
+  it.each([true, false])('says of itself what its label says, with describeHolders: %s', async (describeHolders) => {
+    const app = await startApp({ providers: [OrderService] }, LockModule.forRoot({ embedded: true, describeHolders }));
+    expect(await app.get(OrderService).labelled('a')).toEqual(['payment of the web shop']);
   });
 
   it('of readers runs many calls at a time, of writers one', async () => {

@@ -37,6 +37,9 @@ describe.each(services)('%s', (_name, locks) => {
   it.each<[string, string, unknown[], string]>([
     ['a lease by the word of others', 'acquire', [{ ttl: 5 }], `Lock 'k': unknown option 'ttl'; leaseMs is probably meant.`],
     ['a lease as a bare number', 'acquire', [5_000], `Lock 'k': expected options to be an object such as { leaseMs: 5000 }, got 5000.`],
+    ['one permit too few in the name', 'withLock', [{ permit: 5 }, work], `Lock 'k': unknown option 'permit'; permits is probably meant.`],
+    ['permits by the word of others', 'tryAcquire', [{ limit: 5 }], `unknown option 'limit'; permits is probably meant`],
+    ['permits of a leader', 'lead', [work, { permits: 5 }], `unknown option 'permits'`],
     ['a typing error', 'acquire', [{ leasMs: 5_000 }], `unknown option 'leasMs'; leaseMs is probably meant`],
     ['other letters', 'acquire', [{ wait_ms: 5 }], `unknown option 'wait_ms'; waitMs is probably meant`],
     ['what nobody can guess', 'acquire', [{ colour: 'red' }], `Lock 'k': unknown option 'colour'.`],

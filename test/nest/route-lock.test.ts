@@ -55,6 +55,12 @@ class Cart {
     return String(this.locks.currentLease()?.keys);
   }
 
+  @Get('labelled')
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>', { label: 'the cart' }))
+  async labelled(): Promise<unknown> {
+    return (await this.locks.inspect('cart:ann')).holders.map(({ label }) => label);
+  }
+
   @Get('failing')
   @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
   failing(): never {
@@ -101,6 +107,11 @@ describe('a locked route', () => {
   it('makes its keys by a function of the execution context', async () => {
     const { get } = await start();
     await get('/cart/by-function', 'ann').expect(200, 'a,cart:ann');
+  });
+
+  it('says of itself what its label says', async () => {
+    const { get } = await start();
+    await get('/cart/labelled', 'ann').expect(200, ['the cart']);
   });
 
   it('is locked only after its guards let the request in', async () => {

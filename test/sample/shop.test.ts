@@ -30,6 +30,25 @@ describe('the sample shop in one process', () => {
     expect(withoutLock.oversold).toBeGreaterThan(0);
   });
 
+  it('pays for three orders at a time, however many come', async () => {
+    const board = `${shop.urls[0]}/locks/lock?instance=default&key=payment-provider`;
+    const payments = async (): Promise<{ permits?: number; holders: unknown[]; moreHolders: number }> =>
+      (await fetch(board, { headers: { authorization: `Basic ${btoa('operator:holdfast')}` } })).json() as never;
+    await send('PUT', `${shop.urls[0]}/items/7/stock`, { pieces: 1_000 });
+    const orders = Array.from({ length: 60 }, () => send('POST', `${shop.urls[0]}/items/7/orders-without-lock`));
+    const seen: number[] = [];
+    let over = false;
+    const done = Promise.all(orders).finally(() => (over = true));
+    while (!over) {
+      const { permits, holders, moreHolders } = await payments();
+      if (permits === undefined) continue;
+      expect(permits).toBe(3);
+      seen.push(holders.length + moreHolders);
+    }
+    await done;
+    expect(Math.max(...seen)).toBe(3);
+  });
+
   it('never shows a half-changed price list to a reader who holds the read lock', async () => {
     const { withLock, withoutLock } = await comparePriceLists(shop.urls);
     expect(withLock.lists).toBeGreaterThan(0);

@@ -7,6 +7,7 @@ import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { WithLockOptions } from '../../lib/core/port/lock-options.js';
 import { isLockError } from '../../lib/core/port/errors.js';
 import type { JudgedCall } from './phase-judge.js';
+import { PERMIT_KEY } from './plan.js';
 import type { Random } from './random.js';
 import { Tickets } from './tickets.js';
 import type { WitnessedHold } from './witness.js';
@@ -70,19 +71,22 @@ export class Callers {
   /** One call for a lock, in some way. */
   private async call(member: Member, random: Random, inside: WitnessedHold | undefined): Promise<void> {
     const { plan } = this.world;
+    const permits = inside === undefined ? this.permits(random) : inside.permits;
     const fancy = random.chance(plan.fancy);
-    const keys = fancy && inside === undefined && random.chance(0.25) ? [...plan.keys] : [random.pick(inside?.keys ?? plan.keys)];
+    const keys = permits !== undefined ? [PERMIT_KEY] : fancy && inside === undefined && random.chance(0.25) ? [...plan.keys] : [random.pick(inside?.keys ?? plan.keys)];
     const common: WithLockOptions = {
-      mode: random.chance(plan.readers) ? 'read' : 'write',
+      permits,
+      mode: permits === undefined && random.chance(plan.readers) ? 'read' : 'write',
       leaseMs: random.pick(plan.leasesMs),
       waitMs: random.pick(plan.waitsMs),
       onLost: random.chance(0.2) ? 'ignore' : 'throw',
     };
-    const own = fancy && inside === undefined ? this.fancyOptions(member, random) : undefined;
+    const drawn = fancy && inside === undefined ? this.fancyOptions(member, random) : undefined;
+    const own = permits !== undefined && drawn?.owner !== undefined ? undefined : drawn;
     const options = { ...common, ...own };
     const judged: JudgedCall = {
       process: member.process, keys, mode: options.mode!, leaseMs: options.leaseMs!, since: this.world.time.now,
-      isPlain: keys.length === 1 && own === undefined && inside === undefined,
+      isPlain: keys.length === 1 && own === undefined && inside === undefined && permits === undefined,
     };
     const call: Call = {
       member, keys, waitMs: options.waitMs!, since: this.world.time.now, pausedMs: member.process.pausedMs, waiting: true, judged,
@@ -98,6 +102,13 @@ export class Callers {
       this.open.delete(call);
       this.world.phases.ended(judged);
     }
+  }
+
+  /** How many permits a call names; undefined for a call that wants another lock. */
+  private permits(random: Random): number | undefined {
+    const { permits } = this.world.plan;
+    if (permits === undefined || random.chance(0.4)) return undefined;
+    return random.chance(0.03) ? permits + 1 : permits;
   }
 
   private fancyOptions(member: Member, random: Random): WithLockOptions {
@@ -137,7 +148,7 @@ export class Callers {
     this.answered(call);
     this.world.phases.served(call.judged);
     const mode: LockMode = options.mode ?? 'write';
-    const hold: WitnessedHold = { process: member.process, lease, keys, mode, owner: options.owner ?? inside?.owner, inside, since: world.time.now };
+    const hold: WitnessedHold = { process: member.process, lease, keys, mode, owner: options.owner ?? inside?.owner, permits: options.permits, inside, since: world.time.now };
     witness.begin(hold);
     const steps = random.whole(1, 3);
     for (let step = 0; step < steps; step++) {
@@ -175,8 +186,8 @@ export class Callers {
     try {
       const adopted = await this.tickets.adopt(member, random);
       if (adopted === undefined) return;
-      const { lease, given: { keys, mode, owner } } = adopted;
-      const hold: WitnessedHold = { process: member.process, lease, keys, mode, owner, inside: undefined, since: world.time.now };
+      const { lease, given: { keys, mode, owner, permits } } = adopted;
+      const hold: WitnessedHold = { process: member.process, lease, keys, mode, owner, permits, inside: undefined, since: world.time.now };
       if (lease.remainingMs > 0) {
         witness.begin(hold);
         await this.sleep(member, random.between(...plan.holdsMs));
@@ -225,6 +236,8 @@ export class Callers {
     if (disturbed) expected.push('LOCK_LOST', 'LOCK_STORE');
     // Work may go on for longer than a fixed lease or a longest hold; an owner may ask for an upgrade.
     if (plan.fancy > 0) expected.push('LOCK_LOST', 'LOCK_USAGE');
+    // Now and then a call names another number of permits, which the others name as soon as the lock is idle.
+    if (call.keys[0] === PERMIT_KEY) expected.push('LOCK_USAGE');
     // Nodes of a Redlock agree within a time of their own, and a short lease may be over by then.
     if (plan.topology === 'redlock') expected.push('LOCK_STORE');
     if (!expected.includes(error.code)) world.violations.push(`a call failed with ${error.code}: ${error.message} (${call.what()})`);

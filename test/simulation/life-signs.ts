@@ -1,6 +1,8 @@
 /** Watches that those who wait are served: no lock stays unused while somebody waits for it, and after all faults each can be had. */
 import type { Callers } from './callers.js';
+import type { LockService } from '../../lib/lock.service.js';
 import type { Nemesis } from './nemesis.js';
+import { PERMIT_KEY } from './plan.js';
 import type { World } from './world.js';
 
 const LOOK_MS = 100;
@@ -44,11 +46,13 @@ export class LifeSigns {
     if (world.broken) return;
     const withinMs = Math.max(...plan.leasesMs, 400) + (plan.topology === 'redlock' ? plan.maxLeaseMs : plan.recoveryMs) + world.setBackMs + SERVED_MS;
     const members = world.members.filter(({ process, closing }) => process.alive && !closing);
-    let left = members.length * plan.keys.length;
+    const { permits } = plan;
+    const keys = permits === undefined ? plan.keys : [...plan.keys, PERMIT_KEY];
+    let left = members.length * keys.length;
     for (const { locks, process } of members) {
-      for (const key of plan.keys) {
+      for (const key of keys) {
         const got = (): void => void (left -= 1);
-        locks.withLock(key, { waitMs: withinMs, leaseMs: Math.min(3_000, this.world.plan.maxLeaseMs) }, () => {}).then(got, (error: unknown) => {
+        locks.withLock(key, { waitMs: withinMs, leaseMs: Math.min(3_000, this.world.plan.maxLeaseMs), permits: key === PERMIT_KEY ? permits : undefined }, () => {}).then(got, (error: unknown) => {
           world.violations.push(`after all faults ${process.name} could not have '${key}' within ${withinMs} ms: ${String(error)}`);
           got();
         });
@@ -56,6 +60,21 @@ export class LifeSigns {
     }
     await time.runUntil(() => left === 0, time.now + withinMs + 1_000);
     if (left > 0) world.violations.push(`after all faults ${left} calls were not answered`);
+    if (permits !== undefined && members[0]) await this.allPermitsCanBeHad(members[0].locks, permits, withinMs);
+  }
+
+  /** None has leaked: all of them together. */
+  private async allPermitsCanBeHad(locks: LockService, permits: number, withinMs: number): Promise<void> {
+    const { world } = this;
+    let left = permits;
+    const leases = Array.from({ length: permits }, () => locks.acquire(PERMIT_KEY, { permits, waitMs: withinMs, leaseMs: Math.min(3_000, world.plan.maxLeaseMs) }));
+    const all = Promise.all(leases.map((lease) => lease.then(() => (left -= 1))));
+    all.catch((error: unknown) => world.violations.push(`after all faults ${left} of ${permits} permits could not be had: ${String(error)}`));
+    await world.time.runUntil(() => left === 0 || world.broken, world.time.now + withinMs + 1_000);
+    if (left > 0 && !world.broken) world.violations.push(`after all faults ${left} of ${permits} permits could not be had`);
+    const released = Promise.allSettled(leases.map(async (lease) => (await lease).release())).then(() => (left = -1));
+    await world.time.runUntil(() => left === -1, world.time.now + withinMs);
+    await released;
   }
 
   private look(): void {
@@ -67,7 +86,7 @@ export class LifeSigns {
     const passedMs = now - Math.max(nemesis.endedAt, world.forgottenAt);
     if (!nemesis.calm || passedMs <= RECOVERY_MS + (topology === 'redlock' ? maxLeaseMs : 2 * recoveryMs)) return this.idleSince.clear();
     const waited = new Set([...this.callers.open].filter(({ waiting, member }) => waiting && member.process.alive).flatMap(({ keys }) => (keys.length === 1 ? keys : [])));
-    for (const key of world.plan.keys) {
+    for (const key of [...world.plan.keys, PERMIT_KEY]) {
       const idle = waited.has(key) && !this.isUsed(key);
       if (!idle) this.idleSince.delete(key);
       else if (!this.idleSince.has(key)) this.idleSince.set(key, now);

@@ -1,5 +1,5 @@
 /** What a seed stands for: who takes part, what they want, and what is done to them. */
-import type { Random } from './random.js';
+import { Random } from './random.js';
 
 export type Topology = 'single' | 'redlock';
 
@@ -53,6 +53,8 @@ export interface Plan {
   /** Owners, minHold, maxHold, fixed leases, several keys, nesting: how often a call has something of it. */
   readonly fancy: number;
   readonly storeCalls: number;
+  /** How many permits the lock {@link PERMIT_KEY} has; undefined when nobody asks for it. */
+  readonly permits: number | undefined;
 }
 
 interface Profile {
@@ -85,6 +87,9 @@ const REDLOCK: Readonly<Record<string, Profile>> = {
   clocks: { weight: 2, faults: ['clock', 'wall clock', 'pause'] },
   storm: { weight: 3, faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'slow', 'freeze', 'restart', 'empty restart', 'clock', 'shutdown'] },
 };
+
+/** The lock of which calls want permits. */
+export const PERMIT_KEY = 'smtp';
 
 /** Names of different length and slot group, one with what is encoded in Redis. */
 const KEYS = ['order:1', 'wallet:ä{7}', 'nightly'];
@@ -119,5 +124,7 @@ export function planOf(seed: number, topology: Topology, random: Random, storeCa
     readers: random.pick([0, 0.3, 0.7]),
     fancy: random.pick([0, 0.2, 0.4]),
     storeCalls,
+    // Drawn apart, so that the other choices of a seed are those that they were before there were permits.
+    permits: topology === 'single' ? new Random(~seed).pick([undefined, undefined, 2, 3]) : undefined,
   };
 }

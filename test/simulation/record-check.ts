@@ -5,6 +5,9 @@
 import type { LuaReply } from './lua-interpreter.js';
 import type { SimServer } from './sim-server.js';
 
+/** What is looked at of a server. */
+export type RecordView = Pick<SimServer, 'text' | 'hash' | 'nowMs' | 'expiryOf' | 'isHeardOn'>;
+
 /** What acquire.lua and adopt.lua answer when they came too late and did nothing. */
 const LATE: readonly unknown[] = [5, 'late'];
 
@@ -20,10 +23,13 @@ export class RecordCheck {
   /** Scripts were cut half way by a full server: what they left is judged by whether service goes on. */
   lenient = false;
   private readonly fences = new Map<string, number>();
+  /** Whether records of holders that ended may have come back. */
+  private hasForgotten = false;
 
   /** The server's memory is another one now. */
   forget(): void {
     this.fences.clear();
+    this.hasForgotten = true;
   }
 
   readonly after = (server: SimServer, keys: readonly string[], reply: LuaReply): void => {
@@ -40,7 +46,7 @@ export class RecordCheck {
     }
   };
 
-  private *faults(server: SimServer, lockKey: string, queueKey: string, fenceKey: string): Generator<string> {
+  *faults(server: RecordView, lockKey: string, queueKey: string, fenceKey: string): Generator<string> {
     const text = server.text(lockKey);
     const queue = server.hash(queueKey);
     const now = server.nowMs();
@@ -58,11 +64,20 @@ export class RecordCheck {
     if (queue !== undefined && (server.expiryOf(queueKey) ?? Infinity) > (server.expiryOf(lockKey) ?? Infinity)) yield 'the queue outlives its lock';
     if (Math.max(...holders.map(({ end }) => end)) > (server.expiryOf(lockKey) ?? Infinity)) yield 'the lock expires before its holders';
     if (text[0] === 'w' && new Set(holders.map(({ owner }, n) => (owner === '-' ? n : owner))).size > 1) yield 'two writers';
+    if (text[0] === 'p') yield* this.permitFaults(holders, waiting.w, (server.text(fenceKey) ?? '').split(' ').length > 2);
     if (holders.some((holder) => holder.fence + holder.fences - 1 > fence)) yield 'a holder has a fence that the counter does not know';
     // In a recovery nobody is let in.
     if ((server.text(fenceKey) ?? '').split(' ').length > 2) return;
     if (holders.length === 0 && waiting.r + waiting.w > 0) yield 'a free lock with waiters';
     if (text[0] === 'r' && waiting.w === 0 && waitersOf(queue, 'r', now).some((waiter) => hears(server, lockKey, waiter))) yield 'readers wait beside readers';
+  }
+
+  /** In the owner's place each holder says how many permits there are. */
+  private *permitFaults(holders: readonly Holder[], waiting: number, recovers: boolean): Generator<string> {
+    if (new Set(holders.map(({ owner }) => owner)).size > 1) yield 'two numbers of permits';
+    const permits = Number(holders[0]?.owner);
+    if (holders.length > permits && !this.hasForgotten) yield 'more holders than permits';
+    if (holders.length < permits && waiting > 0 && !recovers) yield 'a free permit with waiters';
   }
 }
 
@@ -79,18 +94,18 @@ export function readHolders(text: string): Holder[] {
 }
 
 /** A live waiter: its id, and what its record says of who listens for it. */
-interface Waiter {
+export interface Waiter {
   readonly id: string;
   readonly turn: string;
 }
 
 /** Whether a script would let it in when its turn comes. */
-function hears(server: SimServer, lockKey: string, { id, turn }: Waiter): boolean {
+function hears(server: RecordView, lockKey: string, { id, turn }: Waiter): boolean {
   const [, prefix] = /^\{(.*):\d+\}/.exec(lockKey) ?? [];
   return turn === '0' || server.isHeardOn(`{${prefix}}:c:${id.slice(0, id.lastIndexOf('.'))}`);
 }
 
-function waitersOf(queue: ReadonlyMap<string, string> | undefined, mode: 'r' | 'w', now: number): Waiter[] {
+export function waitersOf(queue: ReadonlyMap<string, string> | undefined, mode: 'r' | 'w', now: number): Waiter[] {
   const waiters: Waiter[] = [];
   for (let id = queue?.get(`${mode}h`); id !== undefined; id = queue?.get(`>${id}`)) {
     const record = queue?.get(`@${id}`);

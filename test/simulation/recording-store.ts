@@ -46,15 +46,15 @@ export class RecordingStore extends StoreAround {
   }
 
   override async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { key, id, mode, owner, replaces } = request;
+    const { key, id, mode, owner, permits, replaces } = request;
     this.keys.set(id, key);
     if (replaces !== undefined) this.tell(replaces, { kind: 'released' });
-    this.tell(id, { kind: 'asked', mode, owner });
+    this.tell(id, { kind: 'asked', mode, owner, permits });
     this.recorder.storeCalls++;
     const outcome = await this.store.acquire(request);
     if (outcome.kind === 'granted') this.granted(id, outcome.grant);
     if (outcome.kind === 'waiting') this.tell(id, { kind: 'queued' });
-    if (outcome.kind === 'busy' && !request.queue) this.tell(id, { kind: 'left' });
+    if ((outcome.kind === 'busy' && !request.queue) || outcome.kind === 'permits') this.tell(id, { kind: 'left' });
     return outcome;
   }
 

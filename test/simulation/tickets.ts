@@ -15,6 +15,7 @@ interface Given {
   readonly keys: readonly string[];
   readonly mode: LockMode;
   readonly owner: string | undefined;
+  readonly permits: number | undefined;
   readonly handedOffAt: number;
   /** After this instant the server has ended it. */
   readonly goodUntil: number;
@@ -44,7 +45,7 @@ export class Tickets {
   }
 
   /** Hands a hold off in place of its end. Rejects as the library does. */
-  async handOff({ lease, keys, owner }: Pick<WitnessedHold, 'lease' | 'keys' | 'owner'>, random: Random): Promise<void> {
+  async handOff({ lease, keys, owner, permits }: Pick<WitnessedHold, 'lease' | 'keys' | 'owner' | 'permits'>, random: Random): Promise<void> {
     const { world } = this;
     const withinMs = Math.min(random.pick([50, 300, 2_000, 3_000]), world.plan.maxLeaseMs);
     const { mode } = lease;
@@ -54,12 +55,12 @@ export class Tickets {
     const before = keys.map((key) => world.witness.begunOn(key, mode, owner));
     const text = await handingOff;
     const goodUntil = world.time.now + withinMs * 1.01 + CLOCKS_DIFFER_MS;
-    this.given.push({ text, keys, mode, owner, handedOffAt, goodUntil, before, doubtful: false, adopted: false });
+    this.given.push({ text, keys, mode, owner, permits, handedOffAt, goodUntil, before, doubtful: false, adopted: false });
     if (this.given.length > MOST_TICKETS) this.given.shift();
   }
 
   /** Brings some ticket. Resolves with the hold that came of it; undefined when it came to nothing. */
-  async adopt({ locks, process }: Member, random: Random): Promise<{ readonly lease: Lease; readonly given: Pick<Given, 'keys' | 'mode' | 'owner'> } | undefined> {
+  async adopt({ locks, process }: Member, random: Random): Promise<{ readonly lease: Lease; readonly given: Pick<Given, 'keys' | 'mode' | 'owner' | 'permits'> } | undefined> {
     const { world } = this;
     const given = random.pick(this.given);
     const waitMs = random.pick(world.plan.waitsMs);
@@ -92,7 +93,8 @@ export class Tickets {
     given.adopted = true;
     const jumps = world.plan.faults.includes('clock jump');
     if (sentAt > given.goodUntil && !jumps) world.violations.push(`${what}, good until ${given.goodUntil.toFixed(1)}, was adopted after it was asked for at ${sentAt.toFixed(1)}`);
-    if (lease.remainingMs <= 0) return;
+    // Others may have the other permits.
+    if (lease.remainingMs <= 0 || given.permits !== undefined) return;
     given.keys.forEach((key, n) => {
       if (!excused && !jumps && world.witness.begunOn(key, given.mode, given.owner) !== given.before[n]) world.violations.push(`${what} was adopted after somebody else had had '${key}'`);
     });

@@ -13,6 +13,8 @@ export interface WitnessedHold {
   /** What was asked for; a lease may be stronger. */
   readonly mode: LockMode;
   readonly owner: string | undefined;
+  /** How many permits the call named. */
+  readonly permits: number | undefined;
   /** The hold that this one runs inside of. */
   readonly inside: WitnessedHold | undefined;
   readonly since: number;
@@ -51,6 +53,8 @@ export class Witness {
   private readonly doubted = new Set<WitnessedHold>();
   private forgot = false;
   begun = 0;
+  /** The fences of holds with permits: they begin in any order, and the history is judged by that of their grants. */
+  private readonly ofPermits = new Set<number>();
 
   constructor(
     private readonly now: () => number,
@@ -93,6 +97,7 @@ export class Witness {
   end(hold: WitnessedHold): void {
     this.doubted.delete(hold);
     this.holds.delete(hold);
+
   }
 
   /** In the middle of a hold: looks around, and at what the lease says of itself. */
@@ -127,6 +132,7 @@ export class Witness {
   }
 
   private look(hold: WitnessedHold): void {
+    if (hold.permits !== undefined && hold.inside === undefined) this.countPermits(hold, hold.permits);
     for (const other of this.holds) {
       if (other === hold || !excludes(hold, other) || other.lease.remainingMs <= 0 || !other.process.alive) continue;
       for (const key of hold.keys) {
@@ -146,6 +152,16 @@ export class Witness {
     else counts.push({ mode, owner, count: 1 });
   }
 
+  /** How many hold the lock beside this one. */
+  private countPermits(hold: WitnessedHold, permits: number): void {
+    const [key] = hold.keys as [string];
+    const certain = (one: WitnessedHold): boolean => one.inside === undefined && !this.doubted.has(one) && !this.wasForced(one, key);
+    if (!certain(hold) || this.excuses.overlap(this.now())) return;
+    const others = [...this.holds].filter((other) => other !== hold && other.keys.includes(key) && other.lease.remainingMs > 0 && other.process.alive && certain(other));
+    if (others.length < permits) return;
+    this.violations.push(`at ${this.now().toFixed(1)} ${others.length + 1} hold '${key}' with ${permits} permits: ${[hold, ...others].map(tell).join('; ')}`);
+  }
+
   private isKnown({ lease }: WitnessedHold): boolean {
     return [...lease.fences].every(([key, fence]) => this.excuses.knows(key, fence));
   }
@@ -159,6 +175,10 @@ export class Witness {
     const highest = this.fences.get(name) ?? { any: 0, write: 0 };
     this.fences.set(name, highest);
     const fence = hold.lease.fences.get(key) ?? 0;
+    if (hold.permits !== undefined) {
+      if (this.ofPermits.has(fence)) this.violations.push(`at ${this.now().toFixed(1)} fence ${fence} of '${key}' is there twice: ${tell(hold)}`);
+      return void this.ofPermits.add(fence);
+    }
     const before = hold.mode === 'write' ? highest.any : highest.write;
     // Who shares the hold of an owner shares its fence.
     const fits = hold.owner === undefined ? fence > before : fence >= before;
@@ -172,6 +192,7 @@ export class Witness {
 
 function excludes(one: WitnessedHold, other: WitnessedHold): boolean {
   if (one.mode === 'read' && other.mode === 'read') return false;
+  if (one.permits !== undefined && one.permits === other.permits) return false;
   if (one.owner !== undefined && one.owner === other.owner) return false;
   return !within(one, other) && !within(other, one);
 }

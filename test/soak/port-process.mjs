@@ -6,7 +6,7 @@ import { answerCalls, given, load } from '../support/answer-calls.mjs';
 
 const { url, name } = given;
 const { RedisStore } = await load('stores/redis/redis-store.js');
-const { byIoredis } = await load('stores/wire/ioredis/ioredis-connections.js');
+const { connectTo } = await load('stores/wire/connect-to.js');
 const { systemClock } = await load('core/port/clock.js');
 
 const HEARTBEAT_MS = 700;
@@ -15,7 +15,7 @@ const HEARTBEAT_BATCH = 100;
 const usual = { mode: 'write', leaseMs: 30_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 };
 
 const store = new RedisStore({
-  connection: byIoredis(url), prefix: 'lock', process: name, maxLeaseMs: 60_000, commandTimeoutMs: 10_000, bootTimeoutMs: 5_000, clock: systemClock, report: () => {},
+  connection: await connectTo(url), prefix: 'lock', process: name, maxLeaseMs: 60_000, commandTimeoutMs: 10_000, bootTimeoutMs: 5_000, clock: systemClock, report: () => {},
 });
 await store.open();
 

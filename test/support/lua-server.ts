@@ -28,6 +28,7 @@ export interface AcquireArguments {
   readonly needsListener?: boolean;
   readonly label?: string;
   readonly owner?: string;
+  readonly permits?: number;
   readonly minHoldMs?: number;
   readonly replaces?: string;
   readonly known?: string;
@@ -37,9 +38,10 @@ export interface AcquireArguments {
 /** What acquire.lua is told in one request. */
 export function acquireArguments(id: string, how: AcquireArguments = {}): scripts.AcquireArgs {
   const { mode = 'w', leaseMs = 30_000, fences = 1, floor = 0, notAfter = NEVER, queue = 1, needsListener = false, minHoldMs = 0, known = UNKNOWN_MEMORY, recoveryMs = 0 } = how;
-  const [label, owner, replaces] = [given(how.label), given(how.owner), given(how.replaces)];
+  const { permits } = how;
+  const [label, owner, replaces] = [given(how.label), permits === undefined ? given(how.owner) : String(permits), given(how.replaces)];
   const plain = fences === 1 && minHoldMs === 0 && replaces === undefined;
-  return { id, mode: mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, plain, minHoldMs, graceMs: 0, known, recoveryMs, longestMs: LONGEST_MS, label, owner, replaces };
+  return { id, mode: permits !== undefined ? 'permit' : mode === 'w' ? 'write' : 'read', leaseMs, fences, floor, notAfter, queue: queue === 1, needsListener, plain, minHoldMs, graceMs: 0, known, recoveryMs, longestMs: LONGEST_MS, label, owner, replaces };
 }
 
 /** In records - stands for none. */

@@ -1,6 +1,6 @@
 /** Redis stores for tests, with the usual options; `closeStores` ends all that were opened. */
 import { RedisStore, type RedisStoreOptions } from '../../lib/stores/redis/redis-store.js';
-import type { RedisTarget } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
+import type { RedisTarget } from '../../lib/stores/wire/redis-target.js';
 import { connectBy } from './test-client.js';
 import { USUAL_OPTIONS } from './store-options.js';
 

@@ -9,7 +9,7 @@ import { USUAL_OPTIONS } from './store-options.js';
 const opened = new Set<RedlockStore>();
 
 export function makeRedlock(urls: readonly string[], process: string, options: Partial<RedlockStoreOptions> = {}): RedlockStore {
-  const store = new RedlockStore({ ...USUAL_OPTIONS, nodes: urls.map(connectBy), process, ...options });
+  const store = new RedlockStore({ ...USUAL_OPTIONS, nodes: urls.map((url) => connectBy(url)), process, ...options });
   opened.add(store);
   return store;
 }

@@ -1,7 +1,19 @@
-/** How the stores of tests reach their servers. */
+/** By which package of clients the stores of tests reach their servers: HOLDFAST_TEST_CLIENT is `ioredis` (the default) or `redis`. */
+import { Cluster, Redis } from 'ioredis';
+import { createClient } from 'redis';
 import type { Connect } from '../../lib/stores/wire/connections.js';
-import { byIoredis, type RedisTarget } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { byIoredis, isIoredis } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { byNodeRedis } from '../../lib/stores/wire/node-redis/node-redis-connections.js';
+import { copying } from '../../lib/stores/wire/client-packages.js';
+import type { NodeRedisPackage } from '../../lib/stores/wire/node-redis/node-redis-client.js';
+import { targetOfOptions, targetOfUrl } from '../../lib/stores/wire/node-redis/translated-options.js';
+import type { ClientPackage, ClusterTarget, RedisTarget, ServerOptions } from '../../lib/stores/wire/redis-target.js';
 
-export function connectBy(target: RedisTarget): Connect {
-  return byIoredis(target);
+export const TEST_CLIENT: ClientPackage = process.env['HOLDFAST_TEST_CLIENT'] === 'redis' ? 'redis' : 'ioredis';
+
+const create = copying({ createClient } as unknown as NodeRedisPackage);
+
+export function connectBy(target: RedisTarget, client: ClientPackage = TEST_CLIENT): Connect {
+  if (client === 'ioredis' || isIoredis(target)) return byIoredis(target, { Redis, Cluster });
+  return byNodeRedis(typeof target === 'string' ? targetOfUrl(target, create) : targetOfOptions(target as ServerOptions | ClusterTarget, create));
 }

@@ -246,7 +246,7 @@ describe('The spans of locks', () => {
     const [hold] = spans('lock.hold');
     expect(acquire!.duration[0] + acquire!.duration[1] / 1e9).toBeCloseTo(3, 1);
     expect(hold!.duration[0] + hold!.duration[1] / 1e9).toBeCloseTo(2, 1);
-    const common = { ...ORDER, 'lock.fence': expect.any(Number), 'code.function.name': 'OrderService.pay' };
+    const common = { ...ORDER, 'lock.fence': expect.any(Number), 'lock.label': 'OrderService.pay' };
     expect(acquire!.attributes).toEqual({ ...common, 'lock.outcome': 'granted' });
     expect(hold!.attributes).toEqual({ ...common, 'lock.outcome': 'released' });
     expect(hold!.status.code).toBe(SpanStatusCode.UNSET);

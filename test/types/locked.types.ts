@@ -223,7 +223,15 @@ export abstract class Methods {
   @Locked('a', { leasMs: 5_000 })
   async typingError(): Promise<void> {}
 
-  // @ts-expect-error -- the decorator says the mode
+  @Locked('a', { permits: 5, onBusy: 'skip' })
+  @WriteLock('b', { permits: 5 })
+  async permits(): Promise<void> {}
+
+  // @ts-expect-error -- readers share a lock without a number
+  @ReadLock('a', { permits: 5 })
+  async permitsToRead(): Promise<void> {}
+
+  // @ts-expect-error -- the name says the mode
   @ReadLock('a', { mode: 'write' })
   async twoModes(): Promise<void> {}
 

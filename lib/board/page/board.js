@@ -7,9 +7,13 @@ const { base, forceRelease } = document.documentElement.dataset;
 const status = document.getElementById('status');
 const filter = document.getElementById('filter');
 const onlyWaited = document.getElementById('only-waited');
+const compact = document.getElementById('compact');
 const instances = document.getElementById('instances');
 const sections = new Map();
 const NOTICE_MS = 8000;
+/** With more locks than this each has one line, until somebody chooses. */
+const MANY = 40;
+let isChosen = false;
 let last;
 let noticeUntil = 0;
 
@@ -26,6 +30,8 @@ function say(state, text) {
 
 function show() {
   if (last === undefined) return;
+  if (!isChosen) compact.checked = last.instances.reduce((sum, { rows }) => sum + rows.length, 0) > MANY;
+  document.body.classList.toggle('compact', compact.checked);
   const chosen = { text: filter.value.trim(), onlyWaited: onlyWaited.checked };
   for (const view of last.instances) sectionFor(view.name).show(view, last.at, chosen);
 }
@@ -69,4 +75,8 @@ function listen() {
 
 filter.addEventListener('input', show);
 onlyWaited.addEventListener('change', show);
+compact.addEventListener('change', () => {
+  isChosen = true;
+  show();
+});
 listen();

@@ -16,14 +16,6 @@ export interface EventSink {
   next(event: LockEvent): void;
 }
 
-/** A call for one or several locks. */
-export interface Asked {
-  /** The number of the call in this process. */
-  readonly call: number;
-  readonly keys: readonly string[];
-  readonly options: ResolvedOptions;
-}
-
 export class Announcer {
   constructor(
     private readonly events: EventSink,
@@ -79,9 +71,9 @@ export class Announcer {
   }
 
   /** A call ended without a lock, because of `cause`. */
-  refused({ keys, call, options }: Asked, cause: unknown, waitedMs: number): void {
+  refused({ key, call, options }: Wish, cause: unknown, waitedMs: number): void {
     if (!this.events.observed) return;
-    const common = { key: keys[0]!, call, ...siteOf(options), waitedMs };
+    const common = { key, call, ...siteOf(options), waitedMs };
     if (!isLockError(cause)) this.events.next({ ...common, type: 'cancelled' });
     else if (cause.code === 'LOCK_TIMEOUT') this.events.next({ ...common, type: 'busy' });
     else this.events.next({ ...common, type: 'failed', cause });

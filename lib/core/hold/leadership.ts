@@ -12,7 +12,7 @@ export type LockHolder = HolderState;
 export type Term = (term: Lease) => Promise<void> | void;
 
 /** Options of {@link LockService.lead}. */
-export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas'> {
+export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas' | 'label'> {
   /**
    * How long this process rests after its function returned, before it stands for election again, in ms; a random quarter
    * is added. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000.

@@ -6,7 +6,7 @@
 import { StoreLease } from '../lease/store-lease.js';
 import { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
-import type { CallSite, ResolvedDefaults, ResolvedOptions, WithLockOptions } from '../port/lock-options.js';
+import type { CallSite, ResolvedDefaults, WithLockOptions } from '../port/lock-options.js';
 import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { OptionList } from '../port/option-names.js';
@@ -18,6 +18,7 @@ import { adopt } from './adoption.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { Hold, type HoldHost } from './hold.js';
 import { HoldContext } from './hold-context.js';
+import { HoldersHere } from './holders-here.js';
 import type { Entered } from './hold-part.js';
 import { runInHold, type Work } from './run-in-hold.js';
 import { enterAll } from './several-keys.js';
@@ -27,22 +28,11 @@ import { Timeouts } from './timeouts.js';
 import { WaitingCalls } from './waiting-calls.js';
 import { Wish, type WaitWatch } from './wish.js';
 
-/** One call for locks, with checked keys and complete options. */
-export interface LockCall {
-  /** Its number in this process. */
-  readonly call: number;
-  readonly keys: readonly string[];
-  readonly options: ResolvedOptions;
-  /** When the call was made, in clock.now() time. */
-  readonly since: number;
-  /** The ticket that it brings, when it adopts a hold. */
-  readonly ticket?: Ticket | undefined;
-}
-
 export class LockCalls {
   readonly context = new HoldContext();
   readonly announcer: Announcer;
   readonly shutdown: ShutdownGate;
+  readonly here: HoldersHere;
   private readonly queue: LocalQueue;
   private readonly tickets: Tickets;
   private readonly timeouts: Timeouts;
@@ -70,6 +60,7 @@ export class LockCalls {
     this.queue = new LocalQueue(store, clock, watchdog, process, defaults);
     this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
     this.tickets = new Tickets({ store, clock, background: this.queue.background, defaults, process, instance });
+    this.here = new HoldersHere(this.queue);
     const waiting = new WaitingCalls(clock);
     this.waitWatch = {
       waitBegan: (wish) => {
@@ -77,7 +68,7 @@ export class LockCalls {
         return waiting.begin(wish);
       },
     };
-    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, context, waiting);
+    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, this.here, context, waiting);
     this.host = {
       store,
       clock,
@@ -94,48 +85,46 @@ export class LockCalls {
   }
 
   /** Notes a call for these keys, which were checked. `waitMs`: overrides the option. @throws LockUsageError for options that cannot work */
-  begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): LockCall {
+  begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Wish {
     const resolved = given === undefined ? this.defaults : resolveOptions(given, this.defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, this.store.capabilities);
     options.signal?.throwIfAborted();
-    return { call: (this.calls += 1), keys, options, since: this.clock.now() };
+    return new Wish(keys, (this.calls += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch);
   }
 
   /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
-  beginAdoption(text: string, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): LockCall {
+  beginAdoption(text: string, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): Wish {
     const ticket = this.tickets.read(text);
     const { keys } = ticket;
     const options = resolveOptions(given, { ...this.defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     options.signal?.throwIfAborted();
-    return { call: (this.calls += 1), keys, options, since: this.clock.now(), ticket };
+    return new Wish(keys, (this.calls += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch, undefined, ticket);
   }
 
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
-  async hold(call: LockCall): Promise<Hold> {
+  async hold(wish: Wish): Promise<Hold> {
     try {
-      return this.granted(call, await this.entered(call));
+      return this.granted(wish, await this.entered(wish));
     } catch (reason) {
-      return this.refuse(call, reason);
+      return this.refuse(wish, reason);
     }
   }
 
   /** Runs `fn` inside the hold of the call's locks. */
-  run<T>(call: LockCall, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
-    this.entered(call).then(
-      (entered) => runInHold(this.granted(call, entered), fn, resolve, reject),
+  run<T>(wish: Wish, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
+    this.entered(wish).then(
+      (entered) => runInHold(this.granted(wish, entered), fn, resolve, reject),
       // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
-      (reason: unknown) => resolve(this.refuse(call, reason)),
+      (reason: unknown) => resolve(this.refuse(wish, reason)),
     );
   }
 
   /** Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. */
-  private entered(lockCall: LockCall): Promise<Entered | Entered[]> {
-    const { keys, call, options, since, ticket } = lockCall;
-    if (ticket) return this.adopted(ticket, lockCall);
-    const wish = new Wish(keys[0]!, call, options, since + options.waitMs, this.context.surroundings(), this.waitWatch);
-    if (keys.length === 1) return this.enter(wish, since);
-    return enterAll(keys, wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
+  private entered(wish: Wish): Promise<Entered | Entered[]> {
+    if (wish.ticket) return this.adopted(wish, wish.ticket);
+    if (wish.keys.length === 1) return this.enter(wish, wish.since);
+    return enterAll(wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
   }
 
   /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
@@ -150,14 +139,13 @@ export class LockCalls {
     return part ?? this.enter(wish.inside(this.context.surroundings()));
   }
 
-  private adopted(ticket: Ticket, call: LockCall): Promise<Entered[]> {
+  private adopted(wish: Wish, ticket: Ticket): Promise<Entered[]> {
     const { host: { store, clock, watchdog, defaults }, queue, shutdown } = this;
-    const insideHold = this.context.surroundings() !== undefined;
-    const refusal = (key: string): Error | undefined => shutdown.refusal(key, insideHold);
-    return adopt(ticket, call, { tickets: store.tickets!, clock, watchdog, queue, defaults, refusal });
+    const refusal = (key: string): Error | undefined => shutdown.refusal(key, wish.insideHold);
+    return adopt(ticket, wish, { tickets: store.tickets!, clock, watchdog, queue, defaults, refusal });
   }
 
-  private granted({ call, options, since, ticket }: LockCall, given: Entered | Entered[]): Hold {
+  private granted({ call, options, since, ticket }: Wish, given: Entered | Entered[]): Hold {
     const entered = Array.isArray(given) ? given : [given];
     // The hold is counted before it is made, because a lease that was lost meanwhile ends it in its constructor.
     this.shutdown.holdBegan();
@@ -168,9 +156,9 @@ export class LockCalls {
   }
 
   /** Emits the event of a call that got no lock, and rejects with the reason; a LockTimeoutError names the holders if the call can wait for them. */
-  private async refuse(call: LockCall, reason: unknown): Promise<never> {
-    const { waitMs, expectsBusy } = call.options;
-    this.announcer.refused(call, reason, this.clock.now() - call.since);
+  private async refuse(wish: Wish, reason: unknown): Promise<never> {
+    const { waitMs, expectsBusy } = wish.options;
+    this.announcer.refused(wish, reason, this.clock.now() - wish.since);
     if (waitMs > 0 && !expectsBusy) return this.timeouts.reject(reason);
     throw reason;
   }

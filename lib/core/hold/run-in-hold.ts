@@ -2,11 +2,13 @@
 import { LockLostError, LockUsageError, type WorkOutcome } from '../port/errors.js';
 import type { Hold } from './hold.js';
 import type { Lease } from '../port/lease.js';
+import type { CallSite, WithLockOptions } from '../port/lock-options.js';
 
 export type Work<T> = (lease: Lease) => Promise<T> | T;
+type GivenOptions = WithLockOptions & CallSite;
 
 /** Tells the options of `withLock` and its work apart: the work is the last argument. `call` begins messages. @throws LockUsageError */
-export function optionsAndWork<O, T>(second: O | Work<T> | undefined, third: Work<T> | undefined, call = 'withLock(key'): readonly [O | undefined, Work<T>] {
+export function optionsAndWork<T, O = GivenOptions>(second: O | Work<T> | undefined, third: Work<T> | undefined, call = 'withLock(key'): readonly [O | undefined, Work<T>] {
   if (isWork(second)) {
     if (third === undefined) return [undefined, second];
     throw new LockUsageError(`${call}, options, fn): options stand before fn; behind it nobody would read them.`);

@@ -25,11 +25,11 @@ export interface Gathering {
   enter(wish: Wish): Promise<Entered>;
 }
 
-/** Takes the locks in the order of `keys`, which are sorted and without duplicates. Rejects with why one of them could not be had. */
-export async function enterAll(keys: readonly string[], wish: Wish, { host, shutdown, enter }: Gathering): Promise<Entered[]> {
+/** Takes the locks in the order of the keys, which are sorted and without duplicates. Rejects with why one of them could not be had. */
+export async function enterAll(wish: Wish, { host, shutdown, enter }: Gathering): Promise<Entered[]> {
   const entered: Entered[] = [];
   const stop = new AbortController();
-  const { options, insideHold } = wish;
+  const { keys, options, insideHold } = wish;
   const { signal } = options;
   const { clock, watchdog } = host;
   const ended = { aborted: () => stop.abort(signal?.reason) };

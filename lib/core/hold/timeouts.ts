@@ -13,8 +13,8 @@ import type { HolderState, LockStore } from '../port/lock-store.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Schedule } from '../lease/schedule.js';
 import type { LocalQueue } from '../queue/local-queue.js';
-import { Hold } from './hold.js';
 import type { HoldContext } from './hold-context.js';
+import type { HoldersHere } from './holders-here.js';
 import { keysAround, type WaitingCalls } from './waiting-calls.js';
 
 /** How long the caller, whose waitMs is over, waits for the store to name the holders, in ms. */
@@ -31,6 +31,7 @@ export class Timeouts {
     private readonly clock: Clock,
     private readonly schedule: Schedule,
     private readonly queue: LocalQueue,
+    private readonly here: HoldersHere,
     private readonly context: HoldContext,
     private readonly waiting: WaitingCalls,
   ) {}
@@ -46,21 +47,16 @@ export class Timeouts {
   }
 
   private explained(message: string, facts: WaitFacts & { key: string; waitMs: number }, holders: readonly HolderState[]): LockTimeoutError {
-    const idle = holders.some(({ id }) => this.holdsHere(facts.key, id).some((hold) => !hold.hasRun));
+    const idle = holders.some(({ id }) => this.here.of(facts.key, id).some((hold) => !hold.hasRun));
     return new LockTimeoutError(`${message}${waitedStory(facts, idle)}`, facts);
   }
 
-  private described(key: string, { id, fence, owner, label, handedOff }: HolderState): BusyHolder {
-    const [hold] = this.holdsHere(key, id);
+  private described(key: string, holder: HolderState): BusyHolder {
+    const { id, fence, owner, handedOff } = holder;
+    const [hold] = this.here.of(key, id);
     const sinceMs = hold ? this.clock.wallNow() - hold.heldMs : sinceOf(fence);
     const since = sinceMs === undefined ? undefined : new Date(sinceMs);
-    return { ...whereaboutsOf(id), label: hold?.options.label ?? label, owner, fence, since, handedOff, isHere: this.queue.leaseOf(key, id) !== undefined };
-  }
-
-  /** The holds of this process on the lease with this id, without nested ones. */
-  private holdsHere(key: string, id: string): Hold[] {
-    const followers = this.queue.leaseOf(key, id)?.followers ?? [];
-    return followers.filter((one): one is Hold => one instanceof Hold).filter(({ isNested }) => !isNested);
+    return { ...whereaboutsOf(id), label: this.here.labelOf(key, holder), owner, fence, since, handedOff, isHere: this.queue.leaseOf(key, id) !== undefined };
   }
 
   private look(key: string): Promise<readonly HolderState[]> {

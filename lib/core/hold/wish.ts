@@ -1,5 +1,6 @@
-/** What a call wants: one lock, with which options, until when, and what the call has already. */
+/** What a call wants: which locks, with which options, until when, and what the call has already. */
 import type { ResolvedOptions } from '../port/lock-options.js';
+import type { Ticket } from '../port/ticket.js';
 import type { CallerWish, WaitEnded } from '../queue/caller.js';
 import type { Frame } from './hold-context.js';
 import type { Entered } from './hold-part.js';
@@ -12,20 +13,29 @@ export interface WaitWatch {
 }
 
 export class Wish implements CallerWish {
+  /** The lock that it waits for; of several the first. */
+  readonly key: string;
+  readonly until: number;
   readonly insideHold: boolean;
 
   constructor(
-    readonly key: string,
-    /** The number of the call. */
+    /** The keys, which were checked. A call takes several locks by a wish for each. */
+    readonly keys: readonly string[],
+    /** The number of the call in this process. */
     readonly call: number,
     readonly options: ResolvedOptions,
-    readonly until: number,
+    /** When the call was made, in clock.now() time. */
+    readonly since: number,
     /** The holds that surround the call. */
     readonly around: Frame | undefined,
     private readonly watch: WaitWatch,
     /** The locks that the same call has taken already, if it wants several. */
     readonly taken: readonly Entered[] = NOTHING,
+    /** The ticket that the call brings, when it adopts a hold. */
+    readonly ticket?: Ticket | undefined,
   ) {
+    this.key = keys[0]!;
+    this.until = since + options.waitMs;
     this.insideHold = around !== undefined;
   }
 
@@ -35,11 +45,11 @@ export class Wish implements CallerWish {
 
   /** The wish of the same call for one of several locks, when it has taken these already. */
   forKey(key: string, options: ResolvedOptions, taken: readonly Entered[]): Wish {
-    return new Wish(key, this.call, options, this.until, this.around, this.watch, taken);
+    return new Wish([key], this.call, options, this.since, this.around, this.watch, taken);
   }
 
   /** The same wish with other holds around the call, because one of them has ended. */
   inside(around: Frame | undefined): Wish {
-    return new Wish(this.key, this.call, this.options, this.until, around, this.watch, this.taken);
+    return new Wish(this.keys, this.call, this.options, this.since, around, this.watch, this.taken);
   }
 }

@@ -13,7 +13,7 @@ export function keyText(value: unknown): string {
   switch (typeof value) {
     case 'string':
       if (value === '') throw new UnfitForKey('is an empty string');
-      if (value === 'undefined') throw new UnfitForKey(`is the text 'undefined': a value got lost on its way`);
+      if (value === 'undefined') throw new UnfitForKey(`is the text 'undefined', which a missing value becomes`);
       if (value.includes('[object ') && OBJECT_TEXT.test(value)) throw new UnfitForKey('is the text of an object without an id');
       return value;
     case 'number':

@@ -20,6 +20,12 @@ export interface DoubtfulRelease extends ReleaseRequest {
   readonly lateUntil?: number | undefined;
 }
 
+/** A lease that is given back. */
+interface EndingLease extends DoubtfulRelease {
+  /** How long it may last in the store when nothing is heard of it any more. */
+  readonly storeLengthMs: number;
+}
+
 export class BackgroundRelease {
   private readonly pending = new Set<Promise<void>>();
   private closed = false;
@@ -38,25 +44,28 @@ export class BackgroundRelease {
   }
 
   /** Releases a lease and calls `done` with the outcome. When it is unknown, the release is repeated in the background. */
-  releaseAndTell(lease: DoubtfulRelease, endsInMs: number, done: (outcome: ReleaseOutcome) => void): void {
+  releaseAndTell(lease: EndingLease, done: (outcome: ReleaseOutcome) => void): void {
     this.store.release(lease).then(
       (outcome) => {
-        this.releaseLate(lease);
+        if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
         done(outcome);
       },
       () => {
-        this.release(lease, endsInMs);
+        this.release(lease, lease.storeLengthMs);
         done('unknown');
       },
     );
   }
 
-  /** Called once an id was released: if a request for it may still act in the store, releases it again after that. */
+  /**
+   * Called once an id was released. If a request for it could still act in the store when that release was sent (at `askedAt`, by
+   * default now), releases it again: also when it can act no more by now, because it may have acted behind the release.
+   */
   releaseLate(request: DoubtfulRelease): void {
-    const { lateUntil = -Infinity } = request;
+    const { lateUntil = -Infinity, askedAt } = request;
     if (lateUntil === -Infinity) return;
-    const lateForMs = lateUntil - this.clock.now();
-    if (lateForMs > 0) this.release(request, lateForMs);
+    const now = this.clock.now();
+    if (lateUntil > (askedAt ?? now)) this.release(request, Math.max(0, lateUntil - now));
   }
 
   /** Resolves when every release has been answered or given up. */

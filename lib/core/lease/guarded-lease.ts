@@ -154,7 +154,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return this.renews ? Math.min(at, this.trustedUntil) : this.trustedUntil;
+    return (this.isGathered || this.options.renew) && at < this.trustedUntil ? at : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */

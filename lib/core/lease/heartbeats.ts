@@ -12,20 +12,27 @@ const HEARTBEAT_MS = 700;
 const LARGEST_BATCH = 250;
 
 /** A request of this process that waits in the store's queue. */
-export abstract class Waiter extends Appointment implements HolderRef {
-  abstract readonly key: string;
-  abstract readonly id: string;
-  protected abstract readonly heartbeats: Heartbeats;
+export interface Waiter extends HolderRef {
   /** Called with the store's answer to each heartbeat of this waiter. */
-  abstract heartbeatAnswered(outcome: HeartbeatOutcome): void;
+  heartbeatAnswered(outcome: HeartbeatOutcome): void;
+}
+
+/** The heartbeats of one waiter. */
+export class Pulse extends Appointment {
+  constructor(
+    readonly waiter: Waiter,
+    private readonly beat: (pulse: Pulse, now: number) => void,
+  ) {
+    super();
+  }
 
   due(now: number): void {
-    this.heartbeats.due(this, now);
+    this.beat(this, now);
   }
 }
 
 export class Heartbeats {
-  private readonly dueWaiters: Waiter[] = [];
+  private readonly duePulses: Pulse[] = [];
   private sending = false;
 
   constructor(
@@ -34,21 +41,22 @@ export class Heartbeats {
     private readonly schedule: Schedule,
   ) {}
 
-  /** Sends heartbeats for the waiter from now on. */
-  watch(waiter: Waiter): void {
-    this.schedule.set(waiter, this.clock.now() + HEARTBEAT_MS);
+  /** Sends heartbeats for the waiter from now on, until {@link stop} gets what this returns. `pulse`: what it returned before. */
+  start(waiter: Waiter, pulse = new Pulse(waiter, this.beat)): Pulse {
+    this.schedule.set(pulse, this.clock.now() + HEARTBEAT_MS);
+    return pulse;
   }
 
-  /** Sends no more heartbeats for the waiter, and ignores answers that are still to come. */
-  forget(waiter: Waiter): void {
-    this.schedule.cancel(waiter);
+  /** Sends no more of these heartbeats, and ignores answers that are still to come. */
+  stop(pulse: Pulse): void {
+    this.schedule.cancel(pulse);
   }
 
-  due(waiter: Waiter, now: number): void {
-    this.schedule.set(waiter, now + HEARTBEAT_MS);
-    this.dueWaiters.push(waiter);
+  private readonly beat = (pulse: Pulse, now: number): void => {
+    this.schedule.set(pulse, now + HEARTBEAT_MS);
+    this.duePulses.push(pulse);
     this.sendSoon();
-  }
+  };
 
   /** Sends one batch in each turn of the event loop, so that a crowd of waiters does not block the loop. */
   private sendSoon(): void {
@@ -56,17 +64,17 @@ export class Heartbeats {
     this.sending = true;
     this.clock.nextTurn(() => {
       this.sending = false;
-      void this.send(this.dueWaiters.splice(0, LARGEST_BATCH));
-      if (this.dueWaiters.length > 0) this.sendSoon();
+      void this.send(this.duePulses.splice(0, LARGEST_BATCH));
+      if (this.duePulses.length > 0) this.sendSoon();
     });
   }
 
-  private async send(due: readonly Waiter[]): Promise<void> {
-    const batch = due.filter((waiter) => this.schedule.has(waiter));
+  private async send(due: readonly Pulse[]): Promise<void> {
+    const batch = due.filter((pulse) => this.schedule.has(pulse));
     if (batch.length === 0) return;
-    const outcomes = await this.store.heartbeat(batch.map(({ key, id }) => ({ key, id })));
-    batch.forEach((waiter, index) => {
-      if (this.schedule.has(waiter)) waiter.heartbeatAnswered(outcomes[index]!);
+    const outcomes = await this.store.heartbeat(batch.map(({ waiter: { key, id } }) => ({ key, id })));
+    batch.forEach((pulse, index) => {
+      if (this.schedule.has(pulse)) pulse.waiter.heartbeatAnswered(outcomes[index]!);
     });
   }
 }

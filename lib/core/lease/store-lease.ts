@@ -92,7 +92,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
    * option, and `arrival` the number of the caller in its line if it waits.
    */
   admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
-    if (!this.isTrusted(now) || !areAlike(this.options, wanted)) return false;
+    if (!this.isTrusted(now) || (wanted !== this.options && !areAlike(wanted, this.options))) return false;
     if (this.turns === 0) return true;
     if (this.isSpent || !this.options.renew || wanted.minHoldMs > 0) return false;
     const leftMs = this.trustedUntil - now;
@@ -195,6 +195,5 @@ export function askAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
 
 /** Whether two callers may follow each other on one lease, because they want the same of it. */
 function areAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
-  if (a === b) return true;
   return a.mode === b.mode && a.leaseMs === b.leaseMs && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas && a.owner === b.owner && a.permits === b.permits;
 }

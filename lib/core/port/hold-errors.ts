@@ -19,14 +19,14 @@ export function renewalError(key: string, cause: LockStoreError): LockStoreError
 }
 
 export function notHeldError(key: string, mode: LockMode, isHeldForReading: boolean): LockUsageError {
-  const found = isHeldForReading ? 'it holds it for reading only' : 'it does not hold it';
+  const found = isHeldForReading ? 'that code holds it for reading only' : 'that code does not hold it';
   const wanted = mode === 'write' ? 'writing' : 'reading';
-  return new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}.`, { key });
+  return new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}. Call it inside withLock or a locked method.`, { key });
 }
 
 export function upgradeError(key: string): LockUsageError {
   return new LockUsageError(
-    `Lock '${key}' is held for reading around this call, which asks for writing: it would wait for itself. Take it for writing from the start.`,
+    `Lock '${key}' is held for reading by the code around this call, and the call asks for writing: it would wait for itself. Take it for writing from the start.`,
     { key },
   );
 }
@@ -53,7 +53,7 @@ export function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle:
   if (held.length > 0) sentences.push(`The call that waited holds ${held.map((key) => `'${key}'`).join(', ')}.`);
   if (cycle) {
     const names = [...cycle, cycle[0]!].map((key) => `'${key}'`).join(' -> ');
-    sentences.push(`Deadlock in this process: ${names}, each held by a call that waits for the next. Take them in one call, or always in the same order.`);
+    sentences.push(`Deadlock in this process: ${names}, each held by a call that waits for the next. Name all of them in one call, or take them in the same order everywhere.`);
   }
   if (idle) {
     sentences.push(
@@ -100,8 +100,8 @@ function permitsText(permits: number | undefined): string {
 }
 
 export function outageError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
-  const next = cause.retryable ? 'it is safe to try again' : 'trying again does not help before an operator has corrected the server';
-  const message = `Lock '${key}' could not be asked for ${within(waitMs)}: ${failuresOf(cause)}. ${NOTHING_BEGAN}; ${next}.`;
+  const next = cause.retryable ? 'it is safe to try again' : 'trying again does not help until an operator has corrected the server';
+  const message = `Lock '${key}' could not be acquired ${within(waitMs)}, because the store failed: ${failuresOf(cause)}. ${NOTHING_BEGAN}; ${next}.`;
   return new LockStoreError(message, { key, cause, nodes: cause.nodes, retryable: cause.retryable });
 }
 
@@ -123,7 +123,7 @@ export function isSilence(forMs: number, waitMs: number): boolean {
 }
 
 export function silenceError(key: string, waitMs: number): LockStoreError {
-  const message = `Lock '${key}': the store did not answer ${within(waitMs)}. ${NOTHING_BEGAN}; it is safe to try again.`;
+  const message = `Lock '${key}': the store did not respond ${within(waitMs)}. ${NOTHING_BEGAN}; it is safe to try again.`;
   return new LockStoreError(message, { key });
 }
 

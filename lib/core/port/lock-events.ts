@@ -8,7 +8,7 @@ interface LockEventBase {
   readonly call: number | undefined;
   readonly key: string;
   readonly mode: LockMode;
-  /** `Class.method` of the call when a decorator made it, else the option `label`. */
+  /** The option `label` of the call; else `Class.method` when a decorator made it, unless the module has `describeHolders: false`. */
   readonly label: string | undefined;
   /** The key template before rendering, when the key was made by one. */
   readonly template: string | undefined;
@@ -42,5 +42,5 @@ export type LockEvent =
   | (LockEventBase & { readonly type: 'cancelled'; readonly waitedMs: number })
   /** The function of a leader failed with `cause`, which may be anything; its process stands for election again after `restMs`. */
   | (LockEventBase & { readonly type: 'termFailed'; readonly fence: number; readonly restMs: number; readonly cause: unknown })
-  /** A call failed for another reason: the store could not be asked, the module was closed, or the call cannot work (LockUsageError). */
+  /** A call failed for another reason: the store did not respond, the module was closed, or the call cannot work (LockUsageError). */
   | (LockEventBase & { readonly type: 'failed'; readonly waitedMs: number; readonly cause: LockError });

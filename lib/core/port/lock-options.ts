@@ -16,7 +16,7 @@ export interface LockOptions {
   leaseMs?: number | undefined;
   /**
    * Longest wait in ms, an outage of Redis included. Then the call rejects with LockTimeoutError, or with LockStoreError when
-   * the store could not be asked. 0 does not wait, Infinity waits for ever. A LockTimeoutError may come up to 100 ms later,
+   * the store did not respond. 0 does not wait, Infinity waits for ever. A LockTimeoutError may come up to 100 ms later,
    * because the store is asked who holds the lock.
    * @default 10000
    */
@@ -48,8 +48,9 @@ export interface LockOptions {
    */
   graceMs?: number | undefined;
   /**
-   * A name of 1 to 128 characters. A call that names the owner of the present hold joins it, from any process, with a lease of
-   * its own: it shares the mode and the fence and passes the queue, but never upgrades from read to write. An owner has at most
+   * A name of 1 to 128 characters, by which several calls share a lock, also from several processes. While a hold with this name
+   * exists, a call with the same name joins it: it passes the queue, shares the mode and the fence, and has a lease of its own. It
+   * never upgrades from read to write. An owner has at most
    * 1,000 holds of one lock at a time; the next call rejects with LockUsageError.
    * @default none
    */
@@ -69,6 +70,12 @@ export interface LockOptions {
    * @default 0
    */
   minReplicas?: number | undefined;
+  /**
+   * What the holder says of itself, 1 to 48 bytes: in errors, events and spans, in `inspect` and `list` of any process, and on
+   * the board. It is stored with the lock, also with `describeHolders: false`. A call without a label costs the store nothing.
+   * @default decorators: class and method, unless the module has `describeHolders: false`; other calls: none
+   */
+  label?: string | undefined;
 }
 
 /** What withLock does when work ended after its lease was lost: `throw` rejects with LockLostError, `ignore` returns the result. */
@@ -76,8 +83,6 @@ export type OnLost = 'throw' | 'ignore';
 
 /** Tells where in the code a call comes from. The decorators fill it in. */
 export interface CallSite {
-  /** What the call is named in errors, events and telemetry: `Class.method`. At most 48 bytes of it are stored with the lock. */
-  label?: string | undefined;
   /** The key template before rendering, by which telemetry groups locks. */
   template?: string | undefined;
   /** A busy lock is an expected answer for this caller: the store is not asked for its holders to explain it in the error. */

@@ -10,7 +10,7 @@ export interface HolderState {
   readonly remainingMs: number;
   /** How long the lock stays taken after that unless it is released, in ms; undefined for no longer (P15). */
   readonly graceMs?: number | undefined;
-  /** What the holder is called, as its request said (Class.method). */
+  /** What the holder says of itself: the option `label`, or class and method of a decorator. */
   readonly label?: string | undefined;
   /** The hold was handed off, and nobody has adopted it yet: `remainingMs` counts to the end of the ticket. */
   readonly handedOff?: true | undefined;

@@ -19,7 +19,7 @@
  *   P11 A refusal is a value. A method rejects (or answers `unknown`) only when the outcome is not known or the
  *       store cannot serve; the error is always a LockStoreError.
  *   P12 An idle lock leaves nothing behind but memory for fences that does not grow with the number of keys.
- *   P13 Requests that name the owner of the present hold share its mode and its fence and pass the queue; those that had
+ *   P13 Requests with the same owner as the present hold share its mode and its fence and pass the queue; those that had
  *       queued before their owner was granted do so when they ask again, or at their next heartbeat. An owner has at most
  *       MOST_HOLDS_OF_OWNER holds of one lock.
  *   P14 An acquire does not act after `notAfter`.
@@ -33,6 +33,7 @@
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
 import type { ListOptions, LockState } from './lock-state.js';
+import type { StoreRecovery, StoreSummary } from './store-summary.js';
 import type { TicketStore } from './ticket-store.js';
 
 export type { HolderState, ListOptions, LockState, WaiterState } from './lock-state.js';
@@ -88,7 +89,7 @@ export interface AcquireRequest extends HolderRef {
   readonly permits?: number | undefined;
   /** The name of the owner that shares the lock with itself (P13). */
   readonly owner?: string | undefined;
-  /** What the holder is called in errors and on the board (Class.method); at most 48 bytes. */
+  /** What the holder says of itself in errors and on the board; at most 48 bytes. */
   readonly label?: string | undefined;
   /** How many replicas must acknowledge a grant; with fewer the outcome is an error. */
   readonly minReplicas: number;
@@ -197,6 +198,10 @@ export interface LockStore {
   readonly capabilities: StoreCapabilities;
   /** Hands holds to other processes; undefined for a store that cannot. */
   readonly tickets?: TicketStore | undefined;
+  /** What it is and what guards it, once it is open; undefined for a store that says nothing of itself. */
+  readonly summary?: StoreSummary | undefined;
+  /** Undefined for a store that cannot forget, or has no recovery. */
+  readonly recovery?: StoreRecovery | undefined;
   /** Connects, and checks that the server can do what the store needs. Rejects with LockStoreError. */
   open(): Promise<void>;
   /** Sets the function that receives wakes. Called once, before the first acquire. */

@@ -34,6 +34,8 @@ const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all proces
 /** The longest owner name, in characters, because the name is stored in the record of each of its locks. */
 const LONGEST_OWNER = 128;
 
+/** The longest label, in bytes, because the label is stored in the record of each of its locks. */
+export const LONGEST_LABEL_BYTES = 48;
 /** The most holds that a lock can have at a time: each of them stands in the record of the lock. */
 const MOST_PERMITS = 10_000;
 
@@ -146,8 +148,15 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
   if (options.owner !== undefined && (typeof options.owner !== 'string' || options.owner === '' || options.owner.length > LONGEST_OWNER)) {
     throw invalid(`expected owner to be a string of 1 to ${LONGEST_OWNER} characters, got ${show(options.owner)}`, key);
   }
+  if (options.label !== undefined && !isLabel(options.label)) {
+    throw invalid(`expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(options.label)}`, key);
+  }
   checkPermits(options, key);
   if (options.signal !== undefined && typeof options.signal?.addEventListener !== 'function') {
     throw invalid(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
   }
+}
+
+function isLabel(label: unknown): boolean {
+  return typeof label === 'string' && label !== '' && Buffer.byteLength(label) <= LONGEST_LABEL_BYTES;
 }

@@ -13,7 +13,7 @@ export interface HandOffOptions {
 }
 
 /** Options of {@link LockService.adopt}. Mode, owner, permits and minHoldMs are those of the hold that was handed off. */
-export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'graceMs' | 'signal' | 'minReplicas'> {}
+export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | 'renew' | 'maxHoldMs' | 'graceMs' | 'signal' | 'minReplicas' | 'label'> {}
 
 /** Options of {@link LockService.withAdopted}. */
 export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost'> {}

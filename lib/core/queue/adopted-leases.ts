@@ -49,7 +49,7 @@ export class AdoptedLeases implements LeaseKeeper {
       return done('lost');
     }
     lease.letGo();
-    this.background.releaseAndTell(lease, lease.storeLengthMs, done);
+    this.background.releaseAndTell(lease, done);
   }
 
   leaseHandedOff(lease: StoreLease): void {

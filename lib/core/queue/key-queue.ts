@@ -189,7 +189,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
 
   private giveBack(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     this.letGo(lease);
-    this.parts.background.releaseAndTell(lease, lease.storeLengthMs, done);
+    this.parts.background.releaseAndTell(lease, done);
     this.pump();
   }
 

@@ -249,7 +249,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     demand.ended(lease);
     lane.lease = undefined;
     if (next && this.hasUncovered) return this.ask(next, parts.clock.now(), lane, this.fencesFor(lease), new ReplacedLease(lease, done));
-    parts.background.releaseAndTell(lease, lease.storeLengthMs, done);
+    parts.background.releaseAndTell(lease, done);
     this.pump();
   }
 }

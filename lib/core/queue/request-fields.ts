@@ -1,11 +1,10 @@
 /** What a request asks the store for, as the options of its asker say it. */
-import { Waiter } from '../lease/heartbeats.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { AcquireRequest } from '../port/lock-store.js';
 import type { Caller } from './caller.js';
 
-export abstract class RequestFields extends Waiter implements AcquireRequest {
+export abstract class RequestFields implements AcquireRequest {
   readonly key: string;
   readonly mode: LockMode;
   readonly leaseMs: number;
@@ -27,7 +26,6 @@ export abstract class RequestFields extends Waiter implements AcquireRequest {
     /** The id of a lease that is released in the same step; undefined once the store has released it. */
     public replaces: string | undefined,
   ) {
-    super();
     const { wish, options } = asker;
     this.key = wish.key;
     this.mode = options.mode;

@@ -31,6 +31,6 @@ export type Answer =
 export interface RequestListener {
   /** Called exactly once, unless the request is cancelled first. */
   requestAnswered(answer: Answer): void;
-  /** Called each time the store did not grant the lock, or could not be asked. */
+  /** Called each time the store did not grant the lock, or did not respond. */
   requestDelayed(): void;
 }

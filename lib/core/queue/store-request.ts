@@ -9,7 +9,7 @@
  *       └─────(the store no longer has its place)──▶ gone: the queue of the key makes a new request
  */
 import { Backoff } from '../lease/backoff.js';
-import type { Heartbeats } from '../lease/heartbeats.js';
+import type { Pulse, Waiter } from '../lease/heartbeats.js';
 import { Alarm } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import { LockStoreError } from '../port/errors.js';
@@ -28,13 +28,13 @@ const LONGEST_RETRY_MS = 200;
 /** Trust in a grant that came with a wake is counted from an earlier answer of the server, which is at most this old, in ms. */
 const PUSH_COUNTS_FROM_MS = 10_000;
 
-export class StoreRequest extends RequestFields implements Sender {
+export class StoreRequest extends RequestFields implements Sender, Waiter {
   /** When the request was sent last. */
   askedAt = 0;
   /** Whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */
   wasRefused = false;
   private state: 'open' | 'answered' | 'cancelled' = 'open';
-  /** Why the store could not be asked; undefined when the last try was answered. */
+  /** Why the store did not respond; undefined when the last try was answered. */
   lastError: LockStoreError | undefined;
   /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;
@@ -50,6 +50,8 @@ export class StoreRequest extends RequestFields implements Sender {
   /** The pauses between tries, if one has failed since the last answer. */
   private backoff: Backoff | undefined;
   private bound: Alarm | undefined;
+  /** Its heartbeats, once it has a place in the store's queue. */
+  private pulse: Pulse | undefined;
 
   constructor(
     private readonly parts: RequestParts,
@@ -135,10 +137,6 @@ export class StoreRequest extends RequestFields implements Sender {
     return true;
   }
 
-  protected get heartbeats(): Heartbeats {
-    return this.parts.heartbeats;
-  }
-
   private storeAnswered(outcome: AcquireOutcome | LockStoreError): void {
     this.parts.traffic.left();
     this.asking = false;
@@ -170,7 +168,7 @@ export class StoreRequest extends RequestFields implements Sender {
         this.lastError = outcome.cause;
         return this.queue ? this.wait(outcome.retryInMs) : this.answer({ kind: 'failed', error: outcome.cause });
       case 'waiting':
-        this.heartbeats.watch(this);
+        this.pulse = this.parts.heartbeats.start(this, this.pulse);
         return this.wait(outcome.askAgainInMs);
       case 'busy':
         if (!this.queue) return this.answer({ kind: 'busy' });
@@ -235,7 +233,7 @@ export class StoreRequest extends RequestFields implements Sender {
 
   private end(state: 'answered' | 'cancelled'): void {
     this.state = state;
-    if (this.isKnownToWait) this.heartbeats.forget(this);
+    if (this.pulse) this.parts.heartbeats.stop(this.pulse);
     if (this.bound) this.askIn(undefined);
   }
 

@@ -195,6 +195,6 @@ function trusted({ fence, fences, mode, end, contended }: MachineGrant): Grant {
 }
 
 function lateError(key: string): LockStoreError {
-  const message = `Lock '${key}': the store got the request only after its time was over; nothing was done. It is safe to try again.`;
+  const message = `Lock '${key}': the request reached the store too late to be served, and was dropped: nothing was done. It is safe to try again.`;
   return new LockStoreError(message, { key });
 }

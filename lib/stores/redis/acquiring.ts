@@ -31,22 +31,22 @@ export interface AcquiringParts {
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
   readonly memories: Memories;
-  /** Whether waiters of this process are passed over while nobody listens on its channel. */
-  needsListener(): boolean;
   release(request: ReleaseRequest): Promise<unknown>;
 }
 
 export class Acquiring {
+  /** Whether waiters of this process are passed over while nobody listens on its channel. It is found out at boot. */
+  needsListener = false;
+
   constructor(readonly parts: AcquiringParts) {}
 
   /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. */
   acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { bundles, spots, places, trust } = this.parts;
+    const { bundles, spots, places } = this.parts;
     const spot = spots.of(request.key);
-    const known = places.askAgain(request);
-    const floor = known?.floor ?? trust.floors.of(spot.group);
+    const known = places.count > 0 ? places.askAgain(request) : undefined;
     return new Promise((resolve, reject) => {
-      bundles.add(acquire, spot.source, new Acquisition(this, request, spot, known, floor, resolve, reject));
+      bundles.add(acquire, spot.source, new Acquisition(this, request, spot, known, resolve, reject));
     });
   }
 
@@ -82,7 +82,7 @@ export class Acquiring {
 
   lateError(key: string): LockStoreError {
     const { node } = this.parts;
-    const message = `Lock '${key}': the request reached ${node} only after its time was over; nothing was done. It is safe to try again.`;
+    const message = `Lock '${key}': the request reached ${node} too late to be served, and was dropped: nothing was done. It is safe to try again.`;
     return new LockStoreError(message, { key, nodes: [{ node, reason: 'late' }] });
   }
 

@@ -35,8 +35,9 @@ export class Acquisition implements BundledRequest {
   readonly lockKey: string;
   readonly askedAt: number;
   private readonly limit: number;
-  /** The server's memory that the request was sent for. */
+  /** The server's memory that the request was sent for, and the highest fence that was known then. */
   private memory = UNKNOWN_MEMORY;
+  private floor = 0;
 
   constructor(
     private readonly acquiring: Acquiring,
@@ -44,8 +45,6 @@ export class Acquisition implements BundledRequest {
     readonly spot: Spot,
     /** The place that the request has in the queue already, if it asks again. */
     private readonly known: Place | undefined,
-    /** The highest fence that was known when this id was first asked for. */
-    private readonly floor: number,
     private readonly resolve: (outcome: AcquireOutcome | Promise<AcquireOutcome>) => void,
     private readonly reject: (error: LockStoreError) => void,
   ) {
@@ -57,13 +56,16 @@ export class Acquisition implements BundledRequest {
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
-    const { trust, memories, maxLeaseMs, recoveryMs, needsListener } = this.acquiring.parts;
+    const { needsListener, parts } = this.acquiring;
+    const { trust, memories, maxLeaseMs, recoveryMs } = parts;
+    const { group } = this.spot;
     const { id, mode, leaseMs, fences, queue, label, owner, permits, replaces, graceMs = 0 } = this.request;
     const minHoldMs = Math.floor(this.request.minHoldMs);
-    this.memory = memories.of(this.spot.group);
+    this.memory = memories.of(group);
+    this.floor = trust.floors.of(group);
     addAcquire(keys, args, this.spot, {
-      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener: needsListener(), plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
-      notAfter: this.limit || LONG_AGO, floor: trust.floors.of(this.spot.group), known: this.memory, fences, minHoldMs, graceMs,
+      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener, plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
+      notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
       longestMs: maxLeaseMs, recoveryMs, replaces, owner: permits === undefined ? owner : String(permits), label,
     });
   }
@@ -162,8 +164,8 @@ export class Acquisition implements BundledRequest {
   }
 
   private askOnceMore(): void {
-    const { acquiring, request, spot, known, floor, resolve, reject } = this;
-    acquiring.sendAgain(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, floor, resolve, reject));
+    const { acquiring, request, spot, known, resolve, reject } = this;
+    acquiring.sendAgain(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, resolve, reject));
   }
 }
 

@@ -13,12 +13,15 @@ import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
+import { FewAtATime } from './few-at-a-time.js';
 import type { Memories } from './memories.js';
 import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
 /** How many leases one command brings back at most. Each costs the server about 15 µs. */
 const BATCH = 100;
+/** How many commands are out to a server at most: enough to keep it busy, and few enough to be answered in time. */
+const MOST_OUT = 4;
 /** The limit of a request when the server's time is not known: it is always too late, so that the script only answers its time. */
 const LONG_AGO = 1;
 
@@ -45,6 +48,8 @@ function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
 }
 
 export class BringingBack {
+  private readonly few = new FewAtATime(MOST_OUT);
+
   constructor(private readonly parts: BringingBackParts) {}
 
   /** Takes the outcomes of renewals, brings back the leases that were forgotten, and returns the final outcomes. */
@@ -74,7 +79,9 @@ export class BringingBack {
     const { keys, sourceOf } = this.parts;
     const outcomes: RenewOutcome[] = new Array(requests.length);
     const batches = batchesOf(requests, ({ key }) => sourceOf(keys.groupOf(key)), BATCH);
-    await Promise.all(batches.map((batch) => this.one(requests, batch, outcomes)));
+    await Promise.all(
+      batches.map((batch) => this.few.run(sourceOf(keys.groupOf(requests[batch[0]!]!.key)), () => this.one(requests, batch, outcomes))),
+    );
     return outcomes;
   }
 

@@ -3,9 +3,10 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { ReleaseRequest } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { releaseOutcome } from '../wire/lock-reply.js';
+import type { FenceFloors } from '../wire/fence-floors.js';
 import { addRelease, type ReleaseArgs, type ScriptArgument } from '../wire/lua.generated.js';
 import type { Memories } from './memories.js';
-import type { LockSpot } from '../wire/redis-keys.js';
+import { UNKNOWN_MEMORY, type LockSpot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 
 export class GivingBack implements BundledRequest, ReleaseArgs {
@@ -14,12 +15,15 @@ export class GivingBack implements BundledRequest, ReleaseArgs {
   readonly key: string;
   readonly lockKey: string;
   readonly askedAt: number | undefined;
+  /** The highest fence and the memory that are known when the release is sent: they must be those of the connection that carries it. */
+  floor = 0;
+  known = UNKNOWN_MEMORY;
 
   constructor(
     request: ReleaseRequest,
     private readonly spot: LockSpot,
-    readonly floor: number,
     readonly recoveryMs: number,
+    private readonly floors: FenceFloors,
     private readonly memories: Memories,
     private readonly resolve: (outcome: 'released' | 'lost') => void,
     readonly failed: (error: LockStoreError) => void,
@@ -31,12 +35,10 @@ export class GivingBack implements BundledRequest, ReleaseArgs {
     this.askedAt = request.askedAt;
   }
 
-  /** The memory is read when the release is sent, because it must be that of the connection on which it is sent. */
-  get known(): string {
-    return this.memories.of(this.spot.group);
-  }
-
   addTo(keys: string[], args: ScriptArgument[]): void {
+    const { group } = this.spot;
+    this.floor = this.floors.of(group);
+    this.known = this.memories.of(group);
     addRelease(keys, args, this.spot, this);
   }
 

@@ -8,6 +8,7 @@
  * answer is compared with the name that was known before: when the names differ, the leases that an earlier memory knew are renewed.
  */
 import { delay, type Clock, type Timer } from '../../core/port/clock.js';
+import type { StoreRecovery } from '../../core/port/store-summary.js';
 import { readRecallGroup, readRecallHead, recallCall, recallHeadSize } from '../wire/lua.generated.js';
 import { listOf } from '../wire/lock-reply.js';
 import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from '../wire/redis-keys.js';
@@ -32,7 +33,8 @@ export interface MemoriesParts {
   changed(): void;
 }
 
-export class Memories {
+export class Memories implements StoreRecovery {
+  recoveries = 0;
   /** The memories that were answered on the present connection, by slot group. */
   private known: string[] = unknownMemories();
   /** The memories that were answered last, also on earlier connections, by slot group. */
@@ -61,6 +63,10 @@ export class Memories {
   async recovered(atMostMs: number): Promise<void> {
     const leftMs = Math.min(this.openAt - this.parts.clock.now(), atMostMs);
     if (leftMs > 0) await delay(this.parts.clock, leftMs);
+  }
+
+  get recoversForMs(): number {
+    return Math.max(0, this.openAt - this.parts.clock.now());
   }
 
   close(): void {
@@ -95,8 +101,8 @@ export class Memories {
 
   /** Whether the server has another memory than this one by now, as far as this process knows. */
   isOutdated(group: number, memory: string | undefined): boolean {
-    const known = this.knownOf(group);
-    return known !== undefined && known !== memory;
+    const known = this.known[group];
+    return known !== memory && known !== UNKNOWN_MEMORY;
   }
 
   /**
@@ -182,12 +188,18 @@ export class Memories {
     return runner.run(recallCall({ fenceKeys }, { recoveryMs, floors: groups.map((group) => trust.floors.of(group)) }), (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const { now, recoversForMs } = readRecallHead(told);
-      if (recoversForMs > 0) this.openAt = Math.max(this.openAt, receivedAt + recoversForMs + marginOf(recoversForMs));
+      if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));
       trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: now });
       // Another server may answer on the present connection, which has its own recall.
       if (connection !== this.connection) return;
       this.learn(groups, groups.map((_, n) => readRecallGroup(told, recallHeadSize + n).memory));
     });
+  }
+
+  private recovering(now: number, forMs: number): void {
+    // A recovery that begins while this process boots is that of a server that was empty.
+    if (now > this.openAt && this.state === 'open') this.recoveries += 1;
+    this.openAt = Math.max(this.openAt, now + forMs);
   }
 }
 

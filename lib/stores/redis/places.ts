@@ -21,23 +21,20 @@ export interface Place {
 }
 
 export class Places {
+  /** How many there are: mostly none, and then there is nothing to look up. Only this object writes it. */
+  count = 0;
   private readonly places = new Map<string, Place>();
 
   /** Adds the place of a request that the store has put into its queue. */
   add(request: AcquireRequest, group: number, floor: number): Place {
-    const place: Place = { request, group, floor, answered: true, early: undefined };
-    this.places.set(request.id, place);
-    return place;
+    return this.put({ request, group, floor, answered: true, early: undefined });
   }
 
   /** Notes that a request asks again: its place keeps its floor, and messages wait for the answer. Undefined when it has no place. */
   askAgain(request: AcquireRequest): Place | undefined {
-    if (this.places.size === 0) return undefined;
     const known = this.places.get(request.id);
     if (known === undefined) return undefined;
-    const place: Place = { request, group: known.group, floor: known.floor, answered: false, early: undefined };
-    this.places.set(request.id, place);
-    return place;
+    return this.put({ request, group: known.group, floor: known.floor, answered: false, early: undefined });
   }
 
   get(id: string): Place | undefined {
@@ -50,14 +47,21 @@ export class Places {
   }
 
   forget(place: Place): void {
-    if (this.has(place)) this.places.delete(place.request.id);
+    if (this.has(place)) this.release(place.request.id);
   }
 
   release(id: string): void {
-    if (this.places.size > 0) this.places.delete(id);
+    this.places.delete(id);
+    this.count = this.places.size;
   }
 
   all(): readonly Place[] {
     return [...this.places.values()];
+  }
+
+  private put(place: Place): Place {
+    this.places.set(place.request.id, place);
+    this.count = this.places.size;
+    return place;
   }
 }

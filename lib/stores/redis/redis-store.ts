@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
+import type { StoreRecovery, StoreSummary } from '../../core/port/store-summary.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -35,6 +36,7 @@ import { Memories } from './memories.js';
 import { Places } from './places.js';
 import type { Connect, Connections } from '../wire/connections.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
+import { redisSummary, type Summarized } from './redis-summary.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { outageNews, warnOfBlindness } from './server-news.js';
@@ -46,10 +48,8 @@ import { Trust } from './trust.js';
 import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
 
-export interface RedisStoreOptions {
+export interface RedisStoreOptions extends Summarized {
   readonly connection: Connect;
-  /** The prefix of every Redis key and channel. */
-  readonly prefix: string;
   /** The name of this process: the part of its holder ids before their last dot. */
   readonly process: string;
   readonly maxLeaseMs: number;
@@ -60,8 +60,6 @@ export interface RedisStoreOptions {
   readonly report: Report;
   /** Whether a server that may evict locks is an error at boot. */
   readonly strictServer?: boolean | undefined;
-  /** How long the server grants nothing new after it forgot, in ms; 0 for no recovery at all. */
-  readonly recoveryMs: number;
 }
 
 /** The group of a clock sample from any master. Such a sample bounds until when requests may act, and no trust is counted from it. */
@@ -70,6 +68,8 @@ const ANY_GROUP = -1;
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly tickets: RedisTickets;
+  summary: StoreSummary | undefined;
+  readonly recovery: StoreRecovery;
   private readonly keys: RedisKeys;
   private readonly connections: Connections;
   private readonly outage: Outage;
@@ -85,7 +85,6 @@ export class RedisStore implements LockStore {
   private readonly renewals: Renewals;
   private readonly heartbeats: Heartbeats;
   private readonly channel: WakeChannel;
-  private needsListener = false;
   private listener: (wake: Wake) => void = () => {};
   private doubted: (doubt: Doubt) => void = () => {};
 
@@ -102,16 +101,15 @@ export class RedisStore implements LockStore {
     // In a Cluster each slot group may have another master; else one server answers for all groups.
     const sourceOf = (group: number): number => (isCluster ? group : 0);
     const trust = (this.trust = new Trust(sourceOf));
-    const memories = (this.memories = new Memories({ runner, keys, trust, clock, node, isCluster, recoveryMs, changed: () => this.doubted('where it says so') }));
-    const { places } = this;
+    const memories = (this.recovery = this.memories = new Memories({ runner, keys, trust, clock, node, isCluster, recoveryMs, changed: () => this.doubted('where it says so') }));
     const spots = (this.spots = new Spots(keys, sourceOf));
     this.bundles = new Bundles(runner);
     const renewals = (this.renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
     this.bringingBack = new BringingBack({ runner, keys, trust, renewals, memories, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release, needsListener: () => this.needsListener });
+    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places: this.places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release });
     this.tickets = new RedisTickets({ runner, spots, trust, memories, renewals, acquiring: this.acquiring, clock, isCluster, prefix, maxLeaseMs, recoveryMs });
-    this.heartbeats = new Heartbeats({ runner, keys, places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
+    this.heartbeats = new Heartbeats({ runner, keys, places: this.places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
@@ -141,10 +139,11 @@ export class RedisStore implements LockStore {
   async open(): Promise<void> {
     const { options, connections, runner, keys, channel, memories } = this;
     try {
-      await probe({ options, connections, runner, keys, channel, memories });
+      const facts = await probe({ options, connections, runner, keys, channel, memories });
+      this.summary = redisSummary(options, connections, facts);
       await memories.recovered(options.bootTimeoutMs);
       warnOfBlindness(memories, connections.node, options.recoveryMs, options.report);
-      this.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
+      this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       this.outage.watch();
     } catch (error) {
       await this.close();
@@ -183,11 +182,11 @@ export class RedisStore implements LockStore {
   }
 
   release(request: ReleaseRequest): Promise<'released' | 'lost'> {
-    this.places.release(request.id);
-    const spot = this.spots.of(request.key);
-    const floor = this.trust.floors.of(spot.group);
+    const { places, bundles, spots, trust, memories, options } = this;
+    if (places.count > 0) places.release(request.id);
+    const spot = spots.of(request.key);
     return new Promise((resolve, reject) => {
-      this.bundles.add(release, spot.source, new GivingBack(request, spot, floor, this.options.recoveryMs, this.memories, resolve, reject));
+      bundles.add(release, spot.source, new GivingBack(request, spot, options.recoveryMs, trust.floors, memories, resolve, reject));
     });
   }
 

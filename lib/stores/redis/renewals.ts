@@ -6,6 +6,7 @@
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
+import { FewAtATime } from './few-at-a-time.js';
 import { GatheredRenewals } from './gathered-renewals.js';
 import { listOf, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import { readRenewHead, renewCall } from '../wire/lua.generated.js';
@@ -18,6 +19,8 @@ import type { Trust } from './trust.js';
 
 /** How many leases one command renews at most: 250 cost the server well under a millisecond. */
 const BATCH = 250;
+/** How many commands are out to a server at most: enough to keep it busy. */
+const MOST_OUT = 16;
 
 export interface RenewalsParts {
   readonly runner: ScriptRunner;
@@ -32,6 +35,7 @@ export interface RenewalsParts {
 }
 
 export class Renewals {
+  private readonly few = new FewAtATime(MOST_OUT);
   private readonly acknowledged = new GatheredRenewals((requests) => this.sendAcknowledged(requests), BATCH);
 
   constructor(private readonly parts: RenewalsParts) {}
@@ -43,16 +47,19 @@ export class Renewals {
     return outcomes;
   }
 
-  private togetherOf({ key, minReplicas, leaseMs }: RenewRequest): string {
-    const { keys, sourceOf } = this.parts;
-    return `${sourceOf(keys.groupOf(key))} ${minReplicas} ${likeLength(leaseMs)}`;
+  private sourceOf({ key }: RenewRequest): number {
+    return this.parts.sourceOf(this.parts.keys.groupOf(key));
+  }
+
+  private togetherOf(request: RenewRequest): string {
+    return `${this.sourceOf(request)} ${request.minReplicas} ${likeLength(request.leaseMs)}`;
   }
 
   private async one(all: readonly RenewRequest[], batch: readonly number[], outcomes: RenewOutcome[]): Promise<void> {
     const requests = batch.map((position) => all[position] as RenewRequest);
     try {
       const [first] = requests as [RenewRequest];
-      const told = await (first.minReplicas > 0 ? this.acknowledged.renew(this.togetherOf(first), requests) : this.send(requests));
+      const told = await (first.minReplicas > 0 ? this.acknowledged.renew(this.togetherOf(first), requests) : this.few.run(this.sourceOf(first), () => this.send(requests)));
       batch.forEach((position, n) => (outcomes[position] = told[n] as RenewOutcome));
     } catch (error) {
       if (batch.length > 1 && isTryAgain(error)) {

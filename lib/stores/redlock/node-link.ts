@@ -19,6 +19,7 @@ import type { Connect, Connections, Sender } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import { ScriptRunner, type ScriptCall, type ScriptReply } from '../wire/script-runner.js';
 import { ServerClock } from '../wire/server-clock.js';
+import type { ServerFacts } from '../wire/server-facts.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { WakeChannel } from '../wire/wake-channel.js';
 import { Bundles, type BundledRequest } from '../wire/bundles.js';
@@ -61,6 +62,8 @@ export class NodeLink {
   runId: string | undefined;
   /** The node that was first to meet this node's server, when both addresses lead to one server. */
   twin: NodeLink | undefined;
+  /** What its server said of its set-up when it was checked; undefined when the user may not ask. */
+  facts: ServerFacts | undefined;
   readonly serverClock = new ServerClock();
   readonly outage: Outage;
   private readonly connections: Connections;
@@ -104,7 +107,7 @@ export class NodeLink {
     const { keys } = options;
     this.opening = true;
     try {
-      await probe({ options, connections, runner, keys, channel });
+      this.facts = await probe({ options, connections, runner, keys, channel });
       const format = await runner.command<string | null>('format', (client) => client.call('get', keys.format));
       await this.probeMemory();
       await this.teachScripts();

@@ -145,6 +145,6 @@ function reasonFor(failure: LockStoreError | undefined): string {
 }
 
 function sameServer(one: NodeLink, other: RedlockNode): LockStoreError {
-  const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. Each node must be a master of its own, or a quorum means nothing.`;
+  const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. Give each node a server of its own: two votes of one server are no quorum.`;
   return new LockStoreError(message, { nodes: [{ node: other.name, reason: `the same server as ${one.name}` }], retryable: false });
 }

@@ -9,6 +9,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
+import type { StoreSummary } from '../../core/port/store-summary.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -38,6 +39,7 @@ import type { QuorumContext } from './quorum-context.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { voteRequestOf } from './node-vote.js';
 import { quorumOf } from './quorum.js';
+import { redlockSummary } from './redlock-summary.js';
 import type { RedlockNode } from './redlock-node.js';
 import { retryPause } from './retry-pause.js';
 import { Waiters } from './waiters.js';
@@ -64,6 +66,7 @@ const LOST = Promise.resolve('lost' as const);
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  summary: StoreSummary | undefined;
   private readonly clock: Clock;
   private readonly keys: RedisKeys;
   private readonly members: Members;
@@ -105,6 +108,7 @@ export class RedlockStore implements LockStore {
   async open(): Promise<void> {
     try {
       await this.members.open();
+      this.summary = redlockSummary(this.options.prefix, this.members.nodes);
     } catch (error) {
       await this.close();
       throw error;
@@ -196,7 +200,7 @@ export class RedlockStore implements LockStore {
     if (this.closed) throw new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false });
     if (request.minReplicas > 0) throw noReplicas(key);
     if (this.clock.now() > notAfter) {
-      const message = `Lock '${key}': the request began only after its time limit, so that nothing was asked of the nodes.`;
+      const message = `Lock '${key}': the request began only after its time limit, and was not sent to any node.`;
       throw new LockStoreError(`${message} It is safe to try again.`, { key });
     }
     const held = this.ballots.get(id);

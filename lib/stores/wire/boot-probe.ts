@@ -12,6 +12,7 @@ import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCal
 import { connected } from './first-connection.js';
 import { FORMAT_VERSION, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
+import { factsOf, type ServerFacts } from './server-facts.js';
 import { reasonOf, storeFailure } from './store-failure.js';
 import { TRIAL_LEASE_MS, trialRequest } from './trial-lock.js';
 import type { WakeChannel } from './wake-channel.js';
@@ -39,13 +40,19 @@ const PAUSE_MS = 100;
 /** One slot group of each number of digits, because an access rule has a pattern for each. */
 const GROUPS_BY_DIGITS = [0, 10, 100];
 
-/** Resolves when the server can be used. Rejects with LockStoreError, or with the error that the server replied. */
-export async function probe(probed: Probed): Promise<void> {
+/**
+ * Resolves when the server can be used, with what it says of its set-up, or with undefined when the user may not ask. Rejects with
+ * LockStoreError, or with the error that the server replied.
+ */
+export async function probe(probed: Probed): Promise<ServerFacts | undefined> {
   const { connections, options, keys } = probed;
   const deadline = options.clock.now() + options.bootTimeoutMs;
   try {
     await connected(connections, options.clock, options.bootTimeoutMs);
     while (!(await isFit(probed, deadline))) await delay(options.clock, PAUSE_MS);
+    const facts = await factsOf(probed.runner, connections);
+    checkEviction(facts, probed);
+    return facts;
   } catch (error) {
     throw rightsError(error, connections.node, keys.prefix) ?? error;
   }
@@ -70,7 +77,6 @@ async function check(probed: Probed): Promise<void> {
   await probed.channel.open().catch((error: unknown) => {
     throw storeFailure(error, { what: 'subscribe', key: undefined, node: probed.connections.node });
   });
-  await checkEviction(probed);
 }
 
 /** Checks that all processes of the prefix have the same wire format, number of slot groups and maxLeaseMs. */
@@ -145,15 +151,8 @@ async function runEveryScript(probed: Probed): Promise<void> {
   for (const call of calls) await runner.run(call, () => undefined);
 }
 
-async function checkEviction({ connections, options, runner }: Probed): Promise<void> {
-  let info: string;
-  try {
-    info = (await runner.command<string[]>('info', () => Promise.all(connections.masters().map((node) => node.call('info', 'memory'))))).join('\n');
-  } catch {
-    return; // the user may not run INFO, so the policy cannot be checked
-  }
-  const policies = [...info.matchAll(/^maxmemory_policy:(\S+)/gm)].map(([, policy]) => policy);
-  const evicting = policies.find((policy) => policy !== 'noeviction');
+function checkEviction(facts: ServerFacts | undefined, { connections, options }: Probed): void {
+  const evicting = facts?.evicting;
   if (evicting === undefined) return;
   const message = `Locks: ${connections.node} has maxmemory-policy ${evicting} and may evict a lock that is held. Set it to noeviction.`;
   if (options.strictServer !== true) return options.report({ kind: `eviction on ${connections.node}`, level: 'error', message });

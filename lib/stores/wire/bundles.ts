@@ -6,13 +6,16 @@
  * A bundle that the server refuses as a whole is sent again request by request, which the scripts allow.
  */
 import { LockStoreError } from '../../core/port/errors.js';
-import { Errand } from './errand.js';
+import type { Line } from './awaited-answers.js';
+import type { Errand } from './errand.js';
 import type { LuaScript, ScriptArgument } from './lua.generated.js';
 import type { ScriptReply, ScriptRunner } from './script-runner.js';
-import { isTryAgain } from './store-failure.js';
+import { isReply, isTryAgain } from './store-failure.js';
 
 /** How many requests one command has at most. With more, server and process would wait for each other instead of working side by side. */
 const LARGEST_BUNDLE = 8;
+
+const NOTHING: readonly ScriptArgument[] = [];
 
 /** A request for a script that takes several requests in one call. */
 export interface BundledRequest {
@@ -42,14 +45,14 @@ export class Bundles {
   add(script: LuaScript, source: number, request: BundledRequest): void {
     const { open, runner } = this;
     if (runner.line.out > 0 || open.length > 0) this.isSolitary = false;
-    else if (this.isSolitary) return new Bundle(runner, script, source, request).leave();
+    else if (this.isSolitary) return runner.perform(new Bundle(runner, script, source, request), request.askedAt);
     let bundle: Bundle | undefined;
     for (const each of open) {
       // An earlier request for this lock is sent first.
       if (each.isAbout(request.lockKey)) return this.addAfterAll(script, source, request);
       if (each.script === script && each.source === source) bundle = each;
     }
-    if (bundle) bundle.requests.push(request);
+    if (bundle) bundle.join(request);
     else open.push((bundle = new Bundle(runner, script, source, request)));
     if (bundle.requests.length === LARGEST_BUNDLE) {
       open.splice(open.indexOf(bundle), 1);
@@ -79,8 +82,13 @@ export class Bundles {
   };
 }
 
-class Bundle extends Errand {
-  override readonly redisKeys: string[] = [];
+class Bundle implements Errand {
+  index = -1;
+  sentAt = 0;
+  deadline = 0;
+  isGivenUp = false;
+  readonly line: Line;
+  readonly redisKeys: string[] = [];
   private readonly args: ScriptArgument[] = [];
   readonly requests: BundledRequest[];
 
@@ -90,8 +98,13 @@ class Bundle extends Errand {
     readonly source: number,
     first: BundledRequest,
   ) {
-    super(runner.line, script.name);
+    this.line = runner.line;
     this.requests = [first];
+    first.addTo(this.redisKeys, this.args);
+  }
+
+  get what(): string {
+    return this.script.name;
   }
 
   /** The key of its only request. With several an error of the whole command is about no single lock. */
@@ -104,16 +117,22 @@ class Bundle extends Errand {
     return false;
   }
 
+  join(request: BundledRequest): void {
+    this.requests.push(request);
+    request.addTo(this.redisKeys, this.args);
+  }
+
   leave(): void {
-    for (const request of this.requests) request.addTo(this.redisKeys, this.args);
     this.runner.perform(this, this.requests[0]!.askedAt);
   }
 
   send(): Promise<unknown> {
-    return this.line.client.evalsha(this.script.sha1, this.redisKeys.length, ...this.redisKeys, ...this.args);
+    // A single list that is spread at the end is copied once, two lists are copied twice.
+    const { redisKeys } = this;
+    return this.line.client.evalsha(this.script.sha1, redisKeys.length, ...NOTHING.concat(redisKeys, this.args));
   }
 
-  override sendSource(): Promise<unknown> {
+  sendSource(): Promise<unknown> {
     return this.line.client.eval(this.script.source, this.redisKeys.length, ...this.redisKeys, ...this.args);
   }
 
@@ -149,7 +168,7 @@ class Bundle extends Errand {
 /** Whether the server answered with an error, so that it did not run the script. */
 function isRefusal(error: LockStoreError): boolean {
   const { cause } = error;
-  return isTryAgain(cause) || (cause as { name?: unknown } | undefined)?.name === 'ReplyError';
+  return isTryAgain(cause) || isReply(cause);
 }
 
 function named({ message, cause, nodes, retryable }: LockStoreError, key: string): LockStoreError {

@@ -6,47 +6,48 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { Awaited, Line } from './awaited-answers.js';
 import type { LuaScript, ScriptArgument } from './lua.generated.js';
 
-export abstract class Errand implements Awaited {
-  /** Only AwaitedAnswers writes it. */
-  index = -1;
+export interface Errand extends Awaited {
   /** Only the runner writes these. */
-  sentAt = 0;
-  deadline = 0;
-  isGivenUp = false;
+  sentAt: number;
+  deadline: number;
+  isGivenUp: boolean;
+  /** What is sent, for messages. */
+  readonly what: string;
   /** The lock that the command is about, for messages. */
-  abstract readonly key: string | undefined;
+  readonly key: string | undefined;
   /** The Redis keys of the lock `key`. */
   readonly redisKeys?: readonly string[] | undefined;
   readonly timeoutMs?: number | undefined;
-
-  constructor(
-    readonly line: Line,
-    readonly what: string,
-  ) {}
-
-  abstract send(): Promise<unknown>;
+  send(): Promise<unknown>;
   /** Sends the source of the script, to a server that does not know it. */
   sendSource?(): Promise<unknown>;
   /** Called with the reply. When it throws, {@link failed} is called with the error. */
-  abstract answered(reply: unknown): void;
-  abstract failed(error: LockStoreError): void;
+  answered(reply: unknown): void;
+  failed(error: LockStoreError): void;
 }
 
 /** One call of a script, which is sent by its hash. */
-export class ScriptRun extends Errand {
+export class ScriptRun implements Errand {
+  index = -1;
+  sentAt = 0;
+  deadline = 0;
+  isGivenUp = false;
+
   constructor(
-    line: Line,
+    readonly line: Line,
     private readonly script: LuaScript,
-    override readonly redisKeys: readonly string[],
+    readonly redisKeys: readonly string[],
     private readonly args: readonly ScriptArgument[],
     readonly key: string | undefined,
-    override readonly timeoutMs: number | undefined,
+    readonly timeoutMs: number | undefined,
     private readonly onAnswer: (reply: unknown, sentAt: number) => void,
     readonly failed: (error: LockStoreError) => void,
     /** See ScriptCall. */
     private readonly inOrder: boolean,
-  ) {
-    super(line, script.name);
+  ) {}
+
+  get what(): string {
+    return this.script.name;
   }
 
   send(): Promise<unknown> {
@@ -54,7 +55,7 @@ export class ScriptRun extends Errand {
     return this.line.client.evalsha(this.script.sha1, this.redisKeys.length, ...this.redisKeys, ...this.args);
   }
 
-  override sendSource(): Promise<unknown> {
+  sendSource(): Promise<unknown> {
     return this.line.client.eval(this.script.source, this.redisKeys.length, ...this.redisKeys, ...this.args);
   }
 
@@ -64,18 +65,21 @@ export class ScriptRun extends Errand {
 }
 
 /** A command that is no script. */
-export class Command extends Errand {
+export class Command implements Errand {
+  index = -1;
+  sentAt = 0;
+  deadline = 0;
+  isGivenUp = false;
+
   constructor(
-    line: Line,
-    what: string,
+    readonly line: Line,
+    readonly what: string,
     readonly key: string | undefined,
-    override readonly timeoutMs: number | undefined,
+    readonly timeoutMs: number | undefined,
     readonly send: () => Promise<unknown>,
     private readonly onAnswer: (reply: unknown, sentAt: number) => void,
     readonly failed: (error: LockStoreError) => void,
-  ) {
-    super(line, what);
-  }
+  ) {}
 
   answered(reply: unknown): void {
     this.onAnswer(reply, this.sentAt);

@@ -44,9 +44,9 @@ const sharedBesideOwner = `local function joinAsText(text, who)
 end
 local function leaveAsText(text, leaving)
   local id = leaving.id
-  local mode, queued = string.match(text, '^([rw])([01])1 ')
+  local mode, queued = string.match(text, '^(.)([01])1 ')
   local at = string.find(text, ' ' .. id .. ' ', 18, true)
-  if not at or mode == 'r' and queued == '1' then return nil end
+  if not at or mode ~= 'w' and queued == '1' then return nil end
   local first, stop = at - 13, string.find(text, '\\n', at, true)
   local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
   if not minEnd or first > 5 and string.sub(text, first - 1, first - 1) ~= '\\n' then return nil end
@@ -588,9 +588,7 @@ local function admitWriter(lock, anybody)
   if id then grantTo(lock, id, record, after) end
 end
 local function admit(lock, anybody)
-  if lock.mode == 'p' then
-    admitUpTo(lock.permits, lock, 'w', anybody)
-  elseif lock.mode == 'w' then
+  if lock.mode == 'w' then
     admitReaders(lock, anybody)
     if #lock.holders == 0 then admitWriter(lock, anybody) end
   else
@@ -610,12 +608,13 @@ local function settle(lock)
   if not lock.queued then return end
   local recoversForMs = recoveryOf(lock)
   if recoversForMs > 0 then return keepTaken(lock, recoversForMs) end
+  if lock.mode == 'p' then
+    admitUpTo(lock.permits, lock, 'w')
+    if #lock.holders < lock.permits and lock.queued then admitUpTo(lock.permits, lock, 'w', true) end
+    return
+  end
   if #lock.holders > 0 then
-    if lock.mode == 'p' then
-      admit(lock)
-    elseif lock.mode == 'r' and not firstListening(lock, 'w') then
-      admitReaders(lock)
-    end
+    if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
     return
   end
   admit(lock)
@@ -624,7 +623,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '549bc9398026493aa46171c604e07622ba3f7798',
+  sha1: 'daeca11dfb35c35112eef6d66236e7dd1abed3d8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -643,9 +642,9 @@ for n = 1, count do
     if
       last
       and #last == 47
-      and string.sub(last, 18) == known
-      and string.sub(last, 1, 16) < clock
-      and floor <= string.sub(last, 1, 16)
+      and last < clock
+      and floor <= last
+      and string.find(last, known, 18, true)
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
       redis.call('SET', fenceKey, clock .. ' ' .. known)
@@ -780,7 +779,7 @@ export interface AcquireArgs {
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, request.leaseMs, `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+  args.push(request.id, request.leaseMs, `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -874,7 +873,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: 'cd952db2b877029a9feadb4d5ceac20bf4dca0e9',
+  sha1: '96086befbb72e8004008ba07bf3b24c29e951c03',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -964,7 +963,7 @@ export interface AdoptArgs {
 }
 
 export function adoptCall(on: AdoptKeys, request: AdoptArgs): BuiltCall {
-  return { script: adopt, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey, each.fenceKey])], args: [request.ticketId, request.notAfter, request.leaseMs, request.graceMs, toField(request.label), request.longestMs, request.recoveryMs, ...request.holds.flatMap((each) => [each.id, each.floor, each.known])] };
+  return { script: adopt, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey, each.fenceKey])], args: [request.ticketId, request.notAfter, request.leaseMs, request.graceMs, request.label === undefined ? '-' : toField(request.label), request.longestMs, request.recoveryMs, ...request.holds.flatMap((each) => [each.id, each.floor, each.known])] };
 }
 
 /** Adopted; gone, with the number of the lock from 1; late, after notAfter; or recovering, for so many ms; memory of the first lock's slot group, of the one that is gone. */
@@ -1001,7 +1000,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '5513e8eb14ddc87f3ddef34ef1c3333415829e2c',
+  sha1: '963accbeab77f37c5d7220149d85eb9d4a8d2f73',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1120,7 +1119,7 @@ export interface BringBackArgs {
 /** Puts one more request into a call of bring-back.lua. */
 export function addBringBack(keys: string[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${toField(request.owner)} ${toField(request.label)}`);
+  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of bring-back.lua for one request. */
@@ -1174,7 +1173,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'd3f6dfe2f9494e4a9ae9e687c00780380958ce6f',
+  sha1: '5d600c1213c814878e05405d6926079ad773d194',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1255,7 +1254,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '1eeda9fd0d4ee72c4bc673cc527e8f6c62e816ac',
+  sha1: '1fd7a1420c9044b85b0ee3ab42d4b786abe410d0',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1557,7 +1556,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '1b7073520c24c699368d3963a8337bca90ad880d',
+  sha1: '4bc8997d27db6baa7b63f4aaa976983725aefe61',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1881,7 +1880,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '2712f1b0e6e6d142eccc067faa1789537e58aa96',
+  sha1: 'd7e164818594d3361d3b45c86347947c3914659e',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -2296,7 +2295,7 @@ export interface VoteArgs {
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
-  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, toField(request.label), toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
+  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, request.label === undefined ? '-' : toField(request.label), request.owner === undefined ? '-' : toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
 }
 
 /** A call of vote.lua for one request. */

@@ -9,7 +9,7 @@ import type { Connection, Connections, Sender } from './connections.js';
 import { Command, ScriptRun, type Errand } from './errand.js';
 import type { BuiltCall } from './lua.generated.js';
 import type { Outage } from './outage.js';
-import { isNoScript, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
+import { isNoScript, isReply, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 
 /** The reply of a script: an integer, a string, or a list of replies. */
 export type ScriptReply = number | string | readonly ScriptReply[];
@@ -185,10 +185,6 @@ export class ScriptRunner {
     });
     return this.connecting;
   }
-}
-
-function isReply(error: unknown): boolean {
-  return (error as { name?: unknown }).name === 'ReplyError';
 }
 
 function closedError({ what, key, node }: Attempt): LockStoreError {

@@ -1,5 +1,5 @@
 /**
- * Turns the errors of ioredis into LockStoreErrors, which say which node failed, with which reason, for which lock, and whether
+ * Turns the errors of the clients into LockStoreErrors, which say which node failed, with which reason, for which lock, and whether
  * trying again can help.
  */
 import { LockStoreError } from '../../core/port/errors.js';
@@ -30,7 +30,7 @@ export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error
   if (error instanceof LockStoreError) return error;
   const reason = reasonWith(error, complaint);
   const retryable = !FOR_THE_OPERATOR.test(reason);
-  const next = retryable ? 'The outcome is not known; it is safe to try again.' : (damageOf(reason, attempt) ?? 'Trying again does not help before an operator has corrected the server.');
+  const next = retryable ? 'The outcome is not known; it is safe to try again.' : (damageOf(reason, attempt) ?? 'Trying again does not help until an operator has corrected the server.');
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const message = `${subject}: ${what} failed on ${node}: ${reason}. ${next}`;
   return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable });
@@ -55,11 +55,14 @@ function damageOf(reason: string, { key, redisKeys }: Attempt): string | undefin
   return `Another program has put something else at ${which}: delete or rename it.`;
 }
 
+/** The words of ioredis and node-redis for a missing connection. They are about options of a client that the user has not set. */
+const NO_CONNECTION =
+  /writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request|^The client is (?:closed|offline)|^Socket closed unexpectedly|^Disconnects client/;
+
 export function reasonOf(error: unknown): string {
   const { message, lastNodeError } = (error ?? {}) as Complaint;
   const said = withoutArguments(String(message ?? error)).replace(/\.$/, '').replace(IN_A_SCRIPT, '');
-  // The words of ioredis for a missing connection are about its own options, which the user has not set.
-  if (/writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request/.test(said)) return NOT_CONNECTED;
+  if (NO_CONNECTION.test(said)) return NOT_CONNECTED;
   return lastNodeError == null ? said : `${said}: ${reasonOf(lastNodeError)}`;
 }
 
@@ -99,6 +102,15 @@ function withoutArguments(text: string): string {
 export function isTryAgain(error: unknown): boolean {
   const reason = reasonOf(error);
   return /\bTRYAGAIN\b|Too many Cluster redirections/.test(reason) && !/\bCLUSTERDOWN\b/.test(reason);
+}
+
+/**
+ * Whether a server sent this error. An error reply begins with its code in capitals, or with the line of a script, and no error of a
+ * client does. The error of node-redis for a reply has no name of its own.
+ */
+export function isReply(error: unknown): boolean {
+  const { name, message } = (error ?? {}) as Complaint;
+  return name === 'ReplyError' || /^(?:[A-Z]{2,} |@?user_script:)/.test(String(message));
 }
 
 export function isNoScript(error: unknown): boolean {

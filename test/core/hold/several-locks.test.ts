@@ -119,7 +119,7 @@ describe('A hold of several locks', () => {
     both.run(() => {
       expect(locks.assertLocked('a')).toBe(both);
       expect(locks.assertLocked('b', 'read')).toBe(both);
-      expect(() => locks.assertLocked('b')).toThrow('it holds it for reading only');
+      expect(() => locks.assertLocked('b')).toThrow('that code holds it for reading only');
     });
     for (const lease of [besideIt, both, first]) expect(await lease!.release()).toBe('released');
   });

@@ -175,7 +175,7 @@ describe('Calls of one process that wait for each other', () => {
     expect(one).toMatchObject({ key: 'b', held: ['a'], cycle: ['a', 'b'] });
     expect(other).toMatchObject({ key: 'a', held: ['b'], cycle: ['a', 'b'] });
     expect(one?.message).toContain(
-      `Deadlock in this process: 'a' -> 'b' -> 'a', each held by a call that waits for the next. Take them in one call, or always in the same order.`,
+      `Deadlock in this process: 'a' -> 'b' -> 'a', each held by a call that waits for the next. Name all of them in one call, or take them in the same order everywhere.`,
     );
   });
 

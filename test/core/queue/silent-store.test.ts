@@ -19,7 +19,7 @@ describe('A store that does not answer', () => {
     expect(fleet.clock.now() - since).toBeLessThanOrEqual(1_000);
   });
 
-  it('that could not be asked is told as such to who does not wait, also beside one who does', async () => {
+  it('that does not respond is told as such to who does not wait, also beside one who does', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
     wire.cut = true;
@@ -36,7 +36,7 @@ describe('A store that does not answer', () => {
       throw storeFailure(new Error('read ECONNRESET'), { what: 'acquire', key, node: '127.0.0.1:6379' });
     };
     const error: LockStoreError = await fleet.clock.runUntil(locks.acquire('k', { waitMs }).then(() => undefined, (reason) => reason));
-    expect(error.message).toMatch(/^Lock 'k' could not be asked for .*: 127\.0\.0\.1:6379: read ECONNRESET\. The work did not begin.* safe to try again\.$/);
+    expect(error.message).toMatch(/^Lock 'k' could not be acquired .*, because the store failed: 127\.0\.0\.1:6379: read ECONNRESET\. The work did not begin.* safe to try again\.$/);
     expect(error.message).not.toContain('not known');
     expect(error.retryable).toBe(true);
   });

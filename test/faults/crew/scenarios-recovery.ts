@@ -23,6 +23,20 @@ async function loseWhatFollows(master: RedisServer, replica: RedisServer): Promi
   await master.command('CLIENT', 'KILL', 'TYPE', 'replica');
 }
 
+/** The master of a Cluster under which the seed puts the fault. */
+function someMaster({ topology, random }: Stage): RedisServer {
+  const { masters } = topology.cluster!;
+  return masters[Math.floor(random() * masters.length)]!;
+}
+
+async function promoted(replica: RedisServer): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  while (((await replica.command('ROLE')) as unknown[])[0] !== 'master') {
+    if (performance.now() > deadline) throw new Error('the replica was not promoted');
+    await sleep(20);
+  }
+}
+
 export const recoveryScenarios: readonly Scenario[] = [
   {
     ...recovering,
@@ -71,6 +85,47 @@ export const recoveryScenarios: readonly Scenario[] = [
       await master.kill();
       await replica.resume();
       await sentinel.masterAfter(master);
+    },
+  },
+  {
+    ...recovering,
+    name: 'recovery of a master of a Cluster that was flushed',
+    topology: 'cluster',
+    long: true,
+    fault: async (stage) => {
+      await someMaster(stage).command('FLUSHALL');
+    },
+  },
+  {
+    ...recovering,
+    name: 'recovery of a master of a Cluster that was killed and restarted empty',
+    topology: 'cluster',
+    long: true,
+    resumesWithinMs: 8_000,
+    idleMs: 8_000,
+    fault: async (stage) => {
+      const master = someMaster(stage);
+      await master.kill();
+      await master.restart({ keepData: false });
+    },
+  },
+  {
+    ...recovering,
+    leaseMs: 4_000,
+    resumesWithinMs: 8_000,
+    idleMs: 8_000,
+    name: 'recovery of a Cluster after the promotion of a replica without the grants',
+    topology: 'cluster',
+    long: true,
+    fault: async (stage) => {
+      const cluster = stage.topology.cluster!;
+      const master = someMaster(stage);
+      const replica = cluster.replicas[cluster.masters.indexOf(master)]!;
+      await loseWhatFollows(master, replica);
+      await sleep(200 + stage.random() * 300);
+      await master.kill();
+      await replica.resume();
+      await promoted(replica);
     },
   },
 ];

@@ -1,6 +1,6 @@
 /** Endpoints that accept connections and close them at once, as a proxy without a backend does, or a server with too many clients. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { RedisTarget } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
+import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';

@@ -3,7 +3,8 @@ import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { systemClock } from '../../../lib/core/port/clock.js';
-import { IoredisConnections, type RedisTarget } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
+import { IoredisConnections } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
+import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { eventually } from '../../support/eventually.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { startRedis } from '../../support/redis-server.js';
@@ -12,7 +13,7 @@ const opened: IoredisConnections[] = [];
 afterEach(() => opened.splice(0).forEach((connections) => connections.close()));
 
 function connectionsTo(target: RedisTarget): IoredisConnections {
-  const connections = new IoredisConnections(target, 2_000, systemClock);
+  const connections = new IoredisConnections(target, { Redis, Cluster }, 2_000, systemClock);
   opened.push(connections);
   return connections;
 }
@@ -143,7 +144,7 @@ describe('a connection', () => {
   it('is not made again once the store is closed, and keeps no timer', async () => {
     const server = await startRedis();
     const clock = new FakeClock();
-    const connections = new IoredisConnections(server.url, 2_000, clock);
+    const connections = new IoredisConnections(server.url, { Redis, Cluster }, 2_000, clock);
     const { client: commands } = connections;
     if (!(commands instanceof Redis)) throw new Error('a URL is no Cluster');
     await commands.connect();

@@ -2,26 +2,25 @@
  * The private connections of a store by ioredis, made from a URL, options, or a client of the application. Such a client is only
  * copied: it is never used, closed or reconfigured.
  */
-import { Cluster, Redis, type ClusterNode, type ClusterOptions, type RedisOptions } from 'ioredis';
+import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import type { Clock } from '../../../core/port/clock.js';
 import { LockUsageError } from '../../../core/port/errors.js';
+import type { ClusterTarget, RedisTarget } from '../redis-target.js';
 import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from '../connections.js';
 import { ConnectionGuards, isCluster } from './connection-guards.js';
 import { forcedClusterOptions, forcedOptions, type Needs } from './connection-options.js';
 import { IoredisConnection, type RedisClient } from './ioredis-connection.js';
 import { IoredisSubscriber } from './ioredis-subscriber.js';
 
-/** What a user may give as `redis`. */
-export type RedisTarget = string | RedisOptions | ClusterTarget | Redis | Cluster;
-
-/** A Redis Cluster, as the option `redis`: some of its nodes, and options of ioredis for the cluster client. */
-export interface ClusterTarget {
-  readonly cluster: readonly ClusterNode[];
-  readonly options?: ClusterOptions | undefined;
+/** The classes of the package. */
+export interface IoredisPackage {
+  readonly Redis: typeof Redis;
+  readonly Cluster: typeof Cluster;
 }
 
-export function byIoredis(target: RedisTarget): Connect {
-  return (timeoutMs, clock) => new IoredisConnections(target, timeoutMs, clock);
+/** `ioredis` may be left out for a client of the application, which is copied. */
+export function byIoredis(target: RedisTarget, ioredis?: IoredisPackage): Connect {
+  return (timeoutMs, clock) => new IoredisConnections(target, ioredis, timeoutMs, clock);
 }
 
 export class IoredisConnections implements Connections {
@@ -38,6 +37,7 @@ export class IoredisConnections implements Connections {
 
   constructor(
     private readonly target: RedisTarget,
+    private readonly ioredis: IoredisPackage | undefined,
     private readonly timeoutMs: number,
     clock: Clock,
   ) {
@@ -99,24 +99,30 @@ export class IoredisConnections implements Connections {
   }
 
   private connect(patienceMs: number): IoredisConnection {
-    const target = typeof this.target === 'string' ? clientOf(this.target) : this.target;
-    const client = this.made(target, patienceMs);
+    const client = this.made(patienceMs);
     return new IoredisConnection(client, isCluster(client) ? this.guards.watchCluster(client) : this.guards.watch(client));
   }
 
-  private made(target: Exclude<RedisTarget, string>, patienceMs: number): RedisClient {
-    const { needs } = this;
-    if (isClient(target)) {
-      if (isCluster(target)) return target.duplicate([], forcedClusterOptions(target.options, needs, patienceMs));
-      return target.duplicate(forcedOptions(target.options, needs));
+  private made(patienceMs: number): RedisClient {
+    const { target, needs, ioredis } = this;
+    if (isIoredis(target)) return copyOf(target, needs, patienceMs);
+    if (ioredis === undefined) throw new Error('ioredis was not loaded');
+    if (typeof target === 'string') return copyOf(clientOf(target, ioredis), needs, patienceMs);
+    if (isClusterTarget(target)) {
+      return new ioredis.Cluster([...target.cluster] as ClusterNode[], forcedClusterOptions((target.options ?? {}) as ClusterOptions, needs, patienceMs));
     }
-    if (isClusterTarget(target)) return new Cluster([...target.cluster], forcedClusterOptions(target.options ?? {}, needs, patienceMs));
-    return new Redis({ ...target, ...forcedOptions(target, needs) });
+    const options = target as RedisOptions;
+    return new ioredis.Redis({ ...options, ...forcedOptions(options, needs) });
   }
 }
 
+function copyOf(client: RedisClient, needs: Needs, patienceMs: number): RedisClient {
+  if (isCluster(client)) return client.duplicate([], forcedClusterOptions(client.options, needs, patienceMs));
+  return client.duplicate(forcedOptions(client.options, needs));
+}
+
 /** A client that only parses the URL and is copied then: parameters of a URL win over options given with it, but not over a copy's. */
-function clientOf(url: string): Redis {
+function clientOf(url: string, { Redis }: IoredisPackage): Redis {
   const client = new Redis(url, { lazyConnect: true });
   // A parameter of the URL may have made it connect at once.
   client.disconnect();
@@ -124,11 +130,11 @@ function clientOf(url: string): Redis {
 }
 
 /** Whether this is a client of ioredis, perhaps of another copy of the package. Clients of other packages have no defineCommand. */
-export function isClient(target: object): target is RedisClient {
-  return 'duplicate' in target && 'defineCommand' in target && typeof target.defineCommand === 'function';
+export function isIoredis(target: unknown): target is RedisClient {
+  return typeof target === 'object' && target !== null && 'duplicate' in target && 'defineCommand' in target && typeof target.defineCommand === 'function';
 }
 
-function isClusterTarget(target: RedisOptions | ClusterTarget): target is ClusterTarget {
+function isClusterTarget(target: object): target is ClusterTarget {
   if (!('cluster' in target)) return false;
   if (Array.isArray(target.cluster) && target.cluster.length > 0) return true;
   throw new LockUsageError('Lock options: expected redis.cluster to be a list of at least one node.');

@@ -57,13 +57,14 @@ for n = 1, count do
     --- @bind mode, floor, known, who of n
     local free = plain == '1' and #clock == 16 and floor < clock and not redis.pcall('GET', lockKey)
     local last = free and redis.pcall('GET', fenceKey)
-    -- A record of this length has no `open at`. In a Cluster the node has to be asked who it is (memory.lua).
+    -- A record of this length has no `open at`. It begins with the last fence, and what follows that makes it greater than the
+    -- fence alone, so the whole record can be compared. In a Cluster the node has to be asked who it is (memory.lua).
     if
       last
       and #last == 47
-      and string.sub(last, 18) == known
-      and string.sub(last, 1, 16) < clock
-      and floor <= string.sub(last, 1, 16)
+      and last < clock
+      and floor <= last
+      and string.find(last, known, 18, true)
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
       redis.call('SET', fenceKey, clock .. ' ' .. known)
@@ -110,7 +111,7 @@ local function answer(lock, request)
     lock.mode, lock.permits = mode, permits
     return 1, enter(lock, request, lengthMs)
   end
-  -- Waiters who would hear of a free permit have it already.
+  -- Who waited for a free permit has it already.
   if #lock.holders < permits then return 1, enter(lock, request, lengthMs) end
   if lock.mode == 'r' and mode == 'r' and not firstListening(lock, 'w') then return 1, enter(lock, request, lengthMs) end
   if not request.queue then return 3 end

@@ -1,5 +1,5 @@
 -- One hold among many of its owner, taken and released on the text of the record: with a thousand of them a tenth of the time
--- that it takes to read all. Both give nothing back, and have done nothing, where the lock has to be read as a whole.
+-- that it takes to read all. A permit is given back in the same way while nobody waits. Both give nothing back, and have done nothing, where the lock has to be read as a whole.
 
 -- Enters a request beside the holds of its owner, unless it may be there or wait already. Returns the fence that they share
 -- and the end of its lease.
@@ -29,9 +29,9 @@ end
 -- Takes a holder out of a lock that others go on to hold, so that it is nobody's turn. True when it was there.
 local function leaveAsText(text, leaving)
   local id = leaving.id
-  local mode, queued = string.match(text, '^([rw])([01])1 ')
+  local mode, queued = string.match(text, '^(.)([01])1 ')
   local at = string.find(text, ' ' .. id .. ' ', 18, true)
-  if not at or mode == 'r' and queued == '1' then return nil end
+  if not at or mode ~= 'w' and queued == '1' then return nil end
   local first, stop = at - 13, string.find(text, '\n', at, true)
   local ending, minEnd = string.match(string.sub(text, first, stop), '^(%d+) %S+ %d+ %d+ (%d+) ')
   -- Something that only looks like the id, such as an owner of that name.

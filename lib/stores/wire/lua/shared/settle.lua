@@ -36,9 +36,7 @@ local function admitWriter(lock, anybody)
 end
 
 local function admit(lock, anybody)
-  if lock.mode == 'p' then
-    admitUpTo(lock.permits, lock, 'w', anybody)
-  elseif lock.mode == 'w' then
+  if lock.mode == 'w' then
     admitReaders(lock, anybody)
     if #lock.holders == 0 then admitWriter(lock, anybody) end
   else
@@ -63,12 +61,13 @@ local function settle(lock)
   if not lock.queued then return end
   local recoversForMs = recoveryOf(lock)
   if recoversForMs > 0 then return keepTaken(lock, recoversForMs) end
+  if lock.mode == 'p' then
+    admitUpTo(lock.permits, lock, 'w')
+    if #lock.holders < lock.permits and lock.queued then admitUpTo(lock.permits, lock, 'w', true) end
+    return
+  end
   if #lock.holders > 0 then
-    if lock.mode == 'p' then
-      admit(lock)
-    elseif lock.mode == 'r' and not firstListening(lock, 'w') then
-      admitReaders(lock)
-    end
+    if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end
     return
   end
   admit(lock)

@@ -1,0 +1,87 @@
+/**
+ * The part of node-redis (the package `redis`, versions 5 and 6) that is used. A store has one client for each connection, from
+ * connecting to its end, and such a client never reconnects: what it does then differs between versions, and it cannot be told to
+ * leave a server that has stopped answering.
+ */
+
+/** Options of createClient. Those that are not named here are passed on. */
+export interface ClientOptions {
+  readonly socket?: SocketOptions | undefined;
+  readonly database?: number | undefined;
+  readonly [name: string]: unknown;
+}
+
+/** Options of the socket: an address, and those of net.connect and tls.connect. */
+export interface SocketOptions {
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
+  readonly path?: string | undefined;
+  readonly tls?: boolean | undefined;
+  readonly connectTimeout?: number | undefined;
+  readonly family?: number | undefined;
+  readonly reconnectStrategy?: unknown;
+  readonly socketTimeout?: number | undefined;
+  readonly signal?: AbortSignal;
+}
+
+export interface NodeRedisClient {
+  readonly isReady: boolean;
+  connect(): Promise<unknown>;
+  destroy(): void;
+  sendCommand(args: string[]): Promise<unknown>;
+  subscribe(channels: string[], listener: (message: string) => void): Promise<unknown>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'connect', listener: () => void): unknown;
+}
+
+/** What is used of the package itself. */
+export interface NodeRedisPackage {
+  createClient(options: ClientOptions): NodeRedisClient & { duplicate(overrides: ClientOptions): NodeRedisClient };
+}
+
+/** Makes clients: a function of the package, or the method `duplicate` of a client of the application. */
+export interface ClientSource {
+  /** The options that the user gave. */
+  readonly given: ClientOptions;
+  make(options: ClientOptions): NodeRedisClient;
+}
+
+/** The same source for the server at another address. */
+export function at(source: ClientSource, address: SocketOptions): ClientSource {
+  const { given } = source;
+  return { given: { ...given, socket: { ...given.socket, ...address } }, make: (options) => source.make(options) };
+}
+
+/** The options that are forced on the client of one connection. The connection ends when `signal` aborts. */
+export function forcedOptions({ socket, ...given }: ClientOptions, timeoutMs: number, signal: AbortSignal): ClientOptions {
+  return {
+    ...given,
+    url: undefined,
+    // The replies have the same shapes in all versions, and no command is sent that an old server does not know.
+    RESP: 2,
+    name: undefined,
+    disableClientInfo: true,
+    // Of version 6, and for RESP 3 only.
+    maintNotifications: 'disabled',
+    clientSideCache: undefined,
+    emitInvalidate: undefined,
+    keyPrefix: undefined,
+    readonly: false,
+    pingInterval: undefined,
+    // A command fails at once when its connection ends, and the core asks again. Nothing is kept and sent later.
+    disableOfflineQueue: true,
+    commandsQueueMaxLength: undefined,
+    // Numbers as numbers, texts as texts; and no timer for each command, because the runner has deadlines of its own.
+    commandOptions: { timeout: 0, typeMapping: {} },
+    socket: {
+      ...socket,
+      reconnectStrategy: false,
+      connectTimeout: Math.min(socket?.connectTimeout || Infinity, Math.max(500, Math.min(timeoutMs, CONNECTS_WITHIN_MS))),
+      socketTimeout: undefined,
+      signal,
+    },
+  };
+}
+
+/** How long connecting may take, and then the first answer, in ms. */
+export const CONNECTS_WITHIN_MS = 1_000;
