@@ -96,10 +96,10 @@ export class RecordingStore extends StoreAround {
     this.recorder.storeCalls++;
     const outcome = await super.adopt(request);
     if (outcome.kind !== 'adopted') return outcome;
-    outcome.holds.forEach(({ grant, owner }, n) => {
+    outcome.holds.forEach(({ grant, owner, permits }, n) => {
       const { key, id } = request.holds[n]!;
       this.keys.set(id, key);
-      this.tell(id, { kind: 'asked', mode: grant.mode, owner, adopts: true });
+      this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, adopts: true });
       this.granted(id, grant);
     });
     return outcome;
