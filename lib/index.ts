@@ -15,6 +15,7 @@ export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export { LockService, type LockKey } from './lock.service.js';
 export { writeFenced, type EvalClient } from './fenced-write.js';
 export type { Lease, LeaseFacts, ReleaseOutcome } from './core/port/lease.js';
+export type { AdoptOptions, HandOffOptions, WithAdoptedOptions } from './core/port/ticket-options.js';
 export type { LeadOptions, Leadership, LockHolder } from './core/hold/leadership.js';
 export type { LockMode } from './core/port/lock-mode.js';
 export type { LockEvent } from './core/port/lock-events.js';

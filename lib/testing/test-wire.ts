@@ -16,11 +16,13 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../core/port/lock-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../core/port/ticket-store.js';
 import type { TestStore } from './test-store.js';
-import { endingWith, renewalEndingWith, wholeAnswer, wholeRenewal, wholeState } from './whole-milliseconds.js';
+import { endingWith, HALF_MS, renewalEndingWith, wholeAnswer, wholeGrant, wholeRenewal, wholeState } from './whole-milliseconds.js';
 
 export class TestWire implements LockStore {
   readonly capabilities: StoreCapabilities;
+  readonly tickets: TicketStore;
   private stopListening: () => void = () => {};
 
   constructor(
@@ -29,6 +31,11 @@ export class TestWire implements LockStore {
     readonly process: string,
   ) {
     this.capabilities = shared.memory.capabilities;
+    this.tickets = {
+      place: shared.memory.tickets.place,
+      handOff: (request) => this.handOff(request),
+      adopt: (request) => this.adopt(request),
+    };
   }
 
   async open(): Promise<void> {
@@ -74,6 +81,26 @@ export class TestWire implements LockStore {
     this.shared.forget(request.id);
     this.shared.assertUp();
     return this.shared.memory.release(request);
+  }
+
+  private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
+    this.shared.assertUp();
+    const outcome = await this.shared.memory.tickets.handOff({ ...request, withinMs: request.withinMs - HALF_MS });
+    if (outcome.kind === 'handedOff') this.shared.granted(request.ticketId);
+    for (const { id, stays } of request.holds) if (!stays || outcome.kind === 'lost') this.shared.forget(id);
+    return outcome;
+  }
+
+  private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
+    this.shared.assertUp();
+    const outcome = await this.shared.memory.tickets.adopt({ ...request, leaseMs: request.leaseMs - HALF_MS });
+    const end = this.shared.endOfLate(request.ticketId);
+    // Of a ticket whose time the test has ended, the store says that it ended just now.
+    if (outcome.kind === 'gone' && end !== undefined) return { ...outcome, now: end + 1 };
+    if (outcome.kind !== 'adopted') return outcome;
+    for (const { id } of request.holds) this.shared.granted(id);
+    this.shared.forget(request.ticketId);
+    return { ...outcome, holds: outcome.holds.map((hold) => ({ ...hold, grant: wholeGrant(hold.grant) })) };
   }
 
   async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {

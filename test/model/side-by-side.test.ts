@@ -46,6 +46,16 @@ class LosesWakes extends MemoryStore {
   }
 }
 
+/** A store whose tickets do one thing otherwise. */
+function withTickets(change: (tickets: MemoryStore['tickets']) => Partial<MemoryStore['tickets']>): typeof MemoryStore {
+  return class extends MemoryStore {
+    constructor(...options: ConstructorParameters<typeof MemoryStore>) {
+      super(...options);
+      Object.assign(this.tickets, change({ ...this.tickets }));
+    }
+  };
+}
+
 class HidesReaders extends MemoryStore {
   override async inspect(key: string): Promise<LockState> {
     const state = await super.inspect(key);
@@ -124,6 +134,10 @@ describe('The comparison of a store with the lock machine', () => {
     'gives everybody a place': mishearing({ queue: true }),
     'grants other lengths': mishearing({ leaseMs: 60_000 }),
     'reserves one fence': mishearing({ fences: 1 }),
+    'does not hear of hand-offs': withTickets(() => ({ handOff: async () => ({ kind: 'handedOff', until: 0 }) })),
+    'gives every ticket the same time': withTickets(({ handOff }) => ({ handOff: (request) => handOff({ ...request, withinMs: 1 }) })),
+    'adopts nothing': withTickets(() => ({ adopt: async ({ holds }) => ({ kind: 'gone', key: holds[0]!.key, now: 0, memory: undefined }) })),
+    'adopts for another time': withTickets(({ adopt }) => ({ adopt: (request) => adopt({ ...request, leaseMs: 60_000 }) })),
   };
 
   it.each(Object.entries(mutants))('fails a store that %s', async (_, Store) => {

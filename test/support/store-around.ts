@@ -15,15 +15,27 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../lib/core/port/lock-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../lib/core/port/ticket-store.js';
 
 export class StoreAround implements LockStore {
   readonly capabilities: StoreCapabilities;
+  readonly tickets: TicketStore | undefined;
 
   constructor(
     protected readonly store: LockStore,
     capabilities: Partial<StoreCapabilities> = {},
   ) {
     this.capabilities = { ...store.capabilities, ...capabilities };
+    const { tickets } = store;
+    this.tickets = tickets && { place: tickets.place, handOff: (request) => this.handOff(request), adopt: (request) => this.adopt(request) };
+  }
+
+  handOff(request: HandOffRequest): Promise<HandOffOutcome> {
+    return this.store.tickets!.handOff(request);
+  }
+
+  adopt(request: AdoptRequest): Promise<AdoptOutcome> {
+    return this.store.tickets!.adopt(request);
   }
 
   open(): Promise<void> {

@@ -52,11 +52,11 @@ export class Timeouts {
   }
 
   private described(key: string, holder: HolderState): BusyHolder {
-    const { id, fence, owner } = holder;
+    const { id, fence, owner, handedOff } = holder;
     const [hold] = this.here.of(key, id);
     const sinceMs = hold ? this.clock.wallNow() - hold.heldMs : sinceOf(fence);
     const since = sinceMs === undefined ? undefined : new Date(sinceMs);
-    return { ...whereaboutsOf(id), label: this.here.labelOf(key, holder), owner, fence, since, isHere: this.queue.leaseOf(key, id) !== undefined };
+    return { ...whereaboutsOf(id), label: this.here.labelOf(key, holder), owner, fence, since, handedOff, isHere: this.queue.leaseOf(key, id) !== undefined };
   }
 
   private look(key: string): Promise<readonly HolderState[]> {
