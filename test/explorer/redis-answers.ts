@@ -61,6 +61,7 @@ function heardAcquire(acting: Acting, request: Request, told: AcquireReply, sent
       return heard(acting, request, undefined);
     case 'upgrade':
     case 'full':
+    case 'permits':
       acting.cancel({ ...request, asking: false });
       client.request = undefined;
       client.task += 1;

@@ -3,6 +3,7 @@
  * goes over the wire, the trust in a grant and its verdict are the library's own functions; the order of its awaits is told here.
  */
 import { verdictOn } from '../../lib/core/queue/grant-verdict.js';
+import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
 import { acquireCall, bringBackCall, heartbeatCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
@@ -77,7 +78,7 @@ export class Acting {
 
   /** Sends the request; `askedAt` and `notAfter` stand. */
   send(request: Request): void {
-    const { client, task, rules } = this;
+    const { client, rules } = this;
     const { place, id, replaces } = request;
     request.hadPlace = place !== undefined;
     request.early = undefined;
@@ -85,7 +86,7 @@ export class Acting {
     request.floor = place?.floor ?? client.floor;
     request.memory = client.known;
     request.limit = this.before(request.notAfter);
-    const { mode = 'write', owner, minHoldMs = 0 } = task ?? {};
+    const { mode, owner, minHoldMs } = this.wish;
     const plain = minHoldMs === 0 && replaces === undefined;
     const notAfter = this.has('requests have no limit') ? 9_000_000_000_000 : request.limit || LONG_AGO;
     this.post('acquire', id, acquireCall(KEYS, {
@@ -117,7 +118,7 @@ export class Acting {
   bringBack(): void {
     const { held } = this.client;
     if (held === undefined) return;
-    const { mode = 'write', owner } = this.task ?? {};
+    const { mode, owner } = this.wish;
     const { id, fence, trustedUntil, memory, minHoldUntil } = held;
     const until = this.has('ended leases come back') ? this.now + COMMAND_TIMEOUT_MS : Math.min(trustedUntil, this.now + COMMAND_TIMEOUT_MS);
     this.post('bring back', id, bringBackCall(KEYS, {
@@ -247,9 +248,11 @@ export class Acting {
   private compareFences(fence: number): string | undefined {
     const { state, task, now, client } = this;
     const { any, write } = state.fences;
-    const before = task?.mode === 'write' ? any : write;
+    // Readers, and those who have a permit, have the lock beside each other, and hear of it in any order.
+    const isAlone = task?.mode === 'write' && task.permits === undefined;
+    const before = isAlone ? any : write;
     const shared = task?.owner !== undefined && fence === before;
-    state.fences = { any: Math.max(any, fence), write: task?.mode === 'write' ? Math.max(write, fence) : write };
+    state.fences = { any: Math.max(any, fence), write: isAlone ? Math.max(write, fence) : write };
     if (client.held!.trustedUntil <= now) return `S1: ${client.name} begins work without trust`;
     return fence > before || shared ? undefined : `S2: a fence of ${client.name} does not exceed an earlier one`;
   }
@@ -266,9 +269,15 @@ export class Acting {
     return Number(reply[what === 'acquire' ? 1 : 0]);
   }
 
+  /** What its task says on the wire, where a permit is a mode and their number stands in the owner's place (acquisition.ts). */
+  private get wish(): { readonly mode: LockMode | 'permit'; readonly owner: string | undefined; readonly minHoldMs: number } {
+    const { mode = 'write', owner, permits, minHoldMs = 0 } = this.task ?? {};
+    return permits === undefined ? { mode, owner, minHoldMs } : { mode: 'permit', owner: String(permits), minHoldMs };
+  }
+
   private asRequest(): AcquireRequest {
-    const { mode = 'write', owner, minHoldMs = 0 } = this.task ?? {};
-    return { key: 'k', id: '', mode, leaseMs: this.rules.leaseMs, queue: true, fences: 1, minHoldMs, owner, minReplicas: 0, notAfter: 0 };
+    const { mode = 'write', owner, permits, minHoldMs = 0 } = this.task ?? {};
+    return { key: 'k', id: '', permits, mode, leaseMs: this.rules.leaseMs, queue: true, fences: 1, minHoldMs, owner, minReplicas: 0, notAfter: 0 };
   }
 
   private post(what: Question, id: string, call: BuiltCall): void {

@@ -18,6 +18,8 @@ export interface Task {
   /** Whether its request takes the place of the lease before in one script (a yield). */
   readonly replaces?: boolean;
   readonly owner?: string;
+  /** How many permits the lock has, of which it wants one. */
+  readonly permits?: number;
   readonly minHoldMs?: number;
 }
 

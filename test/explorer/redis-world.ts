@@ -75,6 +75,7 @@ export class RedisWorld implements HealingWorld<State> {
       for (const other of trusting.slice(n + 1)) {
         const [mine, its] = [one, other].map((client) => this.taskOf(state, client));
         if (mine?.mode === 'read' && its?.mode === 'read') continue;
+        if (mine?.permits !== undefined && trusting.length <= mine.permits) continue;
         if (mine?.owner !== undefined && mine.owner === its?.owner) continue;
         return `S1: ${one.name} and ${other.name} both trust the lock`;
       }

@@ -6,6 +6,7 @@ import type { RedlockPlan } from './redlock-world.js';
 const WRITE: Task = { mode: 'write' };
 const READ: Task = { mode: 'read' };
 const OWNED: Task = { mode: 'write', owner: 'o' };
+const PERMIT: Task = { mode: 'write', permits: 2 };
 const COMMON = { leaseMs: 1_000, recoveryMs: 0, tickMs: 700, ticks: 3, faults: {} };
 const RECOVERS = { ...COMMON, recoveryMs: 1_000 };
 
@@ -15,6 +16,8 @@ export const redisWorlds: readonly RedisPlan[] = [
   { ...COMMON, name: 'reading and writing', ticks: 1, tasks: [[WRITE], [READ], [READ]] },
   { ...COMMON, name: 'reading and writing at one instant', ticks: 0, tasks: [[WRITE], [READ], [READ]], isQuick: true },
   { ...COMMON, name: 'an owner', ticks: 1, tasks: [[OWNED], [OWNED], [WRITE]] },
+  { ...COMMON, name: 'two permits', ticks: 1, tasks: [[PERMIT], [PERMIT], [PERMIT]] },
+  { ...COMMON, name: 'two permits at one instant', ticks: 0, tasks: [[PERMIT], [PERMIT], [PERMIT]], isQuick: true },
   { ...COMMON, name: 'a process that dies', ticks: 4, tasks: [[WRITE], [WRITE]], faults: { crash: 1 } },
   { ...COMMON, name: 'a waiter that gives up', ticks: 1, tasks: [[WRITE], [{ ...WRITE, givesUp: true }], [WRITE]] },
   { ...COMMON, name: 'reading, and a writer that gives up', ticks: 1, tasks: [[READ], [{ ...WRITE, givesUp: true }], [READ]] },
