@@ -111,7 +111,7 @@ export class LockService {
     return state.mode !== null && (mode === undefined || state.mode === mode);
   }
 
-  /** Asks the store who holds the lock and who waits for it. @throws LockStoreError */
+  /** Asks the store who holds the lock and who waits for it. A holder of this process has the label of the call that holds now. @throws LockStoreError */
   async inspect(key: string): Promise<LockState> {
     return this.calls.here.named(await this.store.inspect(checkKey(key)));
   }

@@ -41,6 +41,14 @@ describe('A lock with permits', () => {
     expect(await lua.client.exists(lock.lockKey)).toBe(0);
   });
 
+  it('does not take a number of permits for an owner of that name, nor an owner for a number', async () => {
+    const [owned, permitted] = [lua.lock('owned'), lua.lock('permitted')];
+    await owned.acquire('p.1', { owner: '2', minHoldMs: 1 });
+    expect(((await owned.acquire('q.1', { permits: 2 })) as number[])[0]).toBe(8);
+    await permitted.acquire('p.1', { permits: 2 });
+    expect(((await permitted.acquire('q.1', { owner: '2' })) as number[])[0]).toBe(8);
+  });
+
   it('tells one holder of each process that somebody waits', async () => {
     const lock = lua.lock('told');
     const [p, q] = [await listens('p'), await listens('q')];

@@ -115,6 +115,18 @@ describe('a locked Observable', () => {
     await until(async () => !(await locks.isLocked('feed:a')), 'the release');
   });
 
+  it('stops waiting as soon as its reader leaves, though the lock stays busy', async () => {
+    const { feed, locks } = await start();
+    await using _held = await locks.acquire('feed:a');
+    const told: string[] = [];
+    locks.events.subscribe(({ type }) => told.push(type));
+    const reading = feed.stream('a').subscribe();
+    await until(() => told.includes('waiting'), 'the wait');
+    reading.unsubscribe();
+    await until(() => told.includes('cancelled'), 'the end of the wait');
+    expect(told).toEqual(['waiting', 'cancelled']);
+  });
+
   it('leaves the queue when its reader leaves while it waits', async () => {
     const { feed, locks } = await start();
     const held = await locks.acquire('feed:a');

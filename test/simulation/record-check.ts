@@ -5,6 +5,9 @@
 import type { LuaReply } from './lua-interpreter.js';
 import type { SimServer } from './sim-server.js';
 
+/** What is looked at of a server. */
+export type RecordView = Pick<SimServer, 'text' | 'hash' | 'nowMs' | 'expiryOf' | 'isHeardOn'>;
+
 /** What acquire.lua answers when it came too late and did nothing. */
 const LATE = 5;
 
@@ -41,7 +44,7 @@ export class RecordCheck {
     }
   };
 
-  private *faults(server: SimServer, lockKey: string, queueKey: string, fenceKey: string): Generator<string> {
+  *faults(server: RecordView, lockKey: string, queueKey: string, fenceKey: string): Generator<string> {
     const text = server.text(lockKey);
     const queue = server.hash(queueKey);
     const now = server.nowMs();
@@ -89,18 +92,18 @@ export function readHolders(text: string): Holder[] {
 }
 
 /** A live waiter: its id, and what its record says of who listens for it. */
-interface Waiter {
+export interface Waiter {
   readonly id: string;
   readonly turn: string;
 }
 
 /** Whether a script would let it in when its turn comes. */
-function hears(server: SimServer, lockKey: string, { id, turn }: Waiter): boolean {
+function hears(server: RecordView, lockKey: string, { id, turn }: Waiter): boolean {
   const [, prefix] = /^\{(.*):\d+\}/.exec(lockKey) ?? [];
   return turn === '0' || server.isHeardOn(`{${prefix}}:c:${id.slice(0, id.lastIndexOf('.'))}`);
 }
 
-function waitersOf(queue: ReadonlyMap<string, string> | undefined, mode: 'r' | 'w', now: number): Waiter[] {
+export function waitersOf(queue: ReadonlyMap<string, string> | undefined, mode: 'r' | 'w', now: number): Waiter[] {
   const waiters: Waiter[] = [];
   for (let id = queue?.get(`${mode}h`); id !== undefined; id = queue?.get(`>${id}`)) {
     const record = queue?.get(`@${id}`);

@@ -7,7 +7,7 @@ import { ServerError } from './lua-values.js';
 
 type Value = string | Map<string, string>;
 
-interface Entry {
+export interface Entry {
   readonly value: Value;
   /** Server time in ms; the key is there up to and including it. */
   readonly expiresAt: number;
@@ -96,6 +96,17 @@ export class RedisData {
 
   clear(): void {
     this.entries.clear();
+  }
+
+  /** All that it holds. What a later command writes does not change it, once `become` was called. */
+  contents(): ReadonlyMap<string, Entry> {
+    return this.entries;
+  }
+
+  /** Holds this, and nothing else. */
+  become(entries: ReadonlyMap<string, Entry>): void {
+    this.entries = new Map(entries);
+    this.undo.clear();
   }
 
   /** Deletes what has expired, as a server does in the background: a clock that is set back does not revive it. */

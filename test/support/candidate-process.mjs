@@ -31,7 +31,7 @@ Injectable()(Indexer);
 Leader('indexer')(Indexer.prototype, 'index', Object.getOwnPropertyDescriptor(Indexer.prototype, 'index'));
 
 class App {}
-Module({ imports: [LockModule.forRoot(given.options)], providers: [Indexer] })(App);
+Module({ imports: [LockModule.forRoot({ client: process.env.HOLDFAST_TEST_CLIENT ?? 'ioredis', ...given.options })], providers: [Indexer] })(App);
 
 /** Takes locks that the other processes want as well. */
 async function work() {

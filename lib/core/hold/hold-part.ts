@@ -61,10 +61,9 @@ export class HoldPart {
     return this.gate?.isEmpty ?? true;
   }
 
-  /** Lets a nested call in when its siblings allow it. False when the hold ended meanwhile, so that the call must ask for the lock anew. */
+  /** Lets a nested call of a hold that is open in when its siblings allow it. False when the hold ended meanwhile, so that the call must ask for the lock anew. */
   async enter(wish: Wish): Promise<boolean> {
     const { hold, key } = this;
-    if (this.isDraining) return false;
     if (hold.options.permits !== wish.options.permits) throw permitsError(key, wish.options.permits, hold.options.permits);
     if (!covers(this.mode, wish.options.mode)) throw upgradeError(key);
     const gate = (this.gate ??= new SiblingGate());

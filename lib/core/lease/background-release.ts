@@ -57,12 +57,15 @@ export class BackgroundRelease {
     );
   }
 
-  /** Called once an id was released: if a request for it may still act in the store, releases it again after that. */
+  /**
+   * Called once an id was released. If a request for it could still act in the store when that release was sent (at `askedAt`, by
+   * default now), releases it again: also when it can act no more by now, because it may have acted behind the release.
+   */
   releaseLate(request: DoubtfulRelease): void {
-    const { lateUntil = -Infinity } = request;
+    const { lateUntil = -Infinity, askedAt } = request;
     if (lateUntil === -Infinity) return;
-    const lateForMs = lateUntil - this.clock.now();
-    if (lateForMs > 0) this.release(request, lateForMs);
+    const now = this.clock.now();
+    if (lateUntil > (askedAt ?? now)) this.release(request, Math.max(0, lateUntil - now));
   }
 
   /** Resolves when every release has been answered or given up. */

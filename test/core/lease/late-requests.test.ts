@@ -47,6 +47,8 @@ class Straggler {
   }
 }
 
+/** Later than a request may act that was sent before. */
+const ANSWERED_AFTER_MS = 3_000;
 /** Until the next release after the late request: they come at least so often. */
 const MOST_MS = 300;
 
@@ -92,6 +94,23 @@ describe('A request that comes late, after its answer was given up,', () => {
     await clock.settle();
     process.holdsUp(1);
     await clock.runUntil(waiter);
+    expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(MOST_MS);
+  });
+
+  it('does not take the lock for nobody when the release was answered only after it could not act any more', async () => {
+    const process = new Straggler();
+    const { fleet: { clock }, wire } = process;
+    const release = wire.release.bind(wire);
+    wire.release = async (request) => {
+      const outcome = await release(request);
+      await delay(clock, ANSWERED_AFTER_MS);
+      return outcome;
+    };
+    process.holdsUp(1);
+    const call = process.locks.withLock('k', async () => {});
+    await clock.advance(LATE_MS + 1);
+    expect((await process.fleet.store.inspect('k')).holders).toHaveLength(1);
+    await clock.runUntil(call);
     expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(MOST_MS);
   });
 

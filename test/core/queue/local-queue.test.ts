@@ -48,6 +48,22 @@ describe('The callers of one process', () => {
     expect(wire.commands / 2_000).toBeLessThanOrEqual(0.1);
   });
 
+  it('let timers and sockets in between them, after 64 of them at the latest', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    let [served, seen, most] = [0, 0, 0];
+    const look = (): void => {
+      most = Math.max(most, served - seen);
+      seen = served;
+      if (served < 1_000) setImmediate(look);
+    };
+    const calls = Array.from({ length: 1_000 }, () => locks.withLock('k', { waitMs: Infinity }, async () => void (served += 1)));
+    setImmediate(look);
+    await fleet.clock.runUntil(Promise.all(calls));
+    // The 64 of one burst, and the one that the store's answer begins with.
+    expect(most).toBeLessThanOrEqual(65);
+  });
+
   it('ask for more fences at once the longer they follow each other', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

@@ -14,6 +14,7 @@ import type { CallerPlan } from './stay-record.js';
 import { keysLeft, startTopology, type Topology, type TopologyName } from './topology.js';
 import { usualPlans } from './plans.js';
 import type { Allowance, Outage } from './trial.js';
+import { TEST_CLIENT } from '../../support/test-client.js';
 
 /** What a fault can lay its hands on. */
 export interface Stage {
@@ -70,7 +71,7 @@ export async function runFault(scenario: Scenario, seed: number, crew: Crew, res
   try {
     const run = `${scenario.name.replace(/\W+/g, '-')}-${seed}-${Math.round(since)}`;
     const open = async (member: CrewMember, n: number) => {
-      const options = { redis: topology.redisOf(n), ...scenario.options };
+      const options = { redis: topology.redisOf(n), client: TEST_CLIENT, ...scenario.options };
       const failure = await member.open(options, { name: `${run}/p${n}`, resourceUrl: resource.url });
       if (failure) throw new Error(`${scenario.name}: a process did not boot: ${failure.message}`);
     };

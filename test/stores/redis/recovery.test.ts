@@ -85,6 +85,20 @@ describe.each([
   { what: 'that was restarted without its data', forget: restartEmpty },
   { what: 'that was flushed', forget: flush },
 ])('A Redis $what', ({ forget }) => {
+  it('gets all permits back from those who hold them, with their number, and grants no more than are left', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const held = [await a.acquire('k', { permits: 3 }), await b.acquire('k', { permits: 3 })];
+    await forget();
+    const third = await b.acquire('k', { permits: 3 });
+    for (const lease of held) await isStillHeld(lease);
+    expect(await a.inspect('k')).toMatchObject({ permits: 3, holders: [{}, {}, {}] });
+    await expect(a.acquire('k', { permits: 3, waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    await expect(a.acquire('k')).rejects.toMatchObject({ code: 'LOCK_USAGE' });
+    expect(third.fence).toBeGreaterThan(Math.max(...held.map(({ fence }) => fence)));
+    for (const lease of [...held, third]) expect(await lease.release()).toBe('released');
+  }, 30_000);
+
   it('grants a lock that is held to nobody else, and the holder keeps it under its id and fence', async () => {
     const [a, b] = [await openLocks('a'), await openLocks('b')];
     await servesAll(a);

@@ -1,11 +1,11 @@
 // Boots an application context with a decorated service, on the embedded store or on REDIS_URL, and prints what it ran on.
 require('reflect-metadata');
-const { readFileSync } = require('node:fs');
+const { existsSync, readFileSync } = require('node:fs');
 const { Injectable, Module } = require('@nestjs/common');
 const { NestFactory } = require('@nestjs/core');
 const holdfast = require('nestjs-holdfast');
 // Not by require: from Nest 12 on packages do not give away their package.json.
-const versionOf = (name) => JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8')).version;
+const versionOf = (name) => existsSync(`node_modules/${name}`) && JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8')).version;
 
 class OrderService {
   fences = [];
@@ -47,7 +47,8 @@ async function main() {
     JSON.stringify({
       node: process.versions.node,
       nest: versionOf('@nestjs/core'),
-      ioredis: versionOf('ioredis'),
+      ioredis: versionOf('ioredis') || undefined,
+      redis: versionOf('redis') || undefined,
       atOnce: orders.atOnce,
       fencesRise: orders.fences.length === 10 && orders.fences.every((fence, n) => n === 0 || fence > orders.fences[n - 1]),
       released,

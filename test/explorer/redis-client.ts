@@ -1,0 +1,286 @@
+/**
+ * What a process does, a step at a time: the rules of core/queue, core/lease and stores/redis written as changes of a state. What
+ * goes over the wire, the trust in a grant and its verdict are the library's own functions; the order of its awaits is told here.
+ */
+import { verdictOn } from '../../lib/core/queue/grant-verdict.js';
+import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
+import { acquireCall, bringBackCall, heartbeatCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
+import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
+import { ServerClock } from '../../lib/stores/wire/server-clock.js';
+import { Trust } from '../../lib/stores/redis/trust.js';
+import type { PushedGrant } from '../../lib/stores/wire/wake-channel.js';
+import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
+import { localNow, type Client, type Letter, type Question, type Request, type State, type Task } from './redis-state.js';
+
+export const KEYS = { lockKey: '{sim:1}:l:k', queueKey: '{sim:1}:q:k', fenceKey: '{sim:1}:f' };
+/** How far the server's clock is ahead of those of the processes. */
+export const AHEAD = SERVER_BEGINS_AT - PROCESS_BEGINS_AT;
+export const COMMAND_TIMEOUT_MS = 1_000;
+const LONGEST_MS = 10_000;
+/** As in acquisition.ts: too late in any case, so that the script only answers its time. */
+const LONG_AGO = 1;
+const GROUP = 1;
+
+/** What all processes of a world agree on, and what is wrong with them where a defect is planted. */
+export interface Rules {
+  readonly leaseMs: number;
+  readonly recoveryMs: number;
+  readonly tasks: readonly (readonly Task[])[];
+  readonly defect?: string | undefined;
+}
+
+/** One process in a draft of a state: it acts on it and sends letters. */
+export class Acting {
+  readonly now: number;
+  readonly client: Client;
+
+  constructor(
+    readonly state: State,
+    readonly at: number,
+    readonly rules: Rules,
+  ) {
+    this.now = localNow(state);
+    this.client = state.clients[at]!;
+  }
+
+  get task(): Task | undefined {
+    return this.rules.tasks[this.at]?.[this.client.task];
+  }
+
+  /** A new request, and its first question. */
+  begin(): void {
+    const { client } = this;
+    client.seq += 1;
+    client.request = {
+      id: `${client.name}.${client.seq}`, asking: false, askAgain: false, isKnownToWait: false, hasPlace: false, wasRefused: false, lastFailed: false, askedAt: 0,
+      notAfter: 0, limit: 0, unansweredUntil: 0, memory: '', floor: client.floor, hadPlace: false, place: undefined, early: undefined,
+      askAt: undefined, replaces: undefined, beating: false, beatAt: this.now, lengthens: undefined,
+    };
+    if (this.task?.replaces && client.held !== undefined) {
+      client.request.replaces = client.held.id;
+      client.held = undefined;
+    }
+    this.ask();
+  }
+
+  ask(): void {
+    const { request } = this.client;
+    if (request === undefined) return;
+    request.askAgain = request.asking;
+    if (request.asking) return;
+    request.asking = true;
+    request.askAt = undefined;
+    request.askedAt = this.now;
+    request.notAfter = this.now + COMMAND_TIMEOUT_MS;
+    this.send(request);
+  }
+
+  /** Sends the request; `askedAt` and `notAfter` stand. */
+  send(request: Request): void {
+    const { client, task, rules } = this;
+    const { place, id, replaces } = request;
+    request.hadPlace = place !== undefined;
+    request.early = undefined;
+    if (place !== undefined) request.place = { floor: place.floor, answered: false, early: undefined };
+    request.floor = place?.floor ?? client.floor;
+    request.memory = client.known;
+    request.limit = this.before(request.notAfter);
+    const { mode = 'write', owner, minHoldMs = 0 } = task ?? {};
+    const plain = minHoldMs === 0 && replaces === undefined;
+    const notAfter = this.has('requests have no limit') ? 9_000_000_000_000 : request.limit || LONG_AGO;
+    this.post('acquire', id, acquireCall(KEYS, {
+      id, mode, leaseMs: rules.leaseMs, queue: true, needsListener: true, plain, notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
+      longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, replaces, owner,
+    }));
+  }
+
+  heartbeat(request: Request): void {
+    const { client, rules } = this;
+    request.beating = true;
+    request.beatAt = this.now;
+    const { id } = request;
+    this.post('heartbeat', id, heartbeatCall(KEYS, { id, floor: client.floor, longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, known: client.known }));
+  }
+
+  renew(): void {
+    const { held } = this.client;
+    if (held === undefined) return;
+    held.renewing = true;
+    held.renewedAt = this.now;
+    this.post('renew', held.id, renewCall({ lockKeys: [KEYS.lockKey] }, { longestMs: LONGEST_MS, runs: [{ leaseMs: this.rules.leaseMs, ids: held.id }] }));
+  }
+
+  lengthen(id: string): void {
+    this.post('lengthen', id, renewCall({ lockKeys: [KEYS.lockKey] }, { longestMs: LONGEST_MS, runs: [{ leaseMs: this.rules.leaseMs, ids: id }] }));
+  }
+
+  bringBack(): void {
+    const { held } = this.client;
+    if (held === undefined) return;
+    const { mode = 'write', owner } = this.task ?? {};
+    const { id, fence, trustedUntil, memory, minHoldUntil } = held;
+    const until = this.has('ended leases come back') ? this.now + COMMAND_TIMEOUT_MS : Math.min(trustedUntil, this.now + COMMAND_TIMEOUT_MS);
+    this.post('bring back', id, bringBackCall(KEYS, {
+      id, mode, notAfter: this.before(until) || LONG_AGO, leaseMs: this.rules.leaseMs, fence, fences: 1, minHoldMs: Math.max(0, minHoldUntil - this.now), graceMs: 0, longestMs: LONGEST_MS,
+      recoveryMs: this.rules.recoveryMs, known: memory, owner,
+    }));
+  }
+
+  /** Gives the lease back; its caller goes on when that is answered. */
+  leave(): void {
+    const { client } = this;
+    const { held } = client;
+    if (held === undefined) return;
+    client.held = undefined;
+    client.leaving = { id: held.id, lateUntil: held.lateUntil };
+    this.release(held.id, false);
+  }
+
+  giveUp(): void {
+    const { client } = this;
+    const { request } = client;
+    if (request === undefined) return;
+    this.cancel(request);
+    this.owe(request.id, request.unansweredUntil);
+    if (request.replaces !== undefined) this.owe(request.replaces, 0);
+    client.request = undefined;
+    client.task += 1;
+  }
+
+  release(id: string, abandoned: boolean): void {
+    const { client, rules } = this;
+    this.post('release', id, releaseCall(KEYS, { id, floor: client.floor, abandoned, recoveryMs: rules.recoveryMs, known: client.known }));
+  }
+
+  recall(): void {
+    this.client.recall = 'sent';
+    this.post('recall', '', recallCall({ fenceKeys: [KEYS.fenceKey] }, { recoveryMs: this.rules.recoveryMs, floors: [this.client.floor] }));
+  }
+
+  /** Releases an id in the background, until that is answered and no request for it can act any more. */
+  owe(id: string, lateUntil: number): void {
+    const { client, now, rules } = this;
+    const before = client.owed.find((owed) => owed.id === id);
+    const until = before?.until ?? now + rules.leaseMs + COMMAND_TIMEOUT_MS;
+    client.owed = [...client.owed.filter((owed) => owed !== before), { id, lateUntil: Math.max(lateUntil, before?.lateUntil ?? 0), until, sentAt: now, isSent: true }];
+    this.release(id, true);
+  }
+
+  /** An answer or a message that has arrived. */
+  hear(letter: Letter): void {
+    const { reply } = letter;
+    const sentAt = this.has('trust from receipt') ? this.now : letter.sentAt;
+    if (reply !== undefined && letter.what !== 'release') this.observe(sentAt, this.serverTimeOf(letter.what, reply));
+    listeners[letter.what](this, { ...letter, sentAt });
+  }
+
+  /** As the store's clock keeps samples: the one that allows the most trust, for a while. */
+  observe(sentAt: number, serverNow: number): void {
+    const { client, now } = this;
+    const { sample } = client;
+    if (sample !== undefined && now - sample.receivedAt < 2_000 && sentAt - serverNow < sample.sentAt - sample.serverNow) return;
+    client.sample = { sentAt, receivedAt: now, serverNow };
+  }
+
+  get trust(): Trust {
+    const { client } = this;
+    const trust = new Trust(() => 0);
+    trust.floors.saw(GROUP, client.floor);
+    if (client.sample !== undefined) trust.clock.observe(0, client.sample);
+    return trust;
+  }
+
+  /** The grant in a message, if that is enough to trust it. */
+  pushed(floor: number, push: PushedGrant): Grant | undefined {
+    const { client, now } = this;
+    if (this.has('pushed trust from arrival')) return { ...push, trustedUntil: now + push.lengthMs * 0.99 - 5 };
+    const grant = this.trust.pushed({ request: this.asRequest(), group: GROUP, floor, answered: true, early: undefined }, push, now);
+    if (grant !== undefined) client.floor = Math.max(client.floor, grant.fence);
+    return grant;
+  }
+
+  /** StoreRequest.judge: takes the grant, or makes it longer first. */
+  judge(grant: Grant): void {
+    const { client, now, rules } = this;
+    const { request } = client;
+    if (request === undefined) return;
+    switch (verdictOn(grant, now, rules.leaseMs, false)) {
+      case 'over':
+        return this.failed(request);
+      case 'short':
+        request.lengthens = grant;
+        return this.lengthen(request.id);
+      case 'good':
+        return this.take(request, grant);
+    }
+  }
+
+  take(request: Request, { fence, trustedUntil, memory }: Grant): void {
+    const { client, now, task } = this;
+    const lateUntil = request.asking ? Math.max(request.unansweredUntil, request.notAfter) : request.unansweredUntil;
+    client.request = undefined;
+    // A lease whose trust is over by now admits nobody (StoreLease.admits): it is given back, and the lock asked for anew.
+    if (trustedUntil <= now && !this.has('work begins without trust')) {
+      this.owe(request.id, lateUntil);
+      return this.begin();
+    }
+    const minHoldUntil = task?.minHoldMs === undefined ? 0 : now + task.minHoldMs;
+    client.held = { id: request.id, fence, trustedUntil, memory, minHoldUntil, lateUntil, renewing: false, renewedAt: now };
+    this.state.broken ??= this.compareFences(fence);
+  }
+
+  failed(request: Request): void {
+    request.lastFailed = true;
+    request.wasRefused = true;
+    request.askAt = this.now;
+  }
+
+  /** The request is over without a grant: an answer that is still on its way is of no use. */
+  cancel(request: Request): void {
+    if (request.asking) this.client.cancelled = [...this.client.cancelled, request.id];
+  }
+
+  has(defect: string): boolean {
+    return this.rules.defect === defect;
+  }
+
+  private compareFences(fence: number): string | undefined {
+    const { state, task, now, client } = this;
+    const { any, write } = state.fences;
+    const before = task?.mode === 'write' ? any : write;
+    const shared = task?.owner !== undefined && fence === before;
+    state.fences = { any: Math.max(any, fence), write: task?.mode === 'write' ? Math.max(write, fence) : write };
+    if (client.held!.trustedUntil <= now) return `S1: ${client.name} begins work without trust`;
+    return fence > before || shared ? undefined : `S2: a fence of ${client.name} does not exceed an earlier one`;
+  }
+
+  /** A server time that is not later than this local instant; 0 when none is known. */
+  private before(local: number): number {
+    const clock = new ServerClock();
+    if (this.client.sample !== undefined) clock.observe(0, this.client.sample);
+    const at = clock.before(0, local, this.now);
+    return at === 0 ? 0 : at + AHEAD;
+  }
+
+  private serverTimeOf(what: Question | 'message', reply: readonly (string | number)[]): number {
+    return Number(reply[what === 'acquire' ? 1 : 0]);
+  }
+
+  private asRequest(): AcquireRequest {
+    const { mode = 'write', owner, minHoldMs = 0 } = this.task ?? {};
+    return { key: 'k', id: '', mode, leaseMs: this.rules.leaseMs, queue: true, fences: 1, minHoldMs, owner, minReplicas: 0, notAfter: 0 };
+  }
+
+  private post(what: Question, id: string, call: BuiltCall): void {
+    this.state.letters.push({ way: 'request', of: this.at, stray: false, what, id, sentAt: this.now, call });
+  }
+}
+
+type Listener = (acting: Acting, letter: Letter) => void;
+
+/** Filled in by redis-answers.ts, which follows each kind of answer. */
+export const listeners: Record<Question | 'message', Listener> = {} as Record<Question | 'message', Listener>;
+
+export function isUnknown(memory: string): boolean {
+  return memory === UNKNOWN_MEMORY;
+}

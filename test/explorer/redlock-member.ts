@@ -1,0 +1,259 @@
+/**
+ * What a process does with three nodes, a step at a time: the rules of ballot.ts, fence-agreement.ts, withdrawals.ts and
+ * recovery.ts written as changes of a state. Verdict, quorum and trust are the library's own functions.
+ */
+import { quorumEnd, quorumOf, verdict } from '../../lib/stores/redlock/quorum.js';
+import {
+  admitCall, giveBackCall, greetCall, raiseFenceCall, readGreetMemory, readSurveyHead, readVote, surveyCall, surveyHeadSize, voteCall, type BuiltCall,
+} from '../../lib/stores/wire/lua.generated.js';
+import { trustOf } from '../../lib/stores/wire/server-clock.js';
+import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
+import { changeKnown, changeMember, changeNode, wallFence, type Known, type Member, type NodeLetter, type NodeQuestion, type NodesState } from './redlock-state.js';
+
+export const NODE_KEYS = { lockKey: '{sim:1}:l:k', fenceKey: '{sim:1}:f', marksKey: '{sim:1}:m:k', epochKey: '{sim}:e' };
+const MEMORY_KEYS = { epochKey: NODE_KEYS.epochKey, fenceKeys: [NODE_KEYS.fenceKey] };
+const AHEAD = SERVER_BEGINS_AT - PROCESS_BEGINS_AT;
+const RETRY_MS = 500;
+
+export interface QuorumRules {
+  readonly leaseMs: number;
+  readonly maxLeaseMs: number;
+  /** How often each process wants the lock. */
+  readonly tasks: readonly number[];
+  /** How far their wall clocks are off, in ms. */
+  readonly skewsMs: readonly number[];
+  readonly defect?: string | undefined;
+}
+
+export class Voting {
+  readonly now: number;
+
+  constructor(
+    readonly state: NodesState,
+    readonly at: number,
+    readonly rules: QuorumRules,
+  ) {
+    this.now = PROCESS_BEGINS_AT + state.now;
+  }
+
+  get member(): Member {
+    return this.state.members[this.at]!;
+  }
+
+  knownOf(node: number): Known {
+    return this.state.nodes[node]!.known[this.at]!;
+  }
+
+  /** Ballot.cast: asks all nodes for their votes. */
+  cast(): void {
+    const { member, now, rules, state, at } = this;
+    const attempts = member.attempts + 1;
+    const limit = now + Math.max(rules.leaseMs, 1_000);
+    const proposal = Math.max(member.floor + 1, wallFence(state.now, rules.skewsMs[at] ?? 0));
+    const id = `${member.name}.${attempts}`;
+    changeMember(state, at, { attempts, castAt: now, ballot: { id, limit, proposal, fence: 0 } });
+    state.nodes.forEach((_, node) => {
+      this.know(node, { vote: undefined, asked: true, mute: 0, raised: 'no' });
+      this.post(node, 'vote', id, voteCall(NODE_KEYS, {
+        id, mode: 'write', leaseMs: rules.leaseMs, fences: 1, proposal, notAfter: this.has('votes have no limit') ? 0 : limit + AHEAD, minHoldMs: 0, graceMs: 0,
+        maxLeaseMs: rules.maxLeaseMs, process: member.name, waitedMs: -1, patienceMs: 0,
+      }));
+    });
+  }
+
+  /** The poll is over: who has not answered counts as failed. */
+  giveUpOnMute(): void {
+    this.state.nodes.forEach((_, node) => {
+      if (this.knownOf(node).vote === undefined) this.mute(node);
+    });
+    this.decide();
+  }
+
+  hear(node: number, letter: NodeLetter): void {
+    switch (letter.what) {
+      case 'vote':
+        return this.heardVote(node, letter);
+      case 'raise fence':
+        return this.heardRaised(node, letter);
+      case 'withdrawal':
+        return this.heardWithdrawal(node, letter);
+      case 'greet':
+        return this.heardGreeting(node, letter);
+      case 'survey':
+        return this.heardSurvey(Number(letter.about), letter);
+      case 'admit':
+        return this.attend(node, letter.reply?.[0] === 1 ? undefined : RETRY_MS);
+    }
+  }
+
+  release(): void {
+    const { state, at, member } = this;
+    state.nodes.forEach((_, node) => this.withdraw(node));
+    changeMember(state, at, { ballot: undefined, trustedUntil: undefined, task: member.task + 1 });
+  }
+
+  /** Sends a withdrawal that got no answer, or may have come before its vote, once more. */
+  withdrawAgain(node: number, ballot: string): void {
+    const { withdrawals } = this.knownOf(node);
+    this.know(node, { withdrawals: withdrawals.map((one) => (one.ballot === ballot ? { ...one, sentAt: this.now, isSent: true } : one)) });
+    this.postWithdrawal(node, ballot);
+  }
+
+  greet(node: number): void {
+    const { member, rules } = this;
+    this.know(node, { attention: { kind: 'greeting' } });
+    this.post(node, 'greet', '', greetCall(MEMORY_KEYS, { maxLeaseMs: rules.maxLeaseMs, floors: [member.floor] }));
+  }
+
+  has(defect: string): boolean {
+    return this.rules.defect === defect;
+  }
+
+  private heardVote(node: number, { about, reply, sentAt }: NodeLetter): void {
+    const { member, state, at } = this;
+    const { ballot, trustedUntil } = member;
+    const told = reply === undefined ? undefined : readVote(reply);
+    if (told?.kind === 'quarantined' || told?.kind === 'not admitted') this.forgetful(node);
+    if (told?.kind === 'granted') changeMember(state, at, { floor: Math.max(member.floor, told.fence) });
+    if (ballot?.id !== about && told === undefined) return this.mayStillAct(node, about, sentAt);
+    if (ballot?.id !== about || this.knownOf(node).vote !== undefined) return;
+    if (told === undefined) this.mute(node);
+    else if (told.kind !== 'granted') this.know(node, { vote: 'against', asked: false });
+    else {
+      this.know(node, { vote: { fence: told.fence, end: trustOf(told.leftMs, this.has('trust from receipt') ? this.now : sentAt) } });
+      if (ballot.fence !== 0 && told.fence !== ballot.fence) this.raise(node, about, ballot.fence);
+    }
+    if (ballot.fence === 0 && trustedUntil === undefined) this.decide();
+  }
+
+  /** Ballot.released: a vote request that failed after its ballot was over may still come, so it is withdrawn until it cannot. */
+  private mayStillAct(node: number, ballot: string, sentAt: number): void {
+    if (this.has('votes of a ballot that is over are forgotten')) return;
+    const lateUntil = sentAt + Math.max(this.rules.leaseMs, 1_000);
+    const others = this.knownOf(node).withdrawals.filter((one) => one.ballot !== ballot);
+    this.know(node, { withdrawals: [...others, { ballot, lateUntil, until: lateUntil + this.rules.leaseMs, sentAt: this.now, isSent: true }] });
+    this.postWithdrawal(node, ballot);
+  }
+
+  /** Ballot.cast, decide and settle: what the votes so far mean. */
+  private decide(): void {
+    const { state, at, member } = this;
+    const votes = state.nodes.map((_, node) => this.knownOf(node).vote);
+    const result = verdict(votes.map((vote) => (vote === undefined ? undefined : typeof vote === 'string' ? 'against' : 'granted')));
+    if (result === undefined) return;
+    if (result !== 'granted') return this.end();
+    const granted = votes.flatMap((vote) => (typeof vote === 'object' ? vote.fence : []));
+    const fence = Math.max(...granted);
+    changeMember(state, at, { ballot: { ...member.ballot!, fence } });
+    state.nodes.forEach((_, node) => {
+      const vote = votes[node];
+      if (typeof vote === 'object' && vote.fence !== fence && !this.has('fences are not written back')) this.raise(node, member.ballot!.id, fence);
+    });
+    this.settle();
+  }
+
+  /** agreeOnFence: the lease is held once a quorum has its fence. */
+  private settle(): void {
+    const { state, at, now, member: { ballot } } = this;
+    const { fence = 0 } = ballot ?? {};
+    const votes = state.nodes.map((_, node) => this.knownOf(node));
+    const ends = votes.flatMap(({ vote, raised }) => (typeof vote === 'object' && (vote.fence === fence || raised === 'yes' || this.has('fences are not written back')) ? vote.end : []));
+    if (ends.length < quorumOf(votes.length)) {
+      if (!votes.some(({ raised }) => raised === 'sent')) this.end();
+      return;
+    }
+    const trustedUntil = quorumEnd(ends, votes.length);
+    if (trustedUntil <= now) return this.end();
+    changeMember(state, at, { trustedUntil });
+    if (fence <= state.highest) state.broken ??= `S2: a fence of ${this.member.name} does not exceed an earlier one`;
+    state.highest = Math.max(state.highest, fence);
+  }
+
+  private raise(node: number, ballot: string, fence: number): void {
+    this.know(node, { raised: 'sent' });
+    this.post(node, 'raise fence', ballot, raiseFenceCall(NODE_KEYS, { id: ballot, fence, fences: 1 }));
+  }
+
+  private heardRaised(node: number, { about, reply }: NodeLetter): void {
+    const { ballot, trustedUntil } = this.member;
+    if (ballot?.id !== about) return;
+    this.know(node, { raised: reply?.[0] === 1 ? 'yes' : 'failed' });
+    if (trustedUntil === undefined) this.settle();
+  }
+
+  /** Ballot.end: it is taken back from every node on which it may stand. */
+  private end(): void {
+    if (!this.has('nothing is withdrawn')) this.state.nodes.forEach((_, node) => this.withdraw(node));
+    changeMember(this.state, this.at, { ballot: undefined });
+  }
+
+  private withdraw(node: number): void {
+    const { ballot } = this.member;
+    const { asked, mute, withdrawals } = this.knownOf(node);
+    if (!asked || ballot === undefined) return;
+    const one = { ballot: ballot.id, lateUntil: mute, until: ballot.limit + this.rules.leaseMs, sentAt: this.now, isSent: true };
+    this.know(node, { withdrawals: [...withdrawals, one], asked: false, vote: undefined, raised: 'no', mute: 0 });
+    this.postWithdrawal(node, ballot.id);
+  }
+
+  private heardWithdrawal(node: number, { about, reply, sentAt }: NodeLetter): void {
+    const { withdrawals } = this.knownOf(node);
+    const one = withdrawals.find(({ ballot }) => ballot === about);
+    if (one === undefined) return;
+    const isOver = (reply !== undefined && sentAt > one.lateUntil) || this.now >= one.until;
+    const rest = withdrawals.filter((other) => other !== one);
+    this.know(node, { withdrawals: isOver ? rest : [...rest, { ...one, isSent: false }] });
+  }
+
+  private forgetful(node: number): void {
+    if (this.knownOf(node).attention.kind === 'none') this.attend(node, 0);
+  }
+
+  private attend(node: number, inMs: number | undefined): void {
+    this.know(node, { attention: inMs === undefined ? { kind: 'none' } : { kind: 'wanted', at: this.now + inMs } });
+  }
+
+  private heardGreeting(node: number, { reply }: NodeLetter): void {
+    if (reply === undefined) return this.attend(node, RETRY_MS);
+    const { whole, leftMs, runId, since } = readGreetMemory(reply);
+    if (whole) return this.attend(node, undefined);
+    if (leftMs > 0) return this.attend(node, leftMs);
+    this.know(node, { attention: { kind: 'surveying', runId, since, awaited: this.state.nodes.length - 1, whole: 0, out: 0, floor: this.member.floor } });
+    this.state.nodes.forEach((_, other) => {
+      if (other !== node) this.post(other, 'survey', String(node), surveyCall(MEMORY_KEYS, { maxLeaseMs: this.rules.maxLeaseMs }));
+    });
+  }
+
+  private heardSurvey(node: number, { reply }: NodeLetter): void {
+    const { attention } = this.knownOf(node);
+    if (attention.kind !== 'surveying') return;
+    const { whole: isWhole } = reply === undefined ? { whole: false } : readSurveyHead(reply);
+    const floor = Math.max(attention.floor, Number(reply?.[surveyHeadSize] ?? 0));
+    const whole = attention.whole + Number(isWhole);
+    const out = attention.out + Number(reply !== undefined && !isWhole);
+    const awaited = attention.awaited - 1;
+    if (awaited > 0) return this.know(node, { attention: { ...attention, awaited, whole, out, floor } });
+    const quorum = quorumOf(this.state.nodes.length);
+    const enough = this.has('a survey of one is enough') ? 1 : quorum;
+    if (whole < enough && this.state.nodes.length - out - 1 >= quorum) return this.attend(node, RETRY_MS);
+    this.know(node, { attention: { kind: 'admitting' } });
+    const floors = [this.has('nobody is surveyed') ? 0 : floor];
+    this.post(node, 'admit', '', admitCall(MEMORY_KEYS, { maxLeaseMs: this.rules.maxLeaseMs, runId: attention.runId, since: attention.since + AHEAD, floors }));
+  }
+
+  private mute(node: number): void {
+    this.know(node, { vote: 'failed', mute: this.member.ballot?.limit ?? 0 });
+  }
+
+  private know(node: number, change: Partial<Known>): void {
+    changeKnown(this.state, node, this.at, change);
+  }
+
+  private postWithdrawal(node: number, id: string): void {
+    this.post(node, 'withdrawal', id, giveBackCall(NODE_KEYS, { id, abandoned: false, process: this.member.name, waitedMs: -2, mode: 'write', patienceMs: 0 }));
+  }
+
+  private post(node: number, what: NodeQuestion, about: string, call: BuiltCall): void {
+    changeNode(this.state, node, { letters: [...this.state.nodes[node]!.letters, { way: 'request', of: this.at, stray: false, what, about, sentAt: this.now, call }] });
+  }
+}
