@@ -3,7 +3,7 @@
  * terminal and not on all rows.
  */
 import type { HolderRow, LockRow, WaiterRow } from '../board/lock-overview.js';
-import type { HolderState, LockState, WaiterState } from '../core/port/lock-store.js';
+import type { HolderState, LockState, WaiterState } from '../core/port/lock-state.js';
 import { rowOf } from '../board/lock-overview.js';
 import { whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
 

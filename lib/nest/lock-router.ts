@@ -11,7 +11,7 @@ import type { Lease } from '../core/port/lease.js';
 import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { LockOptions, WithLockOptions } from '../core/port/lock-options.js';
-import type { ListOptions, LockState } from '../core/port/lock-store.js';
+import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import { readTicket } from '../core/port/ticket.js';
 import type { AdoptOptions, WithAdoptedOptions } from '../core/port/ticket-options.js';
 import { checkList, type ForceReleaseOptions } from '../core/port/request-options.js';

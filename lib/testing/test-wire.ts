@@ -2,13 +2,12 @@
  * The connection of one application to the store of a test. It fails while the store is down, and tells the TestStore which ids hold
  * locks and which wait.
  */
+import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
   HeartbeatOutcome,
   HolderRef,
-  ListOptions,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,

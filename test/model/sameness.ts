@@ -1,7 +1,8 @@
 /** When the answers of a store and of the lock machine count as the same. */
 import { expect } from '@jest/globals';
 import type { AdoptOutcome } from '../../lib/core/port/ticket-store.js';
-import type { AcquireOutcome, Grant, HeartbeatOutcome, LockState, RenewOutcome } from '../../lib/core/port/lock-store.js';
+import type { LockState } from '../../lib/core/port/lock-state.js';
+import type { AcquireOutcome, Grant, HeartbeatOutcome, RenewOutcome } from '../../lib/core/port/lock-store.js';
 
 export type AnyOutcome = AcquireOutcome | HeartbeatOutcome | RenewOutcome;
 

@@ -1,6 +1,7 @@
 /** The comparison passes a store that does what the machine does, and fails each of those that do one thing otherwise. */
 import { describe, expect, it } from '@jest/globals';
-import type { AcquireRequest, HeartbeatOutcome, HolderRef, LockState, RenewOutcome, Wake } from '../../lib/core/port/lock-store.js';
+import type { LockState } from '../../lib/core/port/lock-state.js';
+import type { AcquireRequest, HeartbeatOutcome, HolderRef, RenewOutcome, Wake } from '../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../support/fake-clock.js';
 import { answersLikeTheMachine } from './side-by-side.js';

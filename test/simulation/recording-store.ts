@@ -2,13 +2,13 @@
  * Stands between the library and its store in one simulated process, and writes down for the history checker what requests
  * did and heard, on the world's time.
  */
+import type { LockState } from '../../lib/core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
   Grant,
   HeartbeatOutcome,
   HolderRef,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,

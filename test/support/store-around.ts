@@ -1,4 +1,5 @@
 /** A store that passes everything on to another one: what stands between a test and its store changes only what it is about. */
+import type { ListOptions, LockState } from '../../lib/core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -6,8 +7,6 @@ import type {
   HeldLease,
   HeartbeatOutcome,
   HolderRef,
-  ListOptions,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,

@@ -1,7 +1,7 @@
 /** What leading looks like from outside: the handle that `lead` gives, and its options. */
 import type { Lease } from '../port/lease.js';
 import type { CallSite, LockOptions, WithLockOptions } from '../port/lock-options.js';
-import type { HolderState } from '../port/lock-store.js';
+import type { HolderState } from '../port/lock-state.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../port/option-names.js';
 import { integer, invalid } from '../port/option-values.js';
 

@@ -36,8 +36,6 @@ import type { ListOptions, LockState } from './lock-state.js';
 import type { StoreRecovery, StoreSummary } from './store-summary.js';
 import type { TicketStore } from './ticket-store.js';
 
-export type { HolderState, ListOptions, LockState, WaiterState } from './lock-state.js';
-
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MOST_HOLDS_OF_OWNER = 1_000;
 

@@ -11,7 +11,8 @@
  *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
  */
 import type { AdoptRequest, HandOffRequest } from '../../core/port/ticket-store.js';
-import { FIRST_LEASE_MS, type AcquireRequest, type HolderRef, type LockState, type ReleaseRequest, type RenewRequest } from '../../core/port/lock-store.js';
+import type { LockState } from '../../core/port/lock-state.js';
+import { FIRST_LEASE_MS, type AcquireRequest, type HolderRef, type ReleaseRequest, type RenewRequest } from '../../core/port/lock-store.js';
 import {
   describe,
   holderOf,

@@ -12,7 +12,8 @@
 import type { LockMode } from '../../core/port/lock-mode.js';
 import { isTicketId } from '../../core/port/ticket.js';
 import { untilFree } from '../../core/port/until-free.js';
-import { MOST_HOLDS_OF_OWNER, type LockState } from '../../core/port/lock-store.js';
+import type { LockState } from '../../core/port/lock-state.js';
+import { MOST_HOLDS_OF_OWNER } from '../../core/port/lock-store.js';
 
 export interface Holder {
   readonly id: string;

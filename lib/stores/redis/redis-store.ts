@@ -5,6 +5,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
 import type { StoreRecovery, StoreSummary } from '../../core/port/store-summary.js';
+import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -12,8 +13,6 @@ import type {
   HeldLease,
   HeartbeatOutcome,
   HolderRef,
-  ListOptions,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,

@@ -2,7 +2,7 @@
  * Translates between the words of the port and the flat lists that the scripts return.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
-import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
+import type { HolderState, LockState, WaiterState } from '../../core/port/lock-state.js';
 import { isTicketId } from '../../core/port/ticket.js';
 import { untilFree } from '../../core/port/until-free.js';
 import {
