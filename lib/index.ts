@@ -15,11 +15,12 @@ export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export { LockService, type LockKey } from './lock.service.js';
 export { writeFenced, type EvalClient } from './fenced-write.js';
 export type { Lease, LeaseFacts, ReleaseOutcome } from './core/port/lease.js';
+export type { AdoptOptions, HandOffOptions, WithAdoptedOptions } from './core/port/ticket-options.js';
 export type { LeadOptions, Leadership, LockHolder } from './core/hold/leadership.js';
 export type { LockMode } from './core/port/lock-mode.js';
 export type { LockEvent } from './core/port/lock-events.js';
 export type { LockOptions, OnLost, WithLockOptions } from './core/port/lock-options.js';
-export type { HolderState, ListOptions, LockState, WaiterState } from './core/port/lock-store.js';
+export type { HolderState, ListOptions, LockState, WaiterState } from './core/port/lock-state.js';
 export type { CallKey, KeyFunction } from './core/key/call-key.js';
 export { lockKey } from './core/key/lock-key.js';
 export {

@@ -15,8 +15,10 @@ import type { LockEvent } from './core/port/lock-events.js';
 import type { LockMode } from './core/port/lock-mode.js';
 import type { CallSite, LockDefaults, LockOptions, WithLockOptions } from './core/port/lock-options.js';
 import { resolveDefaults } from './core/port/resolve-options.js';
-import type { ListOptions, LockState, LockStore } from './core/port/lock-store.js';
+import type { ListOptions, LockState } from './core/port/lock-state.js';
+import type { LockStore } from './core/port/lock-store.js';
 import type { Report } from './core/port/report.js';
+import { ADOPT_OPTIONS, WITH_ADOPTED_OPTIONS, type AdoptOptions, type WithAdoptedOptions } from './core/port/ticket-options.js';
 import { ACQUIRE_OPTIONS, checkForceRelease, checkList, checkMode, type ForceReleaseOptions } from './core/port/request-options.js';
 
 /** The key of a lock, or the keys of several locks that are taken all or none. */
@@ -27,6 +29,8 @@ export interface LockServiceOptions extends LockDefaults {
   /** The name of this process in holder ids, the same with which the store was made. */
   readonly process: string;
   readonly clock?: Clock;
+  /** The name of the lock module, by which a ticket knows where it belongs. @default 'default' */
+  readonly instance?: string | undefined;
   /** Receives the findings that an operator should read. Without it they are dropped. */
   readonly report?: Report | undefined;
 }
@@ -42,11 +46,11 @@ export class LockService {
   private readonly election: Election;
 
   constructor(options: LockServiceOptions) {
-    const { store, process, clock = systemClock, report } = options;
+    const { store, process, clock = systemClock, report, instance = 'default' } = options;
     const defaults = resolveDefaults(options);
     this.store = store;
     this.clock = clock;
-    const calls = (this.calls = new LockCalls(this.eventSubject, store, process, clock, defaults, report));
+    const calls = (this.calls = new LockCalls(this.eventSubject, store, process, clock, defaults, report, instance));
     const { context, announcer } = calls;
     this.events = this.eventSubject.asObservable();
     this.election = new Election({ clock, context, defaults, announcer, acquire: (key, given) => calls.hold(calls.begin([key], given)) });
@@ -88,6 +92,26 @@ export class LockService {
       if (error instanceof LockTimeoutError) return null;
       throw error;
     }
+  }
+
+  /**
+   * Takes over a hold that a process handed off (`lease.handOff()`), with a higher fence; nobody else had the lock in between. The caller
+   * must release the lease. A ticket is good for one adoption, and until its time is over.
+   * @throws LockLostError when the ticket was adopted already, or came too late; LockUsageError for a damaged ticket and one of another
+   * store, prefix or lock module; LockStoreError, LockClosedError
+   */
+  async adopt(ticket: string, options?: AdoptOptions): Promise<Lease> {
+    return this.calls.hold(this.calls.beginAdoption(ticket, options, ADOPT_OPTIONS));
+  }
+
+  /** Adopts the hold of this ticket, runs `fn` with the lease, and releases it. @throws as {@link adopt} before `fn` ran; LockLostError as withLock does */
+  withAdopted<T>(ticket: string, fn: Work<T>): Promise<T>;
+  withAdopted<T>(ticket: string, options: WithAdoptedOptions, fn: Work<T>): Promise<T>;
+  withAdopted<T>(ticket: string, second: Work<T> | WithAdoptedOptions, third?: Work<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const [options, fn] = optionsAndWork(second, third, 'withAdopted(ticket');
+      this.calls.run(this.calls.beginAdoption(ticket, options, WITH_ADOPTED_OPTIONS), fn, resolve, reject);
+    });
   }
 
   /** The lease inside which the running code is: that of `key`, or without a key the innermost one. */

@@ -5,6 +5,7 @@
  */
 import { once } from 'node:events';
 import { openInstance, openProcesses, type Shop } from './open-shop.js';
+import { visitCheckout } from './tour/checkout.js';
 import { visitFlashSale } from './tour/flash-sale.js';
 import { visitLeader } from './tour/leader.js';
 import { visitNightlyDraw } from './tour/nightly-draw.js';
@@ -13,7 +14,7 @@ import { visitStaleHolder } from './tour/stale-holder.js';
 import { visitTransfers } from './tour/transfers.js';
 
 const PROCESSES = 3;
-const TOUR = [visitFlashSale, visitPriceList, visitTransfers, visitStaleHolder, visitNightlyDraw, visitLeader];
+const TOUR = [visitFlashSale, visitPriceList, visitTransfers, visitStaleHolder, visitNightlyDraw, visitLeader, visitCheckout];
 
 const shop = await openShop();
 try {
@@ -47,10 +48,11 @@ function whereToLook({ urls }: Shop): string[] {
     `  buy                   curl -X POST ${url}/items/2/orders`,
     `  hold an item for 20s  curl -X POST '${url}/items/2/stocktake?seconds=20'`,
     `  is it held            curl ${url}/items/2/stock`,
+    `  pay an order          curl -X POST ${url}/orders/5/checkout; curl ${url}/orders/5`,
     `  prices, draws         curl ${url}/prices    curl ${url}/draws`,
     `  who leads             curl ${url}/price-list`,
     `  who holds what        ${url}/locks    (user operator, password holdfast, or BOARD_PASSWORD)`,
-    'The code: sample-app/sale, prices, wallets, stocktake, draw, board. Ctrl-C closes the shop.',
+    'The code: sample-app/sale, payments, prices, wallets, stocktake, draw, board. Ctrl-C closes the shop.',
   ];
 }
 

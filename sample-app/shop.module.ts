@@ -7,6 +7,7 @@ import { LockBoardModule } from 'nestjs-holdfast/board';
 import { OperatorGuard } from './board/operator.guard.js';
 import { DrawModule } from './draw/draw.module.js';
 import { LedgerModule } from './ledger/ledger.module.js';
+import { PaymentsModule } from './payments/payments.module.js';
 import { PricesModule } from './prices/prices.module.js';
 import { SaleModule } from './sale/sale.module.js';
 import { StocktakeModule } from './stocktake/stocktake.module.js';
@@ -26,6 +27,7 @@ import { WalletsModule } from './wallets/wallets.module.js';
     LockBoardModule.forRoot({ path: '/locks', guards: [OperatorGuard], forceRelease: true }),
     LedgerModule,
     SaleModule,
+    PaymentsModule,
     PricesModule,
     WalletsModule,
     DrawModule,

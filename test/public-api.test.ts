@@ -33,10 +33,12 @@ describe('the public API', () => {
       names.split(',').flatMap((name) => (all || name.trim().startsWith('type ') ? name.replace('type ', '').trim() || [] : [])),
     );
     expect(types.sort()).toEqual([
+      'AdoptOptions',
       'BusyHolder',
       'CallKey',
       'ClusterTarget',
       'EvalClient',
+      'HandOffOptions',
       'HolderState',
       'KeyFunction',
       'LeadOptions',
@@ -64,6 +66,7 @@ describe('the public API', () => {
       'RouteKey',
       'RouteLockOptions',
       'WaiterState',
+      'WithAdoptedOptions',
       'WithLockOptions',
       'WorkOutcome',
     ]);

@@ -7,11 +7,9 @@ import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { connectTo } from '../../lib/stores/wire/connect-to.js';
-import type { ClientPackage, RedisTarget } from '../../lib/stores/wire/redis-target.js';
+import type { RedisTarget } from '../../lib/stores/wire/redis-target.js';
+import { BENCH_CLIENT } from '../harness/bench-client.js';
 import type { Contender } from './contender.js';
-
-/** HOLDFAST_BENCH_CLIENT: `ioredis`, or `redis` for node-redis. */
-export const BENCH_CLIENT: ClientPackage = process.env['HOLDFAST_BENCH_CLIENT'] === 'redis' ? 'redis' : 'ioredis';
 
 export async function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`): Promise<RedisStore> {
   const report = ({ message }: { message: string }): void => console.error(message);

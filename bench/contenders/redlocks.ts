@@ -8,7 +8,7 @@ import { systemClock } from '../../lib/core/port/clock.js';
 import { LockService } from '../../lib/lock.service.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { connectTo } from '../../lib/stores/wire/connect-to.js';
-import { BENCH_CLIENT } from './holdfast.js';
+import { BENCH_CLIENT } from '../harness/bench-client.js';
 import { requirePeer, type Contender } from './contender.js';
 
 const LEASE_MS = 30_000;

@@ -92,8 +92,11 @@ function countedAs(event: LockEvent): Counted | undefined {
     case 'busy':
       return event.waitedMs < SHORTEST_WAIT_MS ? 'refused' : 'gaveUp';
     case 'released':
+    case 'handedOff':
     case 'cancelled':
       return undefined;
+    case 'adopted':
+      return 'granted';
     case 'termFailed':
       return 'failed';
     default:

@@ -4,7 +4,7 @@
 import { sinceOf, whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
 import { roleOf } from '../core/key/role-key.js';
 import type { LockMode } from '../core/port/lock-mode.js';
-import type { HolderState, LockState, WaiterState } from '../core/port/lock-store.js';
+import type { HolderState, LockState, WaiterState } from '../core/port/lock-state.js';
 
 export interface HolderRow extends Whereabouts, Omit<HolderState, 'id'> {
   /** About when the hold began, in ms of the store's wall clock; undefined when its fence does not come from a clock. */

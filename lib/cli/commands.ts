@@ -5,7 +5,7 @@ import { systemClock, delay } from '../core/port/clock.js';
 import { checkKey } from '../core/key/check-key.js';
 import { roleKey } from '../core/key/role-key.js';
 import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
-import type { LockState } from '../core/port/lock-store.js';
+import type { LockState } from '../core/port/lock-state.js';
 import type { Command } from './arguments.js';
 import type { Look } from './look.js';
 import type { Output } from './output.js';

@@ -3,7 +3,7 @@
  * quarantine of an empty one.
  */
 import { LockStoreError } from '../core/port/errors.js';
-import type { ListOptions, LockState } from '../core/port/lock-store.js';
+import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import type { QuorumContext } from '../stores/redlock/quorum-context.js';
 import { Deadlines } from '../stores/redlock/deadlines.js';
 import { KnownServers } from '../stores/redlock/known-servers.js';

@@ -3,7 +3,7 @@
  * terminal and not on all rows.
  */
 import type { HolderRow, LockRow, WaiterRow } from '../board/lock-overview.js';
-import type { HolderState, LockState, WaiterState } from '../core/port/lock-store.js';
+import type { HolderState, LockState, WaiterState } from '../core/port/lock-state.js';
 import { rowOf } from '../board/lock-overview.js';
 import { whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
 
@@ -37,7 +37,8 @@ export function summaryLine(row: LockRow, columns: Columns): string {
   const [first] = row.holders;
   const others = row.holders.length + row.moreHolders - 1;
   const freeIn = first && freeInMs(first);
-  const name = first === undefined ? '-' : `${who(first)}${others > 0 ? ` (+${others})` : ''}`;
+  const handedOn = first?.handedOff ? 'handed on by ' : '';
+  const name = first === undefined ? '-' : `${handedOn}${who(first)}${others > 0 ? ` (+${others})` : ''}`;
   const inUse = row.permits === undefined ? '' : `${others + 1} of ${row.permits} in use: `;
   const holder = freeIn === undefined ? `${inUse}${name}` : `${inUse}free in ${duration(freeIn)} unless released: ${name}`;
   const left = first === undefined || freeIn !== undefined ? '-' : duration(first.remainingMs);
@@ -89,7 +90,7 @@ export function duration(ms: number): string {
 function holderLines(holder: HolderRow, wallNow: number): string[] {
   const age = holder.since === undefined ? '' : `since about ${duration(wallNow - holder.since)}, `;
   const owner = holder.owner === undefined ? '' : `, owner ${printable(holder.owner)}`;
-  return [`  ${who(holder)}`, `    ${age}${endOf(holder)}, fence ${holder.fence}${owner}`];
+  return [`  ${who(holder)}`, `    ${age}${endOf(holder, wallNow)}, fence ${holder.fence}${owner}`];
 }
 
 /** When the lock of a hold becomes free whose lease has ended; undefined while the lease lasts. */
@@ -97,9 +98,10 @@ function freeInMs({ remainingMs, graceMs }: HolderRow): number | undefined {
   return remainingMs <= 0 ? graceMs : undefined;
 }
 
-function endOf(holder: HolderRow): string {
+function endOf(holder: HolderRow, wallNow: number): string {
   const freeIn = freeInMs(holder);
   if (freeIn !== undefined) return `lease has ended, free in ${duration(freeIn)} unless released`;
+  if (holder.handedOff) return `handed on, ticket until ${new Date(wallNow + holder.remainingMs).toISOString()} (in ${duration(holder.remainingMs)})`;
   const grace = holder.graceMs === undefined ? '' : `, then taken for ${duration(holder.graceMs)} more unless released`;
   return `lease ends in ${duration(holder.remainingMs)} unless renewed${grace}`;
 }

@@ -75,7 +75,7 @@ function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
       modules: ModulesContainer,
     ): Promise<Locks> => {
       if (store) checkCapabilities(store.capabilities, options);
-      const own = store && (await opened(new LockService({ ...options, store, process, report })));
+      const own = store && (await opened(new LockService({ ...options, store, process, report, instance })));
       if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
       return options.route ? new LockRouter(options.route, instance, own, modules) : (own ?? neverRouted(instance));
     },

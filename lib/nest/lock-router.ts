@@ -11,7 +11,9 @@ import type { Lease } from '../core/port/lease.js';
 import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { LockOptions, WithLockOptions } from '../core/port/lock-options.js';
-import type { ListOptions, LockState } from '../core/port/lock-store.js';
+import type { ListOptions, LockState } from '../core/port/lock-state.js';
+import { readTicket } from '../core/port/ticket.js';
+import type { AdoptOptions, WithAdoptedOptions } from '../core/port/ticket-options.js';
 import { checkList, type ForceReleaseOptions } from '../core/port/request-options.js';
 import type { LeadOptions, Leadership, LockHolder, Term } from '../core/hold/leadership.js';
 import { roleKey } from '../core/key/role-key.js';
@@ -63,6 +65,17 @@ export class LockRouter implements Locks {
 
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     return this.of(key).tryAcquire(key, options);
+  }
+
+  async adopt(ticket: string, options?: AdoptOptions): Promise<Lease> {
+    return this.of(readTicket(ticket).keys).adopt(ticket, options);
+  }
+
+  withAdopted<T>(ticket: string, fn: Work<T>): Promise<T>;
+  withAdopted<T>(ticket: string, options: WithAdoptedOptions, fn: Work<T>): Promise<T>;
+  async withAdopted<T>(ticket: string, second: Work<T> | WithAdoptedOptions, third?: Work<T>): Promise<T> {
+    const [options, fn] = optionsAndWork(second, third, 'withAdopted(ticket');
+    return this.of(readTicket(ticket).keys).withAdopted(ticket, options ?? {}, fn);
   }
 
   /** The lease of `key`; without a key, of all modules' leases the one whose hold began last. */

@@ -107,8 +107,9 @@ class LockRecorder {
         if (roleOf(event.key) !== undefined) return;
         return contentions.add(1, attributes);
       case 'granted':
+      case 'adopted':
         held.add(1, attributes);
-        return this.waited(event, { ...attributes, 'lock.outcome': 'granted' });
+        return this.waited(event, { ...attributes, 'lock.outcome': event.type });
       case 'busy':
         this.instruments.busy.add(1, attributes);
         return this.waited(event, { ...attributes, 'lock.outcome': 'busy' });
@@ -122,6 +123,9 @@ class LockRecorder {
       case 'released':
         held.add(-1, attributes);
         return this.ended(event, { ...attributes, 'lock.outcome': event.outcome });
+      case 'handedOff':
+        held.add(-1, attributes);
+        return this.ended(event, { ...attributes, 'lock.outcome': 'handed_off' });
       case 'lost':
         return losses.add(1, attributes);
       case 'termFailed':
@@ -138,15 +142,15 @@ class LockRecorder {
     return attributes;
   }
 
-  private waited(event: Ended<'granted' | 'busy' | 'cancelled' | 'failed'>, attributes: Attributes): void {
+  private waited(event: Ended<'granted' | 'adopted' | 'busy' | 'cancelled' | 'failed'>, attributes: Attributes): void {
     if (roleOf(event.key) !== undefined) return;
     this.instruments.waitTime.record(event.waitedMs / 1_000, attributes);
     this.span('lock.acquire', event, event.waitedMs, attributes, event.type === 'failed' ? event.cause.message : undefined);
   }
 
-  private ended(event: Ended<'released'>, attributes: Attributes): void {
+  private ended(event: Ended<'released' | 'handedOff'>, attributes: Attributes): void {
     this.instruments.holdTime.record(event.heldMs / 1_000, attributes);
-    this.span('lock.hold', event, event.heldMs, attributes, event.outcome === 'lost' ? 'the lease was lost before the hold ended' : undefined);
+    this.span('lock.hold', event, event.heldMs, attributes, event.type === 'released' && event.outcome === 'lost' ? 'the lease was lost before the hold ended' : undefined);
   }
 
   /** Makes a span that began `lastedMs` ago and ends now. */

@@ -113,6 +113,14 @@ export class TestLocks {
     return this.store.lose(key);
   }
 
+  /**
+   * Makes a ticket too late, as if nobody had brought it within its `withinMs`: `adopt` rejects with LockLostError, and the lock is free
+   * for the next. Time does not pass. @throws LockUsageError when the ticket is damaged or was adopted, or the store is down
+   */
+  makeLate(ticket: string): Promise<void> {
+    return this.store.makeLate(ticket);
+  }
+
   /** Takes the store down: from now on calls reject with LockStoreError when their `waitMs` is over, which takes no real time. */
   storeDown(): void {
     this.store.outage ??= new LockStoreError('The store is down, because the test took it down (storeDown).');
@@ -153,7 +161,7 @@ export class TestLocks {
   }
 
   private service(wire: TestWire, defaults: LockDefaults): LockService {
-    return new TestLockService({ ...defaults, store: wire, process: wire.process, clock: this.store.clock }, this.store);
+    return new TestLockService({ ...defaults, store: wire, process: wire.process, clock: this.store.clock, instance: this.name }, this.store);
   }
 }
 

@@ -9,10 +9,12 @@
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
 import { checkKey } from '../core/key/check-key.js';
 import { roleOf } from '../core/key/role-key.js';
+import { isTicketId, readTicket, ticketIdOf } from '../core/port/ticket.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import { checkMode } from '../core/port/request-options.js';
-import type { AcquireOutcome, AcquireRequest, HolderState, Wake } from '../core/port/lock-store.js';
+import type { HolderState } from '../core/port/lock-state.js';
+import type { AcquireOutcome, AcquireRequest, Wake } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { checkMs, TestClock } from './test-clock.js';
 import { HALF_MS, wholeGrant } from './whole-milliseconds.js';
@@ -47,8 +49,10 @@ export class TestStore {
   private readonly listeners = new Set<(wake: Wake) => void>();
   /** The requests that wait, by id, and whether the store answered the last time when they asked. */
   private readonly waiting = new Map<string, { readonly key: string; readonly answered: boolean }>();
-  /** The ids of leases that an application of the test holds. */
+  /** The ids of leases that an application of the test holds, and of tickets, which code of the test can adopt. */
   private readonly held = new Set<string>();
+  /** The ends of tickets whose time the test has ended, by their ids. */
+  private readonly late = new Map<string, number>();
   private staged = 0;
   private passing = false;
   private stirred = false;
@@ -90,9 +94,9 @@ export class TestStore {
     this.stir();
   }
 
-  /** Notes that an application ended. Its locks stay taken until their leases end. */
+  /** Notes that an application ended. Its locks stay taken until their leases end, and its tickets can be adopted by others. */
   forgetProcess(process: string): void {
-    for (const id of [...this.waiting.keys(), ...this.held]) if (id.startsWith(`${process}.`)) this.forget(id);
+    for (const id of [...this.waiting.keys(), ...this.held]) if (id.startsWith(`${process}.`) && !isTicketId(id)) this.forget(id);
   }
 
   /** Holds the lock as another process would. @throws LockUsageError when the lock is held, or for invalid options */
@@ -131,6 +135,25 @@ export class TestStore {
       this.deliver({ kind: 'lost', key, id });
     }
     await this.clock.settle();
+  }
+
+  /** Ends the time of a ticket. @throws LockUsageError when there is no such ticket (any more), or the store is down */
+  async makeLate(text: string): Promise<void> {
+    const ticket = readTicket(text);
+    const [key] = ticket.keys as [string];
+    if (this.outage) throw new LockUsageError(`Lock '${key}': its ticket cannot be made late while the store is down.`, { key });
+    const id = ticketIdOf(ticket);
+    const there = await Promise.all(ticket.keys.map(async (each) => (await this.holders(each)).some((holder) => holder.id === id)));
+    if (!there.every(Boolean)) throw new LockUsageError(`Lock '${key}': its ticket is of no use any more: it was adopted, or its time is over.`, { key });
+    for (const each of ticket.keys) await this.memory.release({ key: each, id });
+    this.late.set(id, ticket.until);
+    this.forget(id);
+    await this.clock.settle();
+  }
+
+  /** When the time of a ticket ended that the test has ended, on the clock of the locks. */
+  endOfLate(ticketId: string): number | undefined {
+    return this.late.get(ticketId);
   }
 
   /** Lets time pass until `promise` settles. */

@@ -2,13 +2,12 @@
  * The connection of one application to the store of a test. It fails while the store is down, and tells the TestStore which ids hold
  * locks and which wait.
  */
+import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
   HeartbeatOutcome,
   HolderRef,
-  ListOptions,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,
@@ -16,11 +15,13 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../core/port/lock-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../core/port/ticket-store.js';
 import type { TestStore } from './test-store.js';
-import { endingWith, renewalEndingWith, wholeAnswer, wholeRenewal, wholeState } from './whole-milliseconds.js';
+import { endingWith, HALF_MS, renewalEndingWith, wholeAnswer, wholeGrant, wholeRenewal, wholeState } from './whole-milliseconds.js';
 
 export class TestWire implements LockStore {
   readonly capabilities: StoreCapabilities;
+  readonly tickets: TicketStore;
   private stopListening: () => void = () => {};
 
   constructor(
@@ -29,6 +30,11 @@ export class TestWire implements LockStore {
     readonly process: string,
   ) {
     this.capabilities = shared.memory.capabilities;
+    this.tickets = {
+      place: shared.memory.tickets.place,
+      handOff: (request) => this.handOff(request),
+      adopt: (request) => this.adopt(request),
+    };
   }
 
   async open(): Promise<void> {
@@ -74,6 +80,26 @@ export class TestWire implements LockStore {
     this.shared.forget(request.id);
     this.shared.assertUp();
     return this.shared.memory.release(request);
+  }
+
+  private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
+    this.shared.assertUp();
+    const outcome = await this.shared.memory.tickets.handOff({ ...request, withinMs: request.withinMs - HALF_MS });
+    if (outcome.kind === 'handedOff') this.shared.granted(request.ticketId);
+    for (const { id, stays } of request.holds) if (!stays || outcome.kind === 'lost') this.shared.forget(id);
+    return outcome;
+  }
+
+  private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
+    this.shared.assertUp();
+    const outcome = await this.shared.memory.tickets.adopt({ ...request, leaseMs: request.leaseMs - HALF_MS });
+    const end = this.shared.endOfLate(request.ticketId);
+    // Of a ticket whose time the test has ended, the store says that it ended just now.
+    if (outcome.kind === 'gone' && end !== undefined) return { ...outcome, now: end + 1 };
+    if (outcome.kind !== 'adopted') return outcome;
+    for (const { id } of request.holds) this.shared.granted(id);
+    this.shared.forget(request.ticketId);
+    return { ...outcome, holds: outcome.holds.map((hold) => ({ ...hold, grant: wholeGrant(hold.grant) })) };
   }
 
   async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {

@@ -5,7 +5,8 @@
  * The clock of a test goes in whole milliseconds, so each length is made half a millisecond shorter: the store's `end < now` then
  * means `end <= now`. Replies are rounded to whole milliseconds again, so no lease is trusted when the store has ended it.
  */
-import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, HolderState, LockState, RenewOutcome, RenewRequest } from '../core/port/lock-store.js';
+import type { HolderState, LockState } from '../core/port/lock-state.js';
+import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, RenewOutcome, RenewRequest } from '../core/port/lock-store.js';
 
 export const HALF_MS = 0.5;
 

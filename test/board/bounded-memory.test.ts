@@ -7,7 +7,7 @@ import { LockLostError } from '../../lib/core/port/errors.js';
 import type { LockEvent } from '../../lib/core/port/lock-events.js';
 import { overviewOf } from '../../lib/board/lock-overview.js';
 import { whereaboutsOf } from '../../lib/core/port/holder-id.js';
-import type { LockState } from '../../lib/core/port/lock-store.js';
+import type { LockState } from '../../lib/core/port/lock-state.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 const of = { call: 1, key: 'order:1', mode: 'write', label: 'OrderService.pay', template: 'order:<0>' } as const;

@@ -3,12 +3,12 @@
  * its verbs; each verb states what must come of it and fails the test when it does not.
  */
 import { delay, type Clock } from '../../lib/core/port/clock.js';
+import type { LockState } from '../../lib/core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
   Grant,
   HeartbeatOutcome,
-  LockState,
   LockStore,
   RenewOutcome,
   Wake,

@@ -14,11 +14,12 @@ import { keepsGrace } from './grace.contract.js';
 import { grantsLocks } from './grants.contract.js';
 import { servesOperators } from './operating.contract.js';
 import { countsPermits } from './permits.contract.js';
+import { handsHoldsOn } from './tickets.contract.js';
 import { takesTurns } from './turns.contract.js';
 import { keepsWaiters } from './waiting.contract.js';
 
-/** A promise's number, `queue` for tests that need waiters, or the verb of the port that has no number of its own. */
-export type PromiseLabel = `P${number}` | 'queue' | 'permits' | 'owner' | 'downgrade' | 'minHold' | 'inspect' | 'list' | 'forceRelease';
+/** A promise's number (T: of tickets), `queue` for tests that need waiters, or the verb of the port that has no number of its own. */
+export type PromiseLabel = `P${number}` | `T${number}` | 'queue' | 'permits' | 'owner' | 'downgrade' | 'minHold' | 'inspect' | 'list' | 'forceRelease';
 
 export interface LockStoreContract {
   readonly name: string;
@@ -32,6 +33,8 @@ export interface LockStoreContract {
   readonly drive?: (test: Promise<void>) => Promise<void>;
   /** It keeps no common queue, has no permits either, says so, and is not asked for what they promise. */
   readonly withoutQueue?: true;
+  /** It cannot hand holds to other processes, says so, and is not asked for what tickets promise. */
+  readonly withoutTickets?: true;
 }
 
 /** What the tests play on: two processes of one application, and as many keys and contenders as they like. */
@@ -102,9 +105,13 @@ export function lockStoreContract(contract: LockStoreContract): void {
       const has = contract.withoutQueue !== true;
       for (const store of stage.stores()) expect(store.capabilities).toMatchObject({ queue: has, permits: has });
     });
+    it('says whether it hands holds on', () => {
+      for (const store of stage.stores()) expect(store.tickets === undefined).toBe(contract.withoutTickets === true);
+    });
     grantsLocks(stage, promised);
     endsLeases(stage, promised);
     keepsGrace(stage, promised);
+    if (!contract.withoutTickets) handsHoldsOn(stage, promised);
     takesTurns(stage, promised);
     keepsWaiters(stage, promised);
     countsPermits(stage, promised);

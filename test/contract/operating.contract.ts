@@ -1,6 +1,6 @@
 /** The contract's last part: what an operator sees and does, and that idle locks are forgotten. */
 import { expect } from '@jest/globals';
-import type { LockState } from '../../lib/core/port/lock-store.js';
+import type { LockState } from '../../lib/core/port/lock-state.js';
 import { until, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 

@@ -38,4 +38,5 @@ lockStoreContract({
     return new Set(found.flat()).size;
   },
   withoutQueue: true,
+  withoutTickets: true,
 });

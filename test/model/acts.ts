@@ -25,6 +25,9 @@ export type Act =
   | { readonly act: 'heartbeat'; readonly who: readonly number[] }
   | { readonly act: 'release'; readonly who: number; readonly abandoned: boolean }
   | { readonly act: 'downgrade'; readonly who: number }
+  /** To one of a few tickets, which may be in use for other locks. */
+  | { readonly act: 'handOff'; readonly who: number; readonly ticket: number; readonly withinMs: number }
+  | { readonly act: 'adopt'; readonly key: number; readonly ticket: number; readonly leaseMs: number }
   /** From all holders of a key, or from the one with this request's fence. */
   | { readonly act: 'forceRelease'; readonly key: number; readonly who: number | undefined }
   | { readonly act: 'pass'; readonly ms: number };
@@ -39,6 +42,7 @@ const PERMITS = 2;
 const leases = fc.constantFrom(20_000, 30_000, 45_000);
 const someone = fc.nat(200);
 const key = fc.nat(KEYS_OF_A_RUN - 1);
+const ticket = fc.nat(1);
 
 /** Prints shorter. */
 const PLAIN = { noNullPrototype: true } as const;
@@ -77,6 +81,8 @@ const follow: readonly fc.WeightedArbitrary<Act>[] = [
   { weight: 2, arbitrary: fc.record({ act: fc.constant('renew' as const), who: fc.array(someone, { minLength: 1, maxLength: 4 }), leaseMs: leases }, PLAIN) },
   { weight: 2, arbitrary: fc.record({ act: fc.constant('heartbeat' as const), who: fc.array(someone, { minLength: 1, maxLength: 4 }) }, PLAIN) },
   { weight: 1, arbitrary: fc.record({ act: fc.constant('downgrade' as const), who: someone }, PLAIN) },
+  { weight: 3, arbitrary: fc.record({ act: fc.constant('handOff' as const), who: someone, ticket, withinMs: leases }, PLAIN) },
+  { weight: 3, arbitrary: fc.record({ act: fc.constant('adopt' as const), key, ticket, leaseMs: leases }, PLAIN) },
   { weight: 1, arbitrary: fc.record({ act: fc.constant('forceRelease' as const), key, who: fc.option(someone, { nil: undefined }) }, PLAIN) },
 ];
 

@@ -16,8 +16,8 @@ interface Recorded {
 }
 
 export type HistoryEvent =
-  /** The request leaves; `owner` and `permits` as in the request. */
-  | (Recorded & { readonly kind: 'asked'; readonly mode: LockMode; readonly owner?: string | undefined; readonly permits?: number | undefined })
+  /** The request leaves; `owner` and `permits` as in the request. One that adopts a hold passes the queue. */
+  | (Recorded & { readonly kind: 'asked'; readonly mode: LockMode; readonly owner?: string | undefined; readonly permits?: number | undefined; readonly adopts?: true })
   /** It is known to have a place in the queue. */
   | (Recorded & { readonly kind: 'queued' })
   /** It is known to have lost its place, or gave it up. */
@@ -40,6 +40,7 @@ export interface TrustedWindow {
 export interface Stay {
   readonly id: string;
   readonly owner: string | undefined;
+  readonly adopts: boolean;
   readonly permits: number | undefined;
   readonly askedMode: LockMode;
   readonly askedAt: number;
@@ -67,9 +68,9 @@ export function readStays(events: readonly HistoryEvent[]): Stay[] {
     const { id, at } = event;
     const stay = stays.get(id);
     if (event.kind === 'asked') {
-      const { mode, owner, permits } = event;
+      const { mode, owner, permits, adopts = false } = event;
       // The same request sent again is the same request.
-      if (stay === undefined) stays.set(id, { id, owner, permits, askedMode: mode, askedAt: at, mode, windows: [], over: false });
+      if (stay === undefined) stays.set(id, { id, owner, permits, adopts, askedMode: mode, askedAt: at, mode, windows: [], over: false });
     } else if (stay === undefined) {
       throw new Error(`history: '${id}' is ${event.kind} at ${at}, but never asked`);
     } else if (!stay.over) {

@@ -1,6 +1,8 @@
 /** When the answers of a store and of the lock machine count as the same. */
 import { expect } from '@jest/globals';
-import type { AcquireOutcome, Grant, HeartbeatOutcome, LockState, RenewOutcome } from '../../lib/core/port/lock-store.js';
+import type { AdoptOutcome } from '../../lib/core/port/ticket-store.js';
+import type { LockState } from '../../lib/core/port/lock-state.js';
+import type { AcquireOutcome, Grant, HeartbeatOutcome, RenewOutcome } from '../../lib/core/port/lock-store.js';
 
 export type AnyOutcome = AcquireOutcome | HeartbeatOutcome | RenewOutcome;
 
@@ -46,6 +48,17 @@ export function sameOutcome(key: string, model: AnyOutcome, actual: AnyOutcome, 
   if (model.kind === 'waiting' && actual.kind === 'waiting' && model.askAgainInMs !== undefined) near(model.askAgainInMs, actual.askAgainInMs as number);
 }
 
+export function sameAdoption(key: string, model: AdoptOutcome, actual: AdoptOutcome, fences: FencePairs): void {
+  expect(actual.kind).toBe(model.kind);
+  if (model.kind !== 'adopted' || actual.kind !== 'adopted') return;
+  model.holds.forEach((hold, at) => {
+    const other = actual.holds[at]!;
+    expect(other.owner).toBe(hold.owner);
+    near(hold.minHoldMs, other.minHoldMs);
+    sameOutcome(key, { kind: 'granted', grant: hold.grant }, { kind: 'granted', grant: other.grant }, fences);
+  });
+}
+
 /** Never later than the machine's, which is the truth. */
 function sameTrust(model: number, actual: number): void {
   expect(actual).toBeLessThanOrEqual(model + ROUNDED_MS);
@@ -84,7 +97,7 @@ export function sameState(model: LockState, actual: LockState, fences: FencePair
   const outline = (state: LockState): object => ({
     mode: state.mode,
     permits: state.permits,
-    holders: byId(state).map(({ id, owner, label }) => ({ id, owner, label })),
+    holders: byId(state).map(({ id, owner, label, handedOff }) => ({ id, owner, label, handedOff })),
     waiters: state.waiters.map(({ id, mode, label }) => ({ id, mode, label })),
   });
   expect(outline(actual)).toEqual(outline(model));

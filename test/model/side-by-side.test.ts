@@ -1,6 +1,7 @@
 /** The comparison passes a store that does what the machine does, and fails each of those that do one thing otherwise. */
 import { describe, expect, it } from '@jest/globals';
-import type { AcquireRequest, HeartbeatOutcome, HolderRef, LockState, RenewOutcome, Wake } from '../../lib/core/port/lock-store.js';
+import type { LockState } from '../../lib/core/port/lock-state.js';
+import type { AcquireRequest, HeartbeatOutcome, HolderRef, RenewOutcome, Wake } from '../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../support/fake-clock.js';
 import { answersLikeTheMachine } from './side-by-side.js';
@@ -44,6 +45,16 @@ class LosesWakes extends MemoryStore {
   override onWake(listener: (wake: Wake) => void): void {
     super.onWake((wake) => wake.kind === 'granted' || listener(wake));
   }
+}
+
+/** A store whose tickets do one thing otherwise. */
+function withTickets(change: (tickets: MemoryStore['tickets']) => Partial<MemoryStore['tickets']>): typeof MemoryStore {
+  return class extends MemoryStore {
+    constructor(...options: ConstructorParameters<typeof MemoryStore>) {
+      super(...options);
+      Object.assign(this.tickets, change({ ...this.tickets }));
+    }
+  };
 }
 
 class HidesReaders extends MemoryStore {
@@ -124,6 +135,10 @@ describe('The comparison of a store with the lock machine', () => {
     'gives everybody a place': mishearing({ queue: true }),
     'grants other lengths': mishearing({ leaseMs: 60_000 }),
     'reserves one fence': mishearing({ fences: 1 }),
+    'does not hear of hand-offs': withTickets(() => ({ handOff: async () => ({ kind: 'handedOff', until: 0 }) })),
+    'gives every ticket the same time': withTickets(({ handOff }) => ({ handOff: (request) => handOff({ ...request, withinMs: 1 }) })),
+    'adopts nothing': withTickets(() => ({ adopt: async ({ holds }) => ({ kind: 'gone', key: holds[0]!.key, now: 0, memory: undefined }) })),
+    'adopts for another time': withTickets(({ adopt }) => ({ adopt: (request) => adopt({ ...request, leaseMs: 60_000 }) })),
   };
 
   it.each(Object.entries(mutants))('fails a store that %s', async (_, Store) => {

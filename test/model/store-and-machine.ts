@@ -6,10 +6,11 @@
 import { expect } from '@jest/globals';
 import type { Clock } from '../../lib/core/port/clock.js';
 import type { AcquireRequest, HolderRef, LockStore, Wake } from '../../lib/core/port/lock-store.js';
+import type { AdoptOutcome } from '../../lib/core/port/ticket-store.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { until } from '../contract/contender.js';
 import { KEYS_OF_A_RUN, type Act } from './acts.js';
-import { FencePairs, sameOutcome, sameState, type AnyOutcome } from './sameness.js';
+import { FencePairs, sameAdoption, sameOutcome, sameState, type AnyOutcome } from './sameness.js';
 
 /** The store to compare, open, as processes `a` and `b` see it. */
 export interface ModelTarget {
@@ -66,13 +67,15 @@ export class StoreAndMachine {
         return this.target.pass?.(act.ms);
       case 'forceRelease':
         return this.forceRelease(this.nameOf(act.key), act.who);
+      case 'adopt':
+        return this.adopt(act);
       default:
         // Acts that name requests do nothing while there is none.
         return this.requests.length === 0 ? undefined : this.follow(act);
     }
   }
 
-  private follow(act: Exclude<Act, { act: 'acquire' | 'pass' | 'forceRelease' }>): Promise<unknown> {
+  private follow(act: Exclude<Act, { act: 'acquire' | 'pass' | 'forceRelease' | 'adopt' }>): Promise<unknown> {
     switch (act.act) {
       case 'repeat':
         return this.acquire(this.request(act.who));
@@ -88,6 +91,12 @@ export class StoreAndMachine {
         const ref = { ...refOf(this.request(act.who)), abandoned: act.abandoned };
         return this.compare(ref, (store) => store.release(ref));
       }
+      case 'handOff': {
+        const request = this.request(act.who);
+        const stays = request.mode === 'read' && request.owner === undefined && act.who % 2 === 0;
+        const handOff = { ticketId: this.ticketId(act.ticket), withinMs: act.withinMs, holds: [{ ...refOf(request), stays }] };
+        return this.compare(request, async (store) => (await store.tickets!.handOff(handOff)).kind);
+      }
       case 'downgrade': {
         const ref = refOf(this.request(act.who));
         return this.compare(ref, (store) => store.downgrade(ref));
@@ -100,6 +109,18 @@ export class StoreAndMachine {
     const outcome = await this.compareOutcome(request, (store) => store.acquire(now));
     this.forgiveWakes([request]);
     return outcome;
+  }
+
+  /** The new holder is a request like any other for the acts that follow. */
+  private async adopt({ key, ticket, leaseMs }: Extract<Act, { act: 'adopt' }>): Promise<AdoptOutcome> {
+    const how = { mode: 'write', queue: false, minHoldMs: 0, fences: 1, owner: undefined, permits: undefined, replaces: undefined } as const;
+    const { key: name, id } = this.newRequest({ act: 'acquire', key, leaseMs, ...how });
+    const terms = { leaseMs, graceMs: 0, label: 'Orders.adopted', minReplicas: 0, notAfter: this.target.clock.now() + 60_000 };
+    const ask = (store: LockStore): Promise<AdoptOutcome> => store.tickets!.adopt({ ticketId: this.ticketId(ticket), holds: [{ key: name, id }], ...terms });
+    const expected = await ask(this.model);
+    const actual = await ask(this.storeOf({ key: name, id }));
+    sameAdoption(name, expected, actual, this.fences);
+    return actual;
   }
 
   private async forceRelease(key: string, who: number | undefined): Promise<unknown> {
@@ -161,6 +182,10 @@ export class StoreAndMachine {
     };
     this.requests.push(request);
     return request;
+  }
+
+  private ticketId(ticket: number): string {
+    return `a.=${this.run}x${ticket}`;
   }
 
   private request(who: number): AcquireRequest {

@@ -205,6 +205,13 @@ const list = [
   ['rests do not grow', core('hold/candidacy'), 'ranMs > LONGEST_REST_MS ? 1 : this.failures + 1', '1', 'SPEC 8: a function that fails over and over', 'test/core/hold/leading'],
   ['candidates let time pass', 'lib/testing/test-store.ts', 'if (roleOf(key) !== undefined) continue;', '', 'TestLocks: a role makes an hour pass', 'test/testing/roles'],
   ['no one object leads', 'lib/nest/leader-boot.ts', 'if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped', 'if (wrapper.isTransient) throw scoped', 'SPEC 8: a request-scoped class leads', 'test/nest/leader'],
+  // Tickets
+  ['adopts a ticket whose end has passed', lua('adopt'), 'if gone == 0 and (not hold.ticket or leaseEnd(hold.ticket) < now) then gone = n end', 'if gone == 0 and not hold.ticket then gone = n end', 'SPEC 8: a late ticket is adopted while minHoldMs keeps the lock taken', 'test/lua/tickets'],
+  ['a ticket works twice', lua('adopt'), "  holder.id, holder.label, holder.graceMs = hold.id, label, graceMs\n", "  local copy = {} for field, value in pairs(holder) do copy[field] = value end\n  lock.holders[#lock.holders + 1] = copy\n  holder.id, holder.label, holder.graceMs = hold.id, label, graceMs\n", 'SPEC 8: a ticket is good for one adoption', 'test/lua/tickets'],
+  ['the giver still trusts', core('hold/hold'), '    this.isHandedOff = true;\n    this.isOpen = false;\n', '    this.isHandedOff = true;\n', 'SPEC 8: the hold ends before the request is sent', 'test/core/hold/tickets'],
+  ['the fence stays at an adoption', lua('adopt'), 'sharedFence(lock, holder) or nextFence(lock.fenceKey, nowUs, floor, 1), 1', 'holder.fence, 1', 'SPEC 8: the fence rises with the adoption', 'test/lua/tickets'],
+  ['a hand-off keeps the end of the lease', lua('hand-off'), 'ticketId, math.max(last, ticket.minEnd)', 'ticketId, math.max(last, ticket.ending)', 'SPEC 8: after withinMs the lock passes on', 'test/lua/tickets'],
+  ['an adoption in a recovery', lua('adopt'), 'if recoversForMs > 0 then return', 'if false then return', 'S7: an old copy of a used ticket is adopted beside its holder', 'test/lua/tickets'],
   // Of ten that somebody planted who knew none of the others, these lived
   ['unsubscribed waits go on', 'lib/nest/locked-observable.ts', 'subscriber.add(() => stopped.abort());', '', 'a reader that left waits on for the lock', 'test/nest/observable'],
   ['handed on beyond maxHoldMs', core('lease/store-lease'), 'leftMs > wanted.maxHoldMs || ', '', 'a caller that hangs keeps the lock for longer than its maxHoldMs', 'test/core/queue/local-queue'],

@@ -91,6 +91,23 @@ describe('the tarball', () => {
     expect(manifest.dependencies).toBeUndefined();
   });
 
+  it('has types that name neither package of Redis clients, so that an application needs none that it does not use', async () => {
+    const seen = new Set<string>();
+    const packages = new Set<string>();
+    const read = async (path: string): Promise<void> => {
+      if (seen.has(path)) return;
+      seen.add(path);
+      for (const [, name = ''] of (await text(path)).matchAll(/(?:from |import\()['"]([^'"]+)['"]/g)) {
+        if (name.startsWith('.')) await read(join(path, '..', name).replace(/\.js$/, '.d.ts'));
+        else packages.add(name);
+      }
+    };
+    for (const entry of ENTRIES) await read((manifest.exports[entry] as Readonly<Record<string, { types: string }>>)['import']!.types.slice(2));
+    expect(seen.size).toBeGreaterThan(20);
+    expect([...packages]).not.toContain('ioredis');
+    expect([...packages]).not.toContain('redis');
+  });
+
   it('passes publint', async () => {
     // publint looks at a packed file as npm would serve it.
     const { publint } = await import('publint');

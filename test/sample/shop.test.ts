@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { openInstance, type Shop } from '../../sample-app/open-shop.js';
 import { compareSales } from '../../sample-app/tour/flash-sale.js';
+import { visitCheckout } from '../../sample-app/tour/checkout.js';
 import { visitLeader } from '../../sample-app/tour/leader.js';
 import { visitNightlyDraw } from '../../sample-app/tour/nightly-draw.js';
 import { comparePriceLists } from '../../sample-app/tour/price-list.js';
@@ -73,6 +74,10 @@ describe('the sample shop in one process', () => {
     expect(await visitLeader(shop.urls)).toMatchObject({ kept: true });
     const board = await fetch(`${shop.urls[0]}/locks/lock?instance=default&key=leader:price-list`, { headers: { authorization: `Basic ${btoa('operator:holdfast')}` } });
     expect(await board.json()).toMatchObject({ role: 'price-list', holders: [{ label: 'PriceListService.rebuild', pid: process.pid }] });
+  });
+
+  it('pays an order under the lock that its request took, and frees the order of a worker that crashed in time', async () => {
+    expect(await visitCheckout(shop.urls)).toMatchObject({ kept: true });
   });
 
   it('keeps an item for a counter who takes long, and the order waits for the count', async () => {

@@ -9,6 +9,7 @@ import { isLockError } from '../../lib/core/port/errors.js';
 import type { JudgedCall } from './phase-judge.js';
 import { PERMIT_KEY } from './plan.js';
 import type { Random } from './random.js';
+import { Tickets } from './tickets.js';
 import type { WitnessedHold } from './witness.js';
 import type { Member, World } from './world.js';
 
@@ -35,12 +36,15 @@ const SLOW = 1.005;
 
 export class Callers {
   readonly open = new Set<Call>();
+  private readonly tickets: Tickets;
   private readonly loops = new Set<Promise<void>>();
 
   constructor(
     private readonly world: World,
     private readonly goOn: () => boolean,
-  ) {}
+  ) {
+    this.tickets = new Tickets(world);
+  }
 
   /** Callers of a member that were started and have not ended; those of the dead do not count. */
   get busy(): boolean {
@@ -58,7 +62,9 @@ export class Callers {
     const { plan } = this.world;
     while (this.goOn() && !member.closing && member.process.alive) {
       await this.sleep(member, random.between(...plan.restsMs));
-      if (this.goOn() && !member.closing) await this.call(member, random, undefined);
+      if (!this.goOn() || member.closing) return;
+      if (this.tickets.any && random.chance(0.3)) await this.bringTicket(member, random);
+      else await this.call(member, random, undefined);
     }
   }
 
@@ -154,12 +160,45 @@ export class Callers {
     if (nested) await this.nest(member, random, hold);
     witness.step(hold);
     witness.end(hold);
+    // Calls that were left to themselves may be inside still, and then it cannot be handed off.
+    if (!nested && inside === undefined && this.handsOn(random)) await this.tickets.handOff(hold, random);
     if (!releases) return;
     const asked = world.time.now;
     const paused = member.process.pausedMs;
     await lease.release();
     const tookMs = world.time.now - asked - (member.process.pausedMs - paused);
     if (tookMs > plan.commandTimeoutMs * SLOW + LATE_MS) world.violations.push(`a release took ${tookMs.toFixed(0)} ms: ${call.what()}`);
+  }
+
+  private handsOn(random: Random): boolean {
+    const { topology, fancy } = this.world.plan;
+    return topology === 'single' && fancy > 0 && random.chance(0.3);
+  }
+
+  /** Adopts a hold that some process handed off, and works under it. */
+  private async bringTicket(member: Member, random: Random): Promise<void> {
+    const { world } = this;
+    const { witness, plan } = world;
+    const since = world.time.now;
+    const judged: JudgedCall = { process: member.process, keys: [], mode: 'write', leaseMs: 0, since, isPlain: false };
+    const call: Call = { member, keys: [], waitMs: 0, since, pausedMs: member.process.pausedMs, waiting: false, judged, what: () => `${member.process.name} brings a ticket` };
+    this.open.add(call);
+    try {
+      const adopted = await this.tickets.adopt(member, random);
+      if (adopted === undefined) return;
+      const { lease, given: { keys, mode, owner, permits } } = adopted;
+      const hold: WitnessedHold = { process: member.process, lease, keys, mode, owner, permits, inside: undefined, since: world.time.now };
+      if (lease.remainingMs > 0) {
+        witness.begin(hold);
+        await this.sleep(member, random.between(...plan.holdsMs));
+        witness.step(hold);
+        witness.end(hold);
+      }
+      if (random.chance(0.2)) await this.tickets.handOff(hold, random).catch((error: unknown) => this.judge(call, error, false));
+      await lease.release();
+    } finally {
+      this.open.delete(call);
+    }
   }
 
   /** Calls inside a hold: side by side, awaited or left to themselves. */

@@ -8,8 +8,8 @@ import type { SimServer } from './sim-server.js';
 /** What is looked at of a server. */
 export type RecordView = Pick<SimServer, 'text' | 'hash' | 'nowMs' | 'expiryOf' | 'isHeardOn'>;
 
-/** What acquire.lua answers when it came too late and did nothing. */
-const LATE = 5;
+/** What acquire.lua and adopt.lua answer when they came too late and did nothing. */
+const LATE: readonly unknown[] = [5, 'late'];
 
 interface Holder {
   readonly end: number;
@@ -34,8 +34,10 @@ export class RecordCheck {
 
   readonly after = (server: SimServer, keys: readonly string[], reply: LuaReply): void => {
     for (let at = 0; at + 2 < keys.length; at += 3) {
-      const answer = keys.length > 3 && Array.isArray(reply) ? reply[at / 3] : reply;
-      if (Array.isArray(answer) && answer[0] === LATE) continue;
+      // adopt.lua gives one answer for all locks.
+      const isOne = keys.length === 3 || (Array.isArray(reply) && typeof reply[0] === 'string');
+      const answer = !isOne && Array.isArray(reply) ? reply[at / 3] : reply;
+      if (Array.isArray(answer) && LATE.includes(answer[0])) continue;
       const [lockKey = '', queueKey = '', fenceKey = ''] = keys.slice(at, at + 3);
       if (!lockKey.includes('}:l:') || !queueKey.includes('}:q:')) return;
       for (const what of this.lenient ? [] : this.faults(server, lockKey, queueKey, fenceKey)) {

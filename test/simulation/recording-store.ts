@@ -2,19 +2,20 @@
  * Stands between the library and its store in one simulated process, and writes down for the history checker what requests
  * did and heard, on the world's time.
  */
+import type { LockState } from '../../lib/core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
   Grant,
   HeartbeatOutcome,
   HolderRef,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,
   RenewRequest,
   Wake,
 } from '../../lib/core/port/lock-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket-store.js';
 import type { HistoryEvent } from '../model/history.js';
 import { StoreAround } from '../support/store-around.js';
 import type { SimProcess } from './sim-process.js';
@@ -83,6 +84,25 @@ export class RecordingStore extends StoreAround {
     this.recorder.storeCalls++;
     this.tell(request.id, { kind: 'released' });
     return this.store.release(request);
+  }
+
+  override async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
+    this.recorder.storeCalls++;
+    for (const { id, stays } of request.holds) if (!stays) this.tell(id, { kind: 'released' });
+    return super.handOff(request);
+  }
+
+  override async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
+    this.recorder.storeCalls++;
+    const outcome = await super.adopt(request);
+    if (outcome.kind !== 'adopted') return outcome;
+    outcome.holds.forEach(({ grant, owner, permits }, n) => {
+      const { key, id } = request.holds[n]!;
+      this.keys.set(id, key);
+      this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, adopts: true });
+      this.granted(id, grant);
+    });
+    return outcome;
   }
 
   override async downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {

@@ -61,6 +61,7 @@ const CODES = [
   ...['plain', 1, 2, 3, 4, 5, 7].map((code) => `acquire ${code}`),
   ...[0, 1, 2, 3, 4, 5].map((code) => `vote ${code}`),
   ...['release', 'fenced-write', 'downgrade', 'force-release', 'raise-fence', 'admit'].flatMap((name) => [`${name} 0`, `${name} 1`]),
+  ...['gone', 'adopted', 'late', 'recovering'].map((outcome) => `adopt ${outcome}`),
   'acquire 11',
   'acquire 12',
   'acquire OOM',

@@ -28,7 +28,7 @@ export class ScriptCalls {
     const { random, runId } = this;
     const on = this.lock();
     const id = this.anId();
-    switch (random.whole(0, 23)) {
+    switch (random.whole(0, 31)) {
       case 0:
         return scripts.renewCall({ lockKeys: [on.lockKey] }, { longestMs: 60_000, runs: [{ leaseMs: random.pick([100, 30_000]), ids: id }] });
       case 1: {
@@ -78,6 +78,26 @@ export class ScriptCalls {
       case 22:
       case 23:
         return many(scripts.bringBack, this.someLocks(on), (keys, args, each) => scripts.addBringBack(keys, args, each, this.lease(each)));
+      case 24:
+      case 25:
+      case 26:
+      case 27: {
+        const locks = this.someLocks(on);
+        const holds = locks.map(({ lockKey }) => ({ id: random.chance(0.7) ? this.holderOf(lockKey) || id : id, stays: random.chance(0.2) }));
+        return scripts.handOffCall({ keys: locks }, { ticketId: this.ticketId(), withinMs: random.pick([300, 5_000, 40_000]), holds });
+      }
+      case 28:
+      case 29:
+      case 30:
+      case 31: {
+        const locks = random.chance(0.7) ? [on] : this.someLocks(on);
+        const there = this.holderOf(on.lockKey);
+        const ticketId = there.includes('.=') ? there : this.ticketId();
+        const nowMs = Math.floor(nowUs / 1000);
+        const holds = locks.map((each) => ({ id: this.newId(), floor: random.pick([0, nowUs + 1_000]), known: this.recovery(each).known }));
+        const terms = { leaseMs: random.pick([150, 30_000]), graceMs: random.pick([0, 700]), longestMs: 60_000, recoveryMs: random.pick([0, 300]), label: 'Orders.pay' };
+        return scripts.adoptCall({ keys: locks }, { ticketId, notAfter: random.pick([NEVER, NEVER, nowMs - 1]), ...terms, holds });
+      }
       case 10:
       case 11:
       case 12:
@@ -86,6 +106,10 @@ export class ScriptCalls {
       default:
         return many(scripts.acquire, this.someLocks(on), (keys, args, each) => scripts.addAcquire(keys, args, each, this.request(each)));
     }
+  }
+
+  private ticketId(): string {
+    return `p1.=${this.random.whole(1, 2)}`;
   }
 
   /** Mostly one; a process puts what it asks for in one turn into one command. */

@@ -43,6 +43,8 @@ const SIGNAL_LATE_MS = 3;
 export class Witness {
   readonly violations: string[] = [];
   private readonly holds = new Set<WitnessedHold>();
+  /** How many holds have begun on each key, by mode and owner. */
+  private readonly counts = new Map<string, { readonly mode: LockMode; readonly owner: string | undefined; count: number }[]>();
   /** The highest fences of holds that began before, by key (and process). */
   private readonly fences = new Map<string, Highest>();
   /** The highest fence that an operator took a lock away from, by key. */
@@ -71,7 +73,14 @@ export class Witness {
     if (this.forgot && !this.isKnown(hold)) this.doubted.add(hold);
     this.look(hold);
     if (hold.inside === undefined) for (const key of hold.keys) this.compareFences(hold, key);
+    if (hold.inside === undefined) for (const key of hold.keys) this.countBegun(hold, key);
     this.holds.add(hold);
+  }
+
+  /** How many holds have begun on this key so far that exclude one in this mode, of this owner. */
+  begunOn(key: string, mode: LockMode, owner: string | undefined): number {
+    const other = (this.counts.get(key) ?? []).filter((one) => (mode === 'write' || one.mode === 'write') && (owner === undefined || one.owner !== owner));
+    return other.reduce((sum, { count }) => sum + count, 0);
   }
 
   /** The store lost its memory, and recovers. */
@@ -133,6 +142,14 @@ export class Witness {
         this.violations.push(`at ${this.now().toFixed(1)} two hold '${key}': ${tell(hold)} beside ${tell(other)}`);
       }
     }
+  }
+
+  private countBegun({ mode, owner }: WitnessedHold, key: string): void {
+    const counts = this.counts.get(key) ?? [];
+    this.counts.set(key, counts);
+    const known = counts.find((one) => one.mode === mode && one.owner === owner);
+    if (known) known.count += 1;
+    else counts.push({ mode, owner, count: 1 });
   }
 
   /** How many hold the lock beside this one. */

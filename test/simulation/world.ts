@@ -13,7 +13,7 @@ import type { HistoryEvent } from '../model/history.js';
 import { PhaseJudge } from './phase-judge.js';
 import type { Plan } from './plan.js';
 import type { Random } from './random.js';
-import { bringBack, forceRelease } from '../../lib/stores/wire/lua.generated.js';
+import { bringBack, forceRelease, handOff } from '../../lib/stores/wire/lua.generated.js';
 import { RecordCheck, readHolders } from './record-check.js';
 import { RecordingStore, type Recorder } from './recording-store.js';
 import { SimClient } from './sim-client.js';
@@ -161,8 +161,8 @@ export class World implements Recorder {
   }
 
   private readonly watch: ScriptWatch = (server, keys, reply, source) => {
-    // What bring-back.lua refuses it leaves as it was.
-    if (source !== bringBack.source) this.records.after(server, keys, reply);
+    // What bring-back.lua refuses it leaves as it was, and hand-off.lua lets nobody in.
+    if (source !== bringBack.source && source !== handOff.source) this.records.after(server, keys, reply);
     this.witness.lookForDoubted();
     if (source !== forceRelease.source || reply !== 1) return;
     const [lockKey = '', , fenceKey = ''] = keys;

@@ -4,6 +4,7 @@ import { delay, type Clock } from '../../lib/core/port/clock.js';
 import type { Lease } from '../../lib/core/port/lease.js';
 import type { LockDefaults } from '../../lib/core/port/lock-options.js';
 import type { AcquireOutcome, AcquireRequest, Doubt, HeartbeatOutcome, HolderRef, LockStore, ReleaseRequest, RenewOutcome, RenewRequest, StoreCapabilities, Wake } from '../../lib/core/port/lock-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket-store.js';
 import { LockStoreError } from '../../lib/core/port/errors.js';
 import type { Report } from '../../lib/core/port/report.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
@@ -13,7 +14,7 @@ import { StoreAround } from './store-around.js';
 /** One process of a fleet: its view of the shared store, with a network that a test can cut. */
 export class Wire extends StoreAround {
   /** Commands that reached the store, by verb. */
-  readonly sent = { acquire: 0, renew: 0, heartbeat: 0, release: 0, downgrade: 0 };
+  readonly sent = { acquire: 0, renew: 0, heartbeat: 0, release: 0, downgrade: 0, handOff: 0, adopt: 0 };
   /** Requests do not arrive. */
   cut = false;
   /** Requests arrive, answers do not. */
@@ -62,6 +63,14 @@ export class Wire extends StoreAround {
 
   override downgrade(holder: HolderRef): Promise<'downgraded' | 'lost'> {
     return this.send('downgrade', () => this.store.downgrade(holder));
+  }
+
+  override handOff(request: HandOffRequest): Promise<HandOffOutcome> {
+    return this.send('handOff', () => super.handOff(request));
+  }
+
+  override adopt(request: AdoptRequest): Promise<AdoptOutcome> {
+    return this.send('adopt', () => super.adopt(request));
   }
 
   override async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {

@@ -1,4 +1,5 @@
 /** A store that passes everything on to another one: what stands between a test and its store changes only what it is about. */
+import type { ListOptions, LockState } from '../../lib/core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -6,8 +7,6 @@ import type {
   HeldLease,
   HeartbeatOutcome,
   HolderRef,
-  ListOptions,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,
@@ -15,15 +14,27 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../lib/core/port/lock-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../lib/core/port/ticket-store.js';
 
 export class StoreAround implements LockStore {
   readonly capabilities: StoreCapabilities;
+  readonly tickets: TicketStore | undefined;
 
   constructor(
     protected readonly store: LockStore,
     capabilities: Partial<StoreCapabilities> = {},
   ) {
     this.capabilities = { ...store.capabilities, ...capabilities };
+    const { tickets } = store;
+    this.tickets = tickets && { place: tickets.place, handOff: (request) => this.handOff(request), adopt: (request) => this.adopt(request) };
+  }
+
+  handOff(request: HandOffRequest): Promise<HandOffOutcome> {
+    return this.store.tickets!.handOff(request);
+  }
+
+  adopt(request: AdoptRequest): Promise<AdoptOutcome> {
+    return this.store.tickets!.adopt(request);
   }
 
   open(): Promise<void> {

@@ -7,7 +7,7 @@
  */
 import type { LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import type { LockOptions } from '../../lib/core/port/lock-options.js';
-import type { LockState } from '../../lib/core/port/lock-store.js';
+import type { LockState } from '../../lib/core/port/lock-state.js';
 import type { ReleaseOutcome } from '../../lib/core/port/lease.js';
 import { DrivenProcess } from './driven-process.js';
 

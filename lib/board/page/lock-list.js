@@ -79,8 +79,9 @@ export class LockList {
       const { since, remainingMs = 0, graceMs = 0 } = now.holders[n] ?? {};
       age.textContent = since === undefined ? '' : ageText(row, since, at);
       const inGrace = remainingMs <= 0 && graceMs > 0;
+      const end = holder.handedOff ? `handed on, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;
       left.classList.toggle('ended', inGrace);
-      left.textContent = inGrace ? `lease has ended, free in ${duration(graceMs)} unless released` : `lease ends in ${duration(remainingMs)} unless renewed`;
+      left.textContent = inGrace ? `lease has ended, free in ${duration(graceMs)} unless released` : end;
     });
     const who = element('div', '', element('strong', '', work(holder)), ' on ', element('span', 'where', place(holder)), facts);
     const item = element('li', 'holder', who);

@@ -30,8 +30,15 @@ export class Announcer {
     this.events.next({ ...factsOf(hold), type: 'granted', waitedMs });
   }
 
+  /** A hold began because this process adopted it. */
+  adopted(hold: Hold, waitedMs: number): void {
+    this.events.next({ ...factsOf(hold), type: 'adopted', waitedMs });
+  }
+
   released(hold: Hold, outcome: ReleaseOutcome): void {
-    this.events.next({ ...factsOf(hold), type: 'released', heldMs: hold.heldMs, outcome });
+    const { heldMs } = hold;
+    if (hold.isHandedOff && outcome === 'released') this.events.next({ ...factsOf(hold), type: 'handedOff', heldMs });
+    else this.events.next({ ...factsOf(hold), type: 'released', heldMs, outcome });
   }
 
   /** A hold lost its lease. `forTheLog` is false when the loss will be logged together with others, in {@link overstayed}. */

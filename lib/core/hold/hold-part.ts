@@ -9,6 +9,7 @@ import { StoreLease } from '../lease/store-lease.js';
 import { permitsError, upgradeError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
+import { handedLeaseOf, type HandedLease } from './handed-lease.js';
 import type { Hold } from './hold.js';
 import { SiblingGate } from './sibling-gate.js';
 import type { Wish } from './wish.js';
@@ -96,6 +97,14 @@ export class HoldPart {
     this.gate.close();
     this.whenDrained = () => this.leave(this.hold.host.clock.now(), done);
     this.letReadersIn();
+  }
+
+  /** Gives its lock to a ticket: from now on the lease is not this hold's, and without other readers not this process's. */
+  handOver(now: number): HandedLease {
+    const { lease, hold } = this;
+    this.isDraining = true;
+    this.gate?.close();
+    return handedLeaseOf(lease, now, () => lease.handOff(hold));
   }
 
   /** Called when the hold has gone on for longer than its maxHoldMs: the lease is not kept for this hold any longer. */

@@ -2,21 +2,24 @@
  * One caller's hold of one lock, or of several that were taken together. The caller gets it as a {@link Lease}.
  *
  *     held ──▶ draining ──▶ released      draining: nested calls that began before the end of the hold finish inside it
- *       └──────────┴─────▶ lost
+ *       ├──────────┴─────▶ lost
+ *       └──▶ handed off ─▶ released       its locks go to a ticket, and are not this process's from then on
  */
 import type { LossListener } from '../lease/guarded-lease.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import { LockUsageError, type LockClosedError, type LockLostError } from '../port/errors.js';
-import { lostError, renewalError } from '../port/hold-errors.js';
+import { lostError } from '../port/hold-errors.js';
 import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
-import { checkRenewal } from '../port/resolve-options.js';
 import type { LockStore } from '../port/lock-store.js';
+import type { HandOffOptions } from '../port/ticket-options.js';
+import type { HandedLease } from './handed-lease.js';
 import type { HoldContext } from './hold-context.js';
 import { HoldPart, type Entered } from './hold-part.js';
+import { releaseHold, renewHold, verifyHold } from './hold-requests.js';
 
 /** What all holds of a LockService share. */
 export interface HoldHost {
@@ -27,6 +30,7 @@ export interface HoldHost {
   readonly defaults: ResolvedDefaults;
   lost(hold: Hold, error: LockLostError): void;
   ended(hold: Hold, outcome: ReleaseOutcome): void;
+  handOff(hold: Hold, options: HandOffOptions | undefined): Promise<string>;
 }
 
 export class Hold implements Lease, LossListener {
@@ -36,7 +40,9 @@ export class Hold implements Lease, LossListener {
   private outcome: ReleaseOutcome | undefined;
   private loss: LockLostError | undefined;
   private inside = 1;
-  private readonly parts: readonly HoldPart[];
+  readonly parts: readonly HoldPart[];
+  /** Whether its locks went to a ticket. */
+  isHandedOff = false;
   /** Whether any code ran inside it. If not, `acquire` gave it out and its caller never used `run`. */
   hasRun = false;
   private wasEntered = false;
@@ -135,13 +141,11 @@ export class Hold implements Lease, LossListener {
   assertHeld(): void {
     const loss = this.lossNow();
     if (loss) throw loss;
-    if (this.isOver) throw lostError(this.key, 'it was released by this process');
+    if (this.isOver) throw lostError(this.key, this.isHandedOff ? 'this process handed it off' : 'it was released by this process');
   }
 
-  async verify(): Promise<boolean> {
-    if (this.lossNow() || this.isOver) return false;
-    const states = await Promise.all(this.keys.map((key) => this.host.store.inspect(key)));
-    return this.parts.every(({ lease }, index) => states[index]!.holders.some(({ id }) => id === lease.id));
+  verify(): Promise<boolean> {
+    return verifyHold(this);
   }
 
   run<T>(fn: () => T): T {
@@ -149,28 +153,16 @@ export class Hold implements Lease, LossListener {
     return this.runInside(() => fn());
   }
 
-  async renew(leaseMs?: number): Promise<void> {
-    if (leaseMs !== undefined) checkRenewal(leaseMs, this.options.graceMs, this.host.defaults, this.key);
-    this.assertHeld();
-    for (const { key, lease } of this.parts) {
-      const outcome = await this.host.watchdog.renewNow(lease, leaseMs);
-      if (outcome.kind === 'unknown') throw renewalError(key, outcome.cause);
-    }
-    this.assertHeld();
+  renew(leaseMs?: number): Promise<void> {
+    return renewHold(this, leaseMs);
   }
 
-  /** Waits for nested calls that are still inside, but no longer than commandTimeoutMs. */
+  handOff(options?: HandOffOptions): Promise<string> {
+    return this.host.handOff(this, options);
+  }
+
   release(): Promise<ReleaseOutcome> {
-    return new Promise((resolve) => {
-      const { clock, watchdog, defaults } = this.host;
-      const now = clock.now();
-      const patience = new Alarm(() => resolve('unknown'));
-      if (this.outlived) watchdog.schedule.set(patience, now + defaults.commandTimeoutMs);
-      this.end(now, (outcome) => {
-        watchdog.schedule.cancel(patience);
-        resolve(outcome);
-      });
-    });
+    return releaseHold(this);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -200,6 +192,13 @@ export class Hold implements Lease, LossListener {
     if (!this.isOpen) return;
     this.isOpen = false;
     for (const part of this.parts) part.end(now, this.partEnded);
+  }
+
+  /** Ends it here, because its locks go to a ticket. How that ended is told to {@link finish}. */
+  handOver(now: number): HandedLease[] {
+    this.isHandedOff = true;
+    this.isOpen = false;
+    return this.parts.map((part) => part.handOver(now));
   }
 
   /** Whether nested calls are still inside. */
@@ -238,9 +237,11 @@ export class Hold implements Lease, LossListener {
     if (this.partsLeft === 0) this.finish(this.worst);
   };
 
-  private finish(outcome: ReleaseOutcome): void {
+  /** Called once, when all of its locks were given up. */
+  finish(outcome: ReleaseOutcome): void {
     if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
-    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, 'the store no longer knew it when it was released'));
+    const act = this.isHandedOff ? 'handed off' : 'released';
+    if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, `the store no longer knew it when it was ${act}`));
     this.outcome = this.loss ? 'lost' : outcome;
     this.host.ended(this, this.outcome);
     const { whenEnded } = this;

@@ -2,7 +2,7 @@
  * Names the holders of this process by the calls that hold now. The store knows the label of the call to which it granted the
  * lease; a lease that was handed on since, inside the process, is that of another call.
  */
-import type { HolderState, LockState } from '../port/lock-store.js';
+import type { HolderState, LockState } from '../port/lock-state.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import { Hold } from './hold.js';
 

@@ -1,7 +1,7 @@
 /** What leading looks like from outside: the handle that `lead` gives, and its options. */
 import type { Lease } from '../port/lease.js';
 import type { CallSite, LockOptions, WithLockOptions } from '../port/lock-options.js';
-import type { HolderState } from '../port/lock-store.js';
+import type { HolderState } from '../port/lock-state.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../port/option-names.js';
 import { integer, invalid } from '../port/option-values.js';
 
@@ -12,7 +12,7 @@ export type LockHolder = HolderState;
 export type Term = (term: Lease) => Promise<void> | void;
 
 /** Options of {@link LockService.lead}. */
-export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'minReplicas' | 'label'> {
+export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas' | 'label'> {
   /**
    * How long this process rests after its function returned, before it stands for election again, in ms; a random quarter
    * is added. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000.
@@ -35,7 +35,7 @@ export interface Leadership extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-const names: NamesOf<LeadOptions & CallSite> = { leaseMs: true, minReplicas: true, label: true, restMs: true, template: true, expectsBusy: true };
+const names: NamesOf<LeadOptions & CallSite> = { leaseMs: true, graceMs: true, minReplicas: true, restMs: true, label: true, template: true, expectsBusy: true };
 const LEAD_OPTIONS: OptionList = { names, example: '{ restMs: 5000 }' };
 const DEFAULT_REST_MS = 1_000;
 const LONGEST_REST_MS = 3_600_000;

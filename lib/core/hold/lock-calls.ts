@@ -3,6 +3,7 @@
  * a hold of the same lock re-enters that hold; every other call goes to the queue of its process (queue/local-queue.ts). This
  * class also puts the parts of the core together, once for each lock module.
  */
+import { StoreLease } from '../lease/store-lease.js';
 import { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../port/lock-options.js';
@@ -10,7 +11,10 @@ import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { OptionList } from '../port/option-names.js';
 import type { Report } from '../port/report.js';
+import type { Ticket } from '../port/ticket.js';
+import type { WithAdoptedOptions } from '../port/ticket-options.js';
 import { LocalQueue } from '../queue/local-queue.js';
+import { adopt } from './adoption.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { Hold, type HoldHost } from './hold.js';
 import { HoldContext } from './hold-context.js';
@@ -19,6 +23,7 @@ import type { Entered } from './hold-part.js';
 import { runInHold, type Work } from './run-in-hold.js';
 import { enterAll } from './several-keys.js';
 import { ShutdownGate } from './shutdown-gate.js';
+import { Tickets } from './tickets.js';
 import { Timeouts } from './timeouts.js';
 import { WaitingCalls } from './waiting-calls.js';
 import { Wish, type WaitWatch } from './wish.js';
@@ -29,6 +34,7 @@ export class LockCalls {
   readonly shutdown: ShutdownGate;
   readonly here: HoldersHere;
   private readonly queue: LocalQueue;
+  private readonly tickets: Tickets;
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
   private readonly waitWatch: WaitWatch;
@@ -43,6 +49,8 @@ export class LockCalls {
     private readonly clock: Clock,
     private readonly defaults: ResolvedDefaults,
     report: Report | undefined,
+    /** The name of the lock module. */
+    instance: string,
   ) {
     const { context } = this;
     const announcer = (this.announcer = new Announcer(events, report));
@@ -51,6 +59,7 @@ export class LockCalls {
     });
     this.queue = new LocalQueue(store, clock, watchdog, process, defaults);
     this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
+    this.tickets = new Tickets({ store, clock, background: this.queue.background, defaults, process, instance });
     this.here = new HoldersHere(this.queue);
     const waiting = new WaitingCalls(clock);
     this.waitWatch = {
@@ -71,6 +80,7 @@ export class LockCalls {
         if (outcome !== 'lost') this.shutdown.holdEnded();
         if (this.events.observed) announcer.released(hold, outcome);
       },
+      handOff: (hold, given) => this.tickets.handOff(hold, given),
     };
   }
 
@@ -81,6 +91,15 @@ export class LockCalls {
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, this.store.capabilities);
     options.signal?.throwIfAborted();
     return new Wish(keys, (this.calls += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch);
+  }
+
+  /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
+  beginAdoption(text: string, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): Wish {
+    const ticket = this.tickets.read(text);
+    const { keys } = ticket;
+    const options = resolveOptions(given, { ...this.defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
+    options.signal?.throwIfAborted();
+    return new Wish(keys, (this.calls += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch, undefined, ticket);
   }
 
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
@@ -103,6 +122,7 @@ export class LockCalls {
 
   /** Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. */
   private entered(wish: Wish): Promise<Entered | Entered[]> {
+    if (wish.ticket) return this.adopted(wish, wish.ticket);
     if (wish.keys.length === 1) return this.enter(wish, wish.since);
     return enterAll(wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
   }
@@ -119,11 +139,19 @@ export class LockCalls {
     return part ?? this.enter(wish.inside(this.context.surroundings()));
   }
 
-  private granted({ call, options, since }: Wish, entered: Entered | Entered[]): Hold {
+  private adopted(wish: Wish, ticket: Ticket): Promise<Entered[]> {
+    const { host: { store, clock, watchdog, defaults }, queue, shutdown } = this;
+    const refusal = (key: string): Error | undefined => shutdown.refusal(key, wish.insideHold);
+    return adopt(ticket, wish, { tickets: store.tickets!, clock, watchdog, queue, defaults, refusal });
+  }
+
+  private granted({ call, options, since, ticket }: Wish, given: Entered | Entered[]): Hold {
+    const entered = Array.isArray(given) ? given : [given];
     // The hold is counted before it is made, because a lease that was lost meanwhile ends it in its constructor.
     this.shutdown.holdBegan();
-    const hold = new Hold(this.host, Array.isArray(entered) ? entered : [entered], options, call);
-    if (this.events.observed) this.announcer.granted(hold, hold.startedAt - since);
+    const [first] = entered;
+    const hold = new Hold(this.host, entered, ticket && first instanceof StoreLease ? first.options : options, call);
+    if (this.events.observed) this.announcer[ticket ? 'adopted' : 'granted'](hold, hold.startedAt - since);
     return hold;
   }
 

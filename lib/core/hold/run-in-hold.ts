@@ -7,14 +7,18 @@ import type { CallSite, WithLockOptions } from '../port/lock-options.js';
 export type Work<T> = (lease: Lease) => Promise<T> | T;
 type GivenOptions = WithLockOptions & CallSite;
 
-/** Tells the options of `withLock` and its work apart: the work is the last argument. @throws LockUsageError */
-export function optionsAndWork<T>(second: GivenOptions | Work<T> | undefined, third: Work<T> | undefined): readonly [GivenOptions | undefined, Work<T>] {
-  if (typeof second === 'function') {
+/** Tells the options of `withLock` and its work apart: the work is the last argument. `call` begins messages. @throws LockUsageError */
+export function optionsAndWork<T, O = GivenOptions>(second: O | Work<T> | undefined, third: Work<T> | undefined, call = 'withLock(key'): readonly [O | undefined, Work<T>] {
+  if (isWork(second)) {
     if (third === undefined) return [undefined, second];
-    throw new LockUsageError('withLock(key, options, fn): options stand before fn; behind it nobody would read them.');
+    throw new LockUsageError(`${call}, options, fn): options stand before fn; behind it nobody would read them.`);
   }
   if (typeof third === 'function') return [second, third];
-  throw new LockUsageError('withLock(key, options?, fn): fn must be a function.');
+  throw new LockUsageError(`${call}, options?, fn): fn must be a function.`);
+}
+
+function isWork<O, T>(given: O | Work<T> | undefined): given is Work<T> {
+  return typeof given === 'function';
 }
 
 export function runInHold<T>(

@@ -9,7 +9,8 @@ import type { Clock } from '../port/clock.js';
 import { LockTimeoutError, type BusyHolder, type WaitFacts } from '../port/errors.js';
 import { waitedStory } from '../port/hold-errors.js';
 import { sinceOf, whereaboutsOf } from '../port/holder-id.js';
-import type { HolderState, LockStore } from '../port/lock-store.js';
+import type { HolderState } from '../port/lock-state.js';
+import type { LockStore } from '../port/lock-store.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Schedule } from '../lease/schedule.js';
 import type { LocalQueue } from '../queue/local-queue.js';
@@ -52,11 +53,11 @@ export class Timeouts {
   }
 
   private described(key: string, holder: HolderState): BusyHolder {
-    const { id, fence, owner } = holder;
+    const { id, fence, owner, handedOff } = holder;
     const [hold] = this.here.of(key, id);
     const sinceMs = hold ? this.clock.wallNow() - hold.heldMs : sinceOf(fence);
     const since = sinceMs === undefined ? undefined : new Date(sinceMs);
-    return { ...whereaboutsOf(id), label: this.here.labelOf(key, holder), owner, fence, since, isHere: this.queue.leaseOf(key, id) !== undefined };
+    return { ...whereaboutsOf(id), label: this.here.labelOf(key, holder), owner, fence, since, handedOff, isHere: this.queue.leaseOf(key, id) !== undefined };
   }
 
   private look(key: string): Promise<readonly HolderState[]> {

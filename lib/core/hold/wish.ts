@@ -1,5 +1,6 @@
 /** What a call wants: which locks, with which options, until when, and what the call has already. */
 import type { ResolvedOptions } from '../port/lock-options.js';
+import type { Ticket } from '../port/ticket.js';
 import type { CallerWish, WaitEnded } from '../queue/caller.js';
 import type { Frame } from './hold-context.js';
 import type { Entered } from './hold-part.js';
@@ -30,6 +31,8 @@ export class Wish implements CallerWish {
     private readonly watch: WaitWatch,
     /** The locks that the same call has taken already, if it wants several. */
     readonly taken: readonly Entered[] = NOTHING,
+    /** The ticket that the call brings, when it adopts a hold. */
+    readonly ticket?: Ticket | undefined,
   ) {
     this.key = keys[0]!;
     this.until = since + options.waitMs;

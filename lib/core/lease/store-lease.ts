@@ -22,6 +22,8 @@ const MIN_TRUST_TO_HAND_ON_MS = 500;
 export interface LeaseKeeper extends LossListener {
   /** A caller has left the lease. The keeper hands it on or gives it back, and calls `done` with how the caller's hold ended. */
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void;
+  /** The lease went to a ticket: this process does not have it any more. */
+  leaseHandedOff(lease: StoreLease): void;
   /** The lease may admit a caller now that it could not admit before. */
   leaseChanged(): void;
 }
@@ -127,6 +129,17 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     if (now >= this.trustedUntil) this.endTrust();
     this.offLoss(caller);
     this.keeper.callerLeft(this, done);
+  }
+
+  /** Takes a caller off the lease because its hold goes to a ticket. Whether others of this process stay on the lease. */
+  handOff(caller: LossListener): boolean {
+    this.users -= 1;
+    this.offLoss(caller);
+    if (this.users === 0) {
+      this.letGo();
+      this.keeper.leaseHandedOff(this);
+    } else this.loseIfOverdue();
+    return this.users > 0;
   }
 
   /** Counts a caller that has held the lease for longer than its maxHoldMs. When only such callers are on it, it is lost. */

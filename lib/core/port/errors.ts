@@ -37,6 +37,8 @@ export interface BusyHolder extends Whereabouts {
   readonly fence: number;
   /** When the hold began: by the wall clock of this process for a holder in it, else by the store's; undefined when unknown. */
   readonly since?: Date | undefined;
+  /** Whether the hold was handed off from that process, and its ticket has not been adopted. */
+  readonly handedOff?: true | undefined;
   /** Whether the holder is in the same process as the call that waited. */
   readonly isHere: boolean;
 }

@@ -64,11 +64,12 @@ export function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle:
   return sentences.map((sentence) => ` ${sentence}`).join('');
 }
 
-function holderText({ label, owner, process, host, pid, since, isHere }: BusyHolder): string {
+function holderText({ label, owner, process, host, pid, since, isHere, handedOff }: BusyHolder): string {
   const where = isHere ? 'this process' : host === undefined ? `process ${process}` : `${host}, pid ${pid}`;
   const who = [label, owner === undefined ? undefined : `owner '${owner}'`].filter((part) => part !== undefined).join(', ');
   const from = since === undefined ? '' : ` since ${since.toISOString()}`;
-  return `${who === '' ? where : `${who} in ${where}`}${from}`;
+  const ticket = handedOff ? ', handed off with a ticket that nobody has adopted yet' : '';
+  return `${who === '' ? where : `${who} in ${where}`}${from}${ticket}`;
 }
 
 export function ownerUpgradeError(key: string, owner: string | undefined): LockUsageError {

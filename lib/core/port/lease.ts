@@ -2,10 +2,12 @@
  * The lease that `acquire` and `withLock` give to their caller.
  *
  *     held ──▶ released      by release(), by the end of the method, or by the end of an `await using` block
+ *       ├────▶ released      by handOff(): the lock goes to whoever adopts the ticket
  *       └────▶ lost          it can no longer be trusted: its time is over, the store no longer knows it, an operator took the
  *                            lock away, or the machine slept
  */
 import type { LockMode } from './lock-mode.js';
+import type { HandOffOptions } from './ticket-options.js';
 
 /** How a release ended. `lost`: the lease had ended before. `unknown`: the store did not answer; the release is repeated later. */
 export type ReleaseOutcome = 'released' | 'lost' | 'unknown';
@@ -44,6 +46,14 @@ export interface Lease extends AsyncDisposable {
   run<T>(fn: () => T): T;
   /** Renews the lease now, to end `leaseMs` from now (default: the option `leaseMs`). @throws LockLostError, LockStoreError */
   renew(leaseMs?: number): Promise<void>;
+  /**
+   * Hands the hold to whoever brings the ticket that this resolves with to `locks.adopt`, in any process: nobody else gets the lock in
+   * between, and the ticket is good for one adoption. The hold ends here at once, as by a release: `signal` does not abort,
+   * `assertHeld` throws, and `release` has nothing left to do. When nobody adopts it within `withinMs`, the lock passes on by itself.
+   * @throws LockUsageError on a nested hold, while calls are inside the hold, and on a Redlock; LockLostError; LockStoreError when it is
+   * not known whether the store heard of it: then the ticket is void, and the lock is released in the background
+   */
+  handOff(options?: HandOffOptions): Promise<string>;
   /** Gives the lock back. It may be called twice, takes at most `commandTimeoutMs`, and never rejects. */
   release(): Promise<ReleaseOutcome>;
   /** What `JSON.stringify` and loggers write of a lease: its keys, fences and times. */

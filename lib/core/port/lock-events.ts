@@ -30,6 +30,10 @@ export type LockEvent =
       readonly heldMs: number;
       readonly outcome: ReleaseOutcome;
     })
+  /** A hold began, because this process brought its ticket. `waitedMs` counts from the call. */
+  | (LockEventBase & { readonly type: 'adopted'; readonly fence: number; readonly nested: boolean; readonly waitedMs: number })
+  /** A hold ended, because it was handed off: whoever brings its ticket has the lock next. There is no `released` for it. */
+  | (LockEventBase & { readonly type: 'handedOff'; readonly fence: number; readonly nested: boolean; readonly heldMs: number })
   /** The lease of a hold was lost before the hold ended. */
   | (LockEventBase & { readonly type: 'lost'; readonly fence: number; readonly nested: boolean; readonly heldMs: number; readonly cause: LockError })
   /** The store did not answer a renewal. The watchdog tries again until the lease can no longer be trusted. */

@@ -12,6 +12,8 @@ export interface HolderState {
   readonly graceMs?: number | undefined;
   /** What the holder says of itself: the option `label`, or class and method of a decorator. */
   readonly label?: string | undefined;
+  /** The hold was handed off, and nobody has adopted it yet: `remainingMs` counts to the end of the ticket. */
+  readonly handedOff?: true | undefined;
 }
 
 /** Who waits for a lock. */

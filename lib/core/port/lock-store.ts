@@ -34,8 +34,7 @@ import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
 import type { ListOptions, LockState } from './lock-state.js';
 import type { StoreRecovery, StoreSummary } from './store-summary.js';
-
-export type { HolderState, ListOptions, LockState, WaiterState } from './lock-state.js';
+import type { TicketStore } from './ticket-store.js';
 
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
 export const MOST_HOLDS_OF_OWNER = 1_000;
@@ -195,6 +194,8 @@ export type Doubt = 'all' | 'where it says so';
 
 export interface LockStore {
   readonly capabilities: StoreCapabilities;
+  /** Hands holds to other processes; undefined for a store that cannot. */
+  readonly tickets?: TicketStore | undefined;
   /** What it is and what guards it, once it is open; undefined for a store that says nothing of itself. */
   readonly summary?: StoreSummary | undefined;
   /** Undefined for a store that cannot forget, or has no recovery. */

@@ -2,7 +2,7 @@
 import { LockUsageError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
 import type { CallSite, LockOptions, WithLockOptions } from './lock-options.js';
-import type { ListOptions } from './lock-store.js';
+import type { ListOptions } from './lock-state.js';
 import { optionsProblem, type NamesOf, type OptionList } from './option-names.js';
 
 /** Options of {@link LockService.forceRelease}. */

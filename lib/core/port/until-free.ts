@@ -1,5 +1,5 @@
 /** What is left of a hold, as it is shown: of its lease, and after that of its grace. */
-import type { HolderState } from './lock-store.js';
+import type { HolderState } from './lock-state.js';
 
 /** `leftMs`: how long the lock stays taken unless it is renewed or released, `graceMs` at the end of it included. */
 export function untilFree(leftMs: number, graceMs: number): Pick<HolderState, 'remainingMs' | 'graceMs'> {

@@ -81,18 +81,16 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
 
   /** Follows a wake of the store, which is only a hint: a grant is judged by its own end, and after every other wake the store is asked. */
   wake(wake: Wake): void {
+    const lease = this.leaseOf(wake.id);
     switch (wake.kind) {
       case 'granted':
       case 'ask':
         if (this.request?.id === wake.id) this.request.wake(wake.kind === 'granted' ? wake.grant : undefined);
         return;
       case 'contended':
-        return this.leaseOf(wake.id)?.heardOfWaiter();
-      case 'lost': {
-        const lease = this.leaseOf(wake.id);
-        if (lease) void this.parts.watchdog.renewNow(lease);
-        return;
-      }
+        return lease?.heardOfWaiter();
+      case 'lost':
+        return void (lease && this.parts.watchdog.renewNow(lease));
       // LocalQueue releases a stray grant, because only it knows that no queue of the lock has this id.
       case 'stray':
     }
@@ -116,6 +114,10 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
   }
 
   leaseLost(_error: Error, lease: GuardedLease): void {
+    this.leaseHandedOff(lease);
+  }
+
+  leaseHandedOff(lease: GuardedLease): void {
     this.leases.remove(lease);
     this.pump();
   }
@@ -216,13 +218,11 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
   }
 
   private fencesFor(options: ResolvedOptions): number {
-    this.demand ??= new FenceDemand(this.parts.handOn);
-    return this.demand.of(options, this.line.size);
+    return (this.demand ??= new FenceDemand(this.parts.handOn)).of(options, this.line.size);
   }
 
-  private take({ id, asker, arrivals, wasRefused, lateUntil }: StoreRequest, grant: Grant, at: number): void {
+  private take({ id, asker: { options }, arrivals, wasRefused, lateUntil }: StoreRequest, grant: Grant, at: number): void {
     const { leases, parts } = this;
-    const { options } = asker;
     const { current } = leases;
     // The store grants no writer beside another lease. So the current lease has ended in the store, although no answer has said so.
     if (current && (grant.mode === 'write' || current.mode === 'write')) current.lose('the store granted the lock anew');

@@ -10,6 +10,7 @@ import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
 import type { LockStore, Wake } from '../port/lock-store.js';
+import { AdoptedLeases } from './adopted-leases.js';
 import { Caller, type CallerWish } from './caller.js';
 import type { CallerQueue, QueueParts } from './caller-queue.js';
 import { KeyQueue } from './key-queue.js';
@@ -18,6 +19,7 @@ import { Traffic } from './traffic.js';
 
 export class LocalQueue {
   readonly background: BackgroundRelease;
+  readonly adopted: AdoptedLeases;
   private readonly queues = new IdTable<KeyQueue>();
   /**
    * Queues aside from the main queue of a key, for callers that the store may let in together and that must not wait for each other
@@ -36,6 +38,7 @@ export class LocalQueue {
     { handOn, commandTimeoutMs }: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
   ) {
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
+    this.adopted = new AdoptedLeases(watchdog, this.background);
     this.parts = {
       store,
       clock,
@@ -53,7 +56,7 @@ export class LocalQueue {
 
   /** How many keys are wanted or held. */
   get size(): number {
-    return this.queues.size + this.aside.size;
+    return this.queues.size + this.aside.size + this.adopted.size;
   }
 
   /** Resolves when the call is admitted to a lease. Rejects with LockTimeoutError, LockStoreError, LockUsageError or signal.reason. */
@@ -64,13 +67,18 @@ export class LocalQueue {
     });
   }
 
+  /** A holder id that no request had before. */
+  nextId(): string {
+    return this.parts.nextId();
+  }
+
   /** The lease of this lock that this process holds under this id. */
   leaseOf(key: string, id: string): StoreLease | undefined {
     for (const queue of this.queuesOf(key)) {
       const lease = queue.leaseOf(id);
       if (lease) return lease;
     }
-    return undefined;
+    return this.adopted.find(key, id);
   }
 
   /** Rejects every caller that waits and for whom `reasonFor` has a reason. */
@@ -126,6 +134,7 @@ export class LocalQueue {
   private wake(wake: Wake): void {
     const queues = this.queuesOf(wake.key);
     for (const each of queues) each.wake(wake);
+    this.adopted.wake(wake);
     if (wake.kind !== 'stray' || queues.some((each) => each.knows(wake.id))) return;
     // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.
     this.background.release({ key: wake.key, id: wake.id, abandoned: true }, this.parts.commandTimeoutMs);

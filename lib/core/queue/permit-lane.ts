@@ -10,6 +10,7 @@ import type { StoreRequest } from './store-request.js';
 export interface LaneKeeper {
   laneAnswered(lane: PermitLane, request: StoreRequest, answer: Answer): void;
   laneDelayed(request: StoreRequest): void;
+  /** The lane has no lease any more: it was lost, or handed off. */
   laneLost(lease: GuardedLease): void;
   callerLeft(lane: PermitLane, lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void;
 }
@@ -32,6 +33,11 @@ export class PermitLane implements RequestListener, LeaseKeeper {
   }
 
   leaseLost(_error: Error, lease: GuardedLease): void {
+    this.lease = undefined;
+    this.keeper.laneLost(lease);
+  }
+
+  leaseHandedOff(lease: StoreLease): void {
     this.lease = undefined;
     this.keeper.laneLost(lease);
   }

@@ -10,7 +10,9 @@
  *        │                               ▼            renew     never creates, never revives, never shortens
  *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
  */
-import { FIRST_LEASE_MS, type AcquireRequest, type HolderRef, type LockState, type ReleaseRequest, type RenewRequest } from '../../core/port/lock-store.js';
+import type { AdoptRequest, HandOffRequest } from '../../core/port/ticket-store.js';
+import type { LockState } from '../../core/port/lock-state.js';
+import { FIRST_LEASE_MS, type AcquireRequest, type HolderRef, type ReleaseRequest, type RenewRequest } from '../../core/port/lock-store.js';
 import {
   describe,
   holderOf,
@@ -34,7 +36,9 @@ import {
 import {
   WAITER_LEASE_MS,
   type AcquireReply,
+  type AdoptReply,
   type Granted,
+  type HandOffReply,
   type HeartbeatReply,
   type Instant,
   type MachineGrant,
@@ -42,6 +46,7 @@ import {
   type RenewReply,
   type Waiting,
 } from './machine-reply.js';
+import { adopt, handOff } from './ticket-machine.js';
 
 export class LockMachine {
   /** One record for each lock that is taken, removed with its last holder. */
@@ -115,6 +120,14 @@ export class LockMachine {
       this.push(lock, [...lock.waiting.read.values()], at);
     }
     return 'downgraded';
+  }
+
+  handOff(request: HandOffRequest, at: Instant): HandOffReply {
+    return handOff(request, at, (key) => this.locks.get(key));
+  }
+
+  adopt(request: AdoptRequest, at: Instant): AdoptReply {
+    return adopt(request, at, (key) => this.settle(key, at), () => this.reserveFences(1, at));
   }
 
   /** Takes the lock from the holders with this fence, or from all, and wakes them. */

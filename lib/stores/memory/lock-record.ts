@@ -10,8 +10,10 @@
  * A phase for which nobody waits is left out. A lock with permits has one phase, of writing, with up to so many holders at a time. A lock without holders has no record, because its waiters are granted it at once.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
+import { isTicketId } from '../../core/port/ticket.js';
 import { untilFree } from '../../core/port/until-free.js';
-import { MOST_HOLDS_OF_OWNER, type LockState } from '../../core/port/lock-store.js';
+import type { LockState } from '../../core/port/lock-state.js';
+import { MOST_HOLDS_OF_OWNER } from '../../core/port/lock-store.js';
 
 export interface Holder {
   readonly id: string;
@@ -165,7 +167,7 @@ export function describe(key: string, lock: LockRecord, now: number): LockState 
   const waiters = order.map(({ id, mode, label }) => ({ id, mode, label }));
   const holders = [...lock.holders.values()]
     .filter(lives)
-    .map(({ id, fence, owner, label, end, graceMs }) => ({ id, fence, owner, label, ...untilFree(end - now, graceMs) }));
+    .map(({ id, fence, owner, label, end, graceMs }) => ({ id, fence, owner, label, ...untilFree(end - now, graceMs), ...(isTicketId(id) && { handedOff: true as const }) }));
   const isHeld = holders.length > 0;
   return { key, mode: isHeld ? lock.mode : null, permits: isHeld ? lock.permits : undefined, holders, waiters };
 }

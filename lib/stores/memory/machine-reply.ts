@@ -44,5 +44,21 @@ export type RenewReply =
   | { readonly kind: 'renewed'; readonly end: number; readonly contended: boolean }
   | { readonly kind: 'lost' };
 
+export type HandOffReply = { readonly kind: 'handedOff'; readonly until: number } | { readonly kind: 'lost'; readonly key: string };
+
+/** What an adoption made of a ticket for one lock. */
+export interface MachineAdoption {
+  readonly grant: MachineGrant;
+  readonly owner: string | undefined;
+  readonly permits: number | undefined;
+  readonly minHoldMs: number;
+}
+
+export type AdoptReply =
+  | { readonly kind: 'adopted'; readonly holds: readonly MachineAdoption[] }
+  | { readonly kind: 'gone'; readonly key: string }
+  /** The request came after its `notAfter`, so nothing was done. */
+  | { readonly kind: 'late' };
+
 export type MachineWake = HolderRef &
   ({ readonly kind: 'granted'; readonly grant: MachineGrant } | { readonly kind: 'contended' } | { readonly kind: 'lost' });

@@ -3,16 +3,16 @@
  * machine on the clock of the process, which the holders use too: so a lease is trusted to its last instant, and no outcome is
  * unknown.
  */
+import { randomBytes } from 'node:crypto';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
+import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
   Grant,
   HeartbeatOutcome,
   HolderRef,
-  ListOptions,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,
@@ -20,6 +20,7 @@ import type {
   StoreCapabilities,
   Wake,
 } from '../../core/port/lock-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../core/port/ticket-store.js';
 import { LockMachine } from './lock-machine.js';
 import type { Instant, MachineGrant, MachineWake } from './machine-reply.js';
 
@@ -35,6 +36,12 @@ export interface MemoryStoreOptions {
 
 export class MemoryStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  /** A ticket is of use in this process only, so its place has a name that no other process has. */
+  readonly tickets: TicketStore = {
+    place: `embedded ${randomBytes(6).toString('base64url')}`,
+    handOff: (request) => this.handOff(request),
+    adopt: (request) => this.adopt(request),
+  };
   private readonly clock: Clock;
   private readonly machine = new LockMachine((wake) => this.deliver(wake));
   private listener: ((wake: Wake) => void) | undefined;
@@ -131,7 +138,24 @@ export class MemoryStore implements LockStore {
     this.stopCollecting();
   }
 
-  private assertCanServe({ key, minReplicas }: AcquireRequest): void {
+  private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
+    const reply = this.machine.handOff(request, this.instant());
+    this.watchForEnds();
+    return reply;
+  }
+
+  private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
+    const [{ key }] = request.holds as [AdoptRequest['holds'][number]];
+    this.assertCanServe({ key, minReplicas: request.minReplicas });
+    const at = this.instant();
+    const reply = this.machine.adopt(request, at);
+    this.watchForEnds();
+    if (reply.kind === 'late') throw lateError(key);
+    if (reply.kind === 'gone') return { ...reply, now: at.ms, memory: undefined };
+    return { kind: 'adopted', holds: reply.holds.map((hold) => ({ ...hold, grant: trusted(hold.grant) })) };
+  }
+
+  private assertCanServe({ key, minReplicas }: Pick<AcquireRequest, 'key' | 'minReplicas'>): void {
     if (this.closed) throw new LockStoreError(`Lock '${key}': the embedded store is closed.`, { key, retryable: false });
     if (minReplicas === 0) return;
     throw new LockStoreError(`Lock '${key}': minReplicas is ${minReplicas}, but the embedded store has no replicas.`, { key, retryable: false });

@@ -3,7 +3,7 @@
  * master, and inspects each lock found. A lock that is taken or freed meanwhile may be missed or listed twice, as with SCAN; a lock
  * that is taken the whole time is listed, unless it is damaged.
  */
-import type { LockState } from '../../core/port/lock-store.js';
+import type { LockState } from '../../core/port/lock-state.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';
 import type { Connections } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';

@@ -18,6 +18,8 @@ import type { Trust } from './trust.js';
 
 /** The pause after a recall that failed, in ms. */
 const RETRY_MS = 100;
+/** A recall without an answer is sent again after this long, in ms: a late answer counts all the same. */
+const ANSWERS_WITHIN_MS = 300;
 /** How long a new connection waits with its recall for the subscription, after which a recall has to follow in any case, in ms. */
 const AFTER_SUBSCRIPTION_MS = 300;
 
@@ -33,6 +35,15 @@ export interface MemoriesParts {
   changed(): void;
 }
 
+/** What one command asks about. */
+interface Question {
+  readonly groups: readonly number[];
+  /** Whether it has to be sent once more. */
+  isWanted: boolean;
+  /** Whether it is being asked at present. */
+  isOut: boolean;
+}
+
 export class Memories implements StoreRecovery {
   recoveries = 0;
   /** The memories that were answered on the present connection, by slot group. */
@@ -40,20 +51,22 @@ export class Memories implements StoreRecovery {
   /** The memories that were answered last, also on earlier connections, by slot group. */
   private readonly last: string[] = unknownMemories();
   private connection = 0;
-  /** The groups to ask about next; those that one command can ask about stand together. */
-  private unasked: readonly (readonly number[])[] = [];
-  private isRecalling = false;
+  /** In a Cluster there is one for each group, which may have another master than the others. */
+  private readonly questions: readonly Question[];
   private hasChanged = false;
   private later: Timer | undefined;
   private state: 'closed' | 'open' = 'closed';
   /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;
 
-  constructor(private readonly parts: MemoriesParts) {}
+  constructor(private readonly parts: MemoriesParts) {
+    const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
+    this.questions = (parts.isCluster ? groups.map((group) => [group]) : [groups]).map((some) => ({ groups: some, isWanted: false, isOut: false }));
+  }
 
   /** Recalls the memories for the first time, at boot. Rejects with LockStoreError. */
   async learnAtBoot(): Promise<void> {
-    await Promise.all(this.inCommands().map((groups) => this.ask(groups)));
+    await Promise.all(this.questions.map(({ groups }) => this.ask(groups)));
     this.state = 'open';
     // The connection may have been replaced meanwhile.
     if (this.known.includes(UNKNOWN_MEMORY)) this.recall();
@@ -123,8 +136,7 @@ export class Memories implements StoreRecovery {
   /** Asks for all memories, and repeats that until it is answered. A call that comes meanwhile makes it ask once more. */
   recall(): void {
     this.stopTimer();
-    this.unasked = this.inCommands();
-    if (this.state === 'open' && !this.isRecalling) void this.recallUntilAnswered();
+    if (this.state === 'open') for (const question of this.questions) void this.askUntilAnswered(question);
   }
 
   /**
@@ -136,25 +148,23 @@ export class Memories implements StoreRecovery {
     if (this.state === 'open') this.later = this.parts.clock.setTimer(() => this.recall(), AFTER_SUBSCRIPTION_MS);
   }
 
-  private async recallUntilAnswered(): Promise<void> {
-    this.isRecalling = true;
-    while (this.unasked.length > 0 && this.state === 'open') {
-      const { unasked, connection } = this;
-      this.unasked = [];
-      const answered = await Promise.allSettled(unasked.map((groups) => this.ask(groups)));
-      const failed = unasked.filter((_, at) => answered[at]!.status === 'rejected');
-      if (failed.length === 0) continue;
-      await delay(this.parts.clock, RETRY_MS);
-      // When there is no connection, the next one recalls the memories anyway.
-      if (connection === this.connection && this.unasked.length === 0) this.unasked = failed;
+  /** Each question is repeated by itself, because a master of a Cluster that is silent must not hold up the others. */
+  private async askUntilAnswered(question: Question): Promise<void> {
+    question.isWanted = true;
+    if (question.isOut) return;
+    question.isOut = true;
+    while (question.isWanted && this.state === 'open') {
+      question.isWanted = false;
+      const { connection } = this;
+      try {
+        await this.ask(question.groups, ANSWERS_WITHIN_MS);
+      } catch {
+        await delay(this.parts.clock, RETRY_MS);
+        // When there is no connection, the next one recalls the memories anyway.
+        question.isWanted ||= connection === this.connection;
+      }
     }
-    this.isRecalling = false;
-  }
-
-  /** All groups; those that one command can ask about stand together. In a Cluster each group may have another master. */
-  private inCommands(): readonly (readonly number[])[] {
-    const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
-    return this.parts.isCluster ? groups.map((group) => [group]) : [groups];
+    question.isOut = false;
   }
 
   private learn(groups: readonly number[], memories: readonly string[]): void {
@@ -181,11 +191,12 @@ export class Memories implements StoreRecovery {
     this.later = undefined;
   }
 
-  private ask(groups: readonly number[]): Promise<void> {
+  private ask(groups: readonly number[], timeoutMs?: number): Promise<void> {
     const { runner, keys, trust, recoveryMs } = this.parts;
     const { connection } = this;
     const fenceKeys = groups.map((group) => keys.fence(group));
-    return runner.run(recallCall({ fenceKeys }, { recoveryMs, floors: groups.map((group) => trust.floors.of(group)) }), (reply, sentAt, receivedAt) => {
+    const call = recallCall({ fenceKeys }, { recoveryMs, floors: groups.map((group) => trust.floors.of(group)) });
+    return runner.run({ ...call, timeoutMs }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const { now, recoversForMs } = readRecallHead(told);
       if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));

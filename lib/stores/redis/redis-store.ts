@@ -5,6 +5,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
 import type { StoreRecovery, StoreSummary } from '../../core/port/store-summary.js';
+import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
@@ -12,8 +13,6 @@ import type {
   HeldLease,
   HeartbeatOutcome,
   HolderRef,
-  ListOptions,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,
@@ -43,6 +42,7 @@ import { outageNews, warnOfBlindness } from './server-news.js';
 import { Spots } from './spots.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
+import { RedisTickets } from './tickets.js';
 import { Trust } from './trust.js';
 import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
@@ -66,6 +66,7 @@ const ANY_GROUP = -1;
 
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  readonly tickets: RedisTickets;
   summary: StoreSummary | undefined;
   readonly recovery: StoreRecovery;
   private readonly keys: RedisKeys;
@@ -106,6 +107,7 @@ export class RedisStore implements LockStore {
     this.bringingBack = new BringingBack({ runner, keys, trust, renewals, memories, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
     this.acquiring = new Acquiring({ bundles: this.bundles, spots, places: this.places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release });
+    this.tickets = new RedisTickets({ runner, spots, trust, memories, renewals, acquiring: this.acquiring, clock, isCluster, prefix, maxLeaseMs, recoveryMs });
     this.heartbeats = new Heartbeats({ runner, keys, places: this.places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, {
       granted: (grant) => this.pushed(grant),
@@ -235,10 +237,7 @@ export class RedisStore implements LockStore {
       underway.early = push;
       return;
     }
-    if (!place.answered) {
-      place.early = push;
-      return;
-    }
+    if (!place.answered) return void (place.early = push);
     const grant = this.trust.pushed(place, push, this.options.clock.now());
     if (grant === undefined) return this.listener({ kind: 'ask', key, id });
     this.places.forget(place);

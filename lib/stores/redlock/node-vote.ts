@@ -3,7 +3,8 @@
  * quorum, and described in messages.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
-import type { AcquireRequest, LockState, ReleaseRequest } from '../../core/port/lock-store.js';
+import type { LockState } from '../../core/port/lock-state.js';
+import type { AcquireRequest, ReleaseRequest } from '../../core/port/lock-store.js';
 import type { VoteReply } from '../wire/lua.generated.js';
 import { trustOf } from '../wire/server-clock.js';
 import type { Reply } from './poll.js';

@@ -2,7 +2,7 @@
  * The state of a lock according to all nodes together. One node alone may be behind, may have forgotten, or may keep a vote of an
  * attempt that failed: only a holder counts that a quorum may know.
  */
-import type { HolderState, LockState } from '../../core/port/lock-store.js';
+import type { HolderState, LockState } from '../../core/port/lock-state.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';
 import { answersOf, noQuorum, poll, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';

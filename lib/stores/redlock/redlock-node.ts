@@ -3,7 +3,7 @@
  * others; its link decides whether requests may be sent to it (node-link.ts).
  */
 import type { LockStoreError } from '../../core/port/errors.js';
-import type { LockState } from '../../core/port/lock-store.js';
+import type { LockState } from '../../core/port/lock-state.js';
 import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import {
   addGiveBack, addVote, downgradeCall, forceReleaseCall, giveBack, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, vote, voteCall,

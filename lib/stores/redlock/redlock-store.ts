@@ -10,13 +10,12 @@ import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
 import type { StoreSummary } from '../../core/port/store-summary.js';
+import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
   HeartbeatOutcome,
   HolderRef,
-  ListOptions,
-  LockState,
   LockStore,
   ReleaseRequest,
   RenewOutcome,

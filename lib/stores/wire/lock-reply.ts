@@ -2,7 +2,8 @@
  * Translates between the words of the port and the flat lists that the scripts return.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
-import type { HolderState, LockState, WaiterState } from '../../core/port/lock-store.js';
+import type { HolderState, LockState, WaiterState } from '../../core/port/lock-state.js';
+import { isTicketId } from '../../core/port/ticket.js';
 import { untilFree } from '../../core/port/until-free.js';
 import {
   inspectHeadSize, inspectHolderSize, inspectWaiterSize, readInspectHead, readInspectHolder, readInspectWaiter, readRenewNews, renewHeadSize, renewNewsSize,
@@ -86,7 +87,7 @@ export function lockState(key: string, reply: ScriptReply): LockState {
     const { leftMs, graceMs, owner, ...holder } = readInspectHolder(told, at);
     // In place of an owner, a holder of a permit says how many there are.
     if (phase === 'p') permits = Number(owner);
-    holders.push({ ...holder, owner: phase === 'p' ? undefined : owner, ...untilFree(leftMs, graceMs) });
+    holders.push({ ...holder, owner: phase === 'p' ? undefined : owner, ...untilFree(leftMs, graceMs), ...(isTicketId(holder.id) && { handedOff: true as const }) });
   }
   for (; at < told.length; at += inspectWaiterSize) {
     const waiter = readInspectWaiter(told, at);

@@ -871,6 +871,133 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
   return { script: admit, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, request.runId, request.since, ...request.floors] };
 }
 
+export const adopt = {
+  name: 'adopt',
+  sha1: '96086befbb72e8004008ba07bf3b24c29e951c03',
+  source: `local keys = KEYS
+local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
+${sharedServerTime}
+${sharedLimits}
+${sharedNextFence}
+${sharedMemory}
+${sharedLockRecord}
+${sharedListening}
+${sharedQueue}
+${sharedSettle}
+${sharedCloseLock}
+local function requestOf(n)
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n + 5], floor = tonumber(args[3 * n + 6]), known = args[3 * n + 7] }
+end
+if now > notAfter then return { 'late', now, 0, '' } end
+local holds, gone, recoversForMs = {}, 0, 0
+for n = 1, count do
+  local hold = requestOf(n)
+  local memory, leftMs = readMemory(hold.fenceKey, hold.known, hold.floor, recoveryMs)
+  local lock = parseLock(redis.call('GET', hold.lockKey) or '', { hold.lockKey, hold.queueKey, hold.fenceKey }, hold.floor, now, nowUs, longestMs)
+  lock.recoversForMs = leftMs
+  settle(lock)
+  hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
+  if not hold.adopted then
+    if gone == 0 and (not hold.ticket or leaseEnd(hold.ticket) < now) then gone = n end
+    recoversForMs = math.max(recoversForMs, leftMs)
+  end
+  holds[n] = hold
+end
+local function sharedFence(lock, ticket)
+  if ticket.owner == '-' or lock.mode == 'p' then return nil end
+  for _, holder in ipairs(lock.holders) do
+    if holder ~= ticket and holder.owner == ticket.owner and not isReleased(holder) then return holder.fence end
+  end
+end
+local function adopt(hold)
+  local lock, holder = hold.lock, hold.ticket
+  local floor = math.max(lock.floor, holder.fence + holder.fences - 1)
+  holder.fence, holder.fences = sharedFence(lock, holder) or nextFence(lock.fenceKey, nowUs, floor, 1), 1
+  holder.id, holder.label, holder.graceMs = hold.id, label, graceMs
+  holder.ending = math.max(now + leaseMs, holder.minEnd) + graceMs
+  hold.adopted = holder
+end
+local function answer()
+  if gone > 0 then return { 'gone', now, gone, holds[gone].memory } end
+  if recoversForMs > 0 then return { 'recovering', now, recoversForMs, holds[1].memory } end
+  local reply = { 'adopted', now, 0, holds[1].memory }
+  for _, hold in ipairs(holds) do
+    if not hold.adopted then adopt(hold) end
+    local lock, holder = hold.lock, hold.adopted
+    local mode, owner = lock.mode == 'r' and 0 or 1, lock.mode == 'p' and '-' or holder.owner
+    for _, field in ipairs({ holder.fence, mode, leaseEnd(holder), math.max(0, holder.minEnd - now), lock.queued and 1 or 0, owner, lock.permits, hold.memory }) do
+      reply[#reply + 1] = field
+    end
+  end
+  return reply
+end
+local reply = answer()
+for _, hold in ipairs(holds) do closeLock(hold.lock) end
+return reply`,
+} as const satisfies LuaScript;
+
+/** The Redis keys of a call of adopt.lua. */
+export interface AdoptKeys {
+  /** For each lock:. */
+  readonly keys: readonly { readonly lockKey: string; readonly queueKey: string; readonly fenceKey: string }[];
+}
+
+/** What is said in a call of adopt.lua. */
+export interface AdoptArgs {
+  /** The id that stands for the ticket. */
+  readonly ticketId: string;
+  /** Server time in ms after which nothing is done. */
+  readonly notAfter: number;
+  /** How long they may hold without a renewal. */
+  readonly leaseMs: number;
+  /** How long the lock stays taken after a lease that ended without a release. */
+  readonly graceMs: number;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
+  /** The longest lease that can be. */
+  readonly longestMs: number;
+  /** How long nothing new is granted after the server forgot. */
+  readonly recoveryMs: number;
+  /** For each lock:. */
+  readonly holds: readonly { readonly id: string; readonly floor: number; readonly known: string }[];
+}
+
+export function adoptCall(on: AdoptKeys, request: AdoptArgs): BuiltCall {
+  return { script: adopt, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey, each.fenceKey])], args: [request.ticketId, request.notAfter, request.leaseMs, request.graceMs, request.label === undefined ? '-' : toField(request.label), request.longestMs, request.recoveryMs, ...request.holds.flatMap((each) => [each.id, each.floor, each.known])] };
+}
+
+/** Adopted; gone, with the number of the lock from 1; late, after notAfter; or recovering, for so many ms; memory of the first lock's slot group, of the one that is gone. */
+export interface AdoptHead {
+  readonly outcome: string;
+  readonly now: number;
+  readonly detail: number;
+  readonly memory: string;
+}
+
+export const adoptHeadSize = 4;
+
+export function readAdoptHead(reply: ReplyItems, at = 0): AdoptHead {
+  return { outcome: String(reply[at]), now: Number(reply[at + 1]), detail: Number(reply[at + 2]), memory: String(reply[at + 3]) };
+}
+
+/** The end is that of the lease, without its grace; minHoldMs is what is left of it; contended when others wait; permits that the lock has, or 0. */
+export interface AdoptHold {
+  readonly fence: number;
+  readonly mode: LockMode;
+  readonly end: number;
+  readonly minHoldMs: number;
+  readonly contended: boolean;
+  readonly owner: string | undefined;
+  readonly permits: number;
+  readonly memory: string;
+}
+
+export const adoptHoldSize = 8;
+
+export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
+  return { fence: Number(reply[at]), mode: Number(reply[at + 1]) === 1 ? 'write' : 'read', end: Number(reply[at + 2]), minHoldMs: Number(reply[at + 3]), contended: Number(reply[at + 4]) === 1, owner: fromField(reply[at + 5]), permits: Number(reply[at + 6]), memory: String(reply[at + 7]) };
+}
+
 export const bringBack = {
   name: 'bring-back',
   sha1: '963accbeab77f37c5d7220149d85eb9d4a8d2f73',
@@ -1349,6 +1476,82 @@ export const greetMemorySize = 6;
 
 export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
   return { whole: Number(reply[at]) === 1, leftMs: Number(reply[at + 1]), runId: String(reply[at + 2]), since: Number(reply[at + 3]), now: Number(reply[at + 4]), hasVoted: Number(reply[at + 5]) === 1 };
+}
+
+export const handOff = {
+  name: 'hand-off',
+  sha1: '19ca3c17b4af1a7ef121d25b57fb51f67210c8b1',
+  source: `local keys = KEYS
+local ticketId, withinMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
+${sharedServerTime}
+${sharedLimits}
+${sharedLockRecord}
+${sharedListening}
+${sharedCloseLock}
+local function requestOf(n)
+  return { lockKey = keys[2 * n - 1], queueKey = keys[2 * n], id = args[2 * n + 1], stays = args[2 * n + 2] == '1' }
+end
+local holds, lost, last = {}, 0, now + withinMs
+for n = 1, count do
+  local hold = requestOf(n)
+  hold.lock = parseLock(redis.call('GET', hold.lockKey) or '', { hold.lockKey, hold.queueKey }, 0, now, nowUs)
+  hold.ticket = holderOf(hold.lock, ticketId)
+  hold.holder, hold.position = holderOf(hold.lock, hold.id)
+  if lost == 0 and not hold.ticket and not hold.holder then lost = n end
+  if hold.ticket then last = leaseEnd(hold.ticket) end
+  holds[n] = hold
+end
+if lost > 0 then return { now, lost, 0 } end
+local function handOff(hold)
+  local lock, ticket = hold.lock, {}
+  for field, value in pairs(hold.holder) do ticket[field] = value end
+  ticket.id, ticket.ending = ticketId, math.max(last, ticket.minEnd)
+  ticket.graceMs = ticket.ending - last
+  if hold.stays then
+    lock.holders[#lock.holders + 1] = ticket
+  else
+    lock.holders[hold.position] = ticket
+  end
+  lock.frees = true
+  closeLock(lock)
+end
+for _, hold in ipairs(holds) do
+  if not hold.ticket then handOff(hold) end
+end
+return { now, 0, last }`,
+} as const satisfies LuaScript;
+
+/** The Redis keys of a call of hand-off.lua. */
+export interface HandOffKeys {
+  /** For each hold:. */
+  readonly keys: readonly { readonly lockKey: string; readonly queueKey: string }[];
+}
+
+/** What is said in a call of hand-off.lua. */
+export interface HandOffArgs {
+  /** The id that stands for the ticket. */
+  readonly ticketId: string;
+  /** How long it can be adopted. */
+  readonly withinMs: number;
+  /** For each hold:. */
+  readonly holds: readonly { readonly id: string; readonly stays: boolean }[];
+}
+
+export function handOffCall(on: HandOffKeys, request: HandOffArgs): BuiltCall {
+  return { script: handOff, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey])], args: [request.ticketId, request.withinMs, ...request.holds.flatMap((each) => [each.id, each.stays ? 1 : 0])] };
+}
+
+/** Which hold is not there, counted from 1, or 0 when all were handed off; the last server time in ms at which the ticket can be adopted. */
+export interface HandOffHead {
+  readonly now: number;
+  readonly lost: number;
+  readonly until: number;
+}
+
+export const handOffHeadSize = 3;
+
+export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
+  return { now: Number(reply[at]), lost: Number(reply[at + 1]), until: Number(reply[at + 2]) };
 }
 
 export const heartbeat = {

@@ -1,6 +1,7 @@
 /** graceMs: how long a lock stays taken after a lease that ended without a release, seen from calls of the library. */
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
+import type { Lease, Leadership } from '../../../lib/index.js';
 import { Fleet } from '../../support/locks.js';
 
 describe('A hold with graceMs', () => {
@@ -112,5 +113,32 @@ describe('A hold with graceMs', () => {
     const lease = await locks.acquire('k', { graceMs: 20_000 });
     await expect(lease.renew(50_000)).rejects.toBeInstanceOf(LockUsageError);
     await lease.release();
+  });
+});
+
+describe('A term with graceMs', () => {
+  it('that is cut off is told at the end of its lease, and the next leads only after the grace; after stop() the next leads at once', async () => {
+    const fleet = new Fleet();
+    const [one, two] = [fleet.process({ leaseMs: 3_000 }), fleet.process({ leaseMs: 3_000 })];
+    const terms: Lease[] = [];
+    const untilTold = async (term: Lease): Promise<void> => {
+      terms.push(term);
+      if (!term.signal.aborted) await new Promise((resolve) => term.signal.addEventListener('abort', resolve));
+    };
+    const [first, second] = [one, two].map(({ locks }) => locks.lead('indexer', untilTold, { graceMs: 20_000 })) as [Leadership, Leadership];
+    await fleet.clock.settle();
+    one.wire.cut = true;
+    await fleet.clock.advance(3_001);
+    expect(terms[0]?.signal.aborted).toBe(true);
+    await fleet.clock.advance(18_000);
+    expect(second.isLeader).toBe(false);
+    await fleet.clock.advance(3_000);
+    expect(second.isLeader).toBe(true);
+    one.wire.cut = false;
+    await fleet.clock.advance(2_000);
+    await second.stop();
+    await fleet.clock.advance(200);
+    expect(first.isLeader).toBe(true);
+    await first.stop();
   });
 });

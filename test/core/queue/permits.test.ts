@@ -3,8 +3,9 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { LockTimeoutError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
-import type { LockService } from '../../../lib/lock.service.js';
+import { LockService } from '../../../lib/lock.service.js';
 import { Fleet, gate } from '../../support/locks.js';
+import { StoreAround } from '../../support/store-around.js';
 
 /** Callers that take turns on the permits of one lock until there were enough; each turn checks who is inside, and the fences. */
 class Turns {
@@ -247,6 +248,16 @@ describe('The number of permits', () => {
     await expect(locks.acquire(['a', 'b'], { permits: 2 })).rejects.toThrow(/permits \(2\) are those of one lock, and this call is for 2/);
     const one = await locks.acquire(['a', 'a'], { permits: 10_000 });
     await one.release();
+  });
+});
+
+describe('A store that has no permits, such as a Redlock', () => {
+  it('is not asked for one: the call is refused in words', async () => {
+    const { store, clock } = new Fleet();
+    const locks = new LockService({ store: new StoreAround(store, { permits: false }), process: 'p', clock });
+    await expect(locks.acquire('k', { permits: 2 })).rejects.toThrow(/Lock 'k': permits \(2\) need one place that counts them, and a Redlock has none/);
+    await expect(locks.tryAcquire('k', { permits: 2 })).rejects.toBeInstanceOf(LockUsageError);
+    expect(store.size).toBe(0);
   });
 });
 

@@ -94,7 +94,7 @@ describe.each(faults)('A master $what', ({ before, forget }) => {
     for (const other of others) other.then(() => (granted += 1), () => undefined);
     await forget(master, slot);
     // The holder asks the server that has the slot now.
-    for (const lease of held) await eventually(async () => expect(await lease.verify()).toBe(true), SERVED_WITHIN_MS);
+    for (const lease of held) await eventually(async () => expect([await lease.verify(), lease.signal.reason]).toEqual([true, undefined]), SERVED_WITHIN_MS);
     expect(granted).toBe(0);
     for (const lease of held) expect(await lease.release()).toBe('released');
     for (const [n, other] of others.entries()) expect((await other).fence).toBeGreaterThan(held[n]!.fence);

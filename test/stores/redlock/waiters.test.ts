@@ -46,7 +46,12 @@ describe('The pause of who was refused', () => {
   it('is random, and shorter for who has waited longer', () => {
     expect(pauses({})).toEqual([200, 400]);
     expect(pauses({ waitedMs: 500 })).toEqual([125, 250]);
-    expect(pauses({ waitedMs: 60_000 })).toEqual([50, 100]);
+    expect(pauses({ waitedMs: 3_000 })).toEqual([50, 100]);
+  });
+
+  it('is long for who has waited for many seconds: the nodes keep its turn and call it', () => {
+    expect(pauses({ waitedMs: 5_000 })).toEqual([200, 400]);
+    expect(pauses({ waitedMs: 60_000 })).toEqual([400, 800]);
   });
 
   it('is longer where the nodes are slow, and never longer than a heartbeat', () => {

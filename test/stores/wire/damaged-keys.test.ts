@@ -1,6 +1,7 @@
 /** What the server refuses for one Redis key, which another program has written to, concerns the locks of that key alone. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AcquireRequest, LockState } from '../../../lib/core/port/lock-store.js';
+import type { LockState } from '../../../lib/core/port/lock-state.js';
+import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest } from '../../support/acquire-request.js';

@@ -1,0 +1,184 @@
+/**
+ * One adoption of a ticket. It asks the store under the same holder ids until there is an answer, or until its waitMs is over: then
+ * what it may have been granted is given back in the background.
+ *
+ *     asking ──▶ adopted | refused (the ticket was late, used or forgotten)
+ *       │ ▲
+ *       ▼ │ pause after a failure, and while the store recovers
+ *     waiting ──(end of waitMs, signal, shutdown)──▶ failed
+ */
+import { Backoff } from '../lease/backoff.js';
+import { Alarm } from '../lease/schedule.js';
+import type { StoreLease } from '../lease/store-lease.js';
+import type { Watchdog } from '../lease/watchdog.js';
+import type { Clock } from '../port/clock.js';
+import { LockStoreError } from '../port/errors.js';
+import { asStoreError, givenUpError, outageError, silenceError, slownessError } from '../port/hold-errors.js';
+import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
+import type { HolderRef } from '../port/lock-store.js';
+import { ticketIdOf, type Ticket } from '../port/ticket.js';
+import { forgottenTicketError, lateTicketError, usedTicketError } from '../port/ticket-errors.js';
+import type { AdoptedHold, AdoptOutcome, TicketStore } from '../port/ticket-store.js';
+import { offAbort, onAbort, type AbortListener } from '../queue/abort-signals.js';
+import type { LocalQueue } from '../queue/local-queue.js';
+
+const FIRST_RETRY_MS = 20;
+const LONGEST_RETRY_MS = 200;
+/** How long a call with a short waitMs waits for the store's first answer, in ms. */
+const ANSWER_WITHIN_MS = 800;
+
+export interface AdoptionParts {
+  readonly tickets: TicketStore;
+  readonly clock: Clock;
+  readonly watchdog: Watchdog;
+  readonly queue: LocalQueue;
+  readonly defaults: ResolvedDefaults;
+  /** The error of a call that is refused because of a shutdown; undefined when it is served. */
+  refusal(key: string): Error | undefined;
+}
+
+/** What an adoption needs of its call. */
+export interface AdoptingCall {
+  readonly keys: readonly string[];
+  readonly options: ResolvedOptions;
+  readonly since: number;
+}
+
+/** Resolves with the leases of the ticket's locks. Rejects with LockLostError, LockStoreError, LockClosedError, or the signal's reason. */
+export function adopt(ticket: Ticket, call: AdoptingCall, parts: AdoptionParts): Promise<StoreLease[]> {
+  return new Promise((resolve, reject) => new Adoption(ticket, call, parts, resolve, reject).begin());
+}
+
+class Adoption implements AbortListener {
+  private readonly ticketId: string;
+  private readonly holds: readonly HolderRef[];
+  private readonly key: string;
+  private readonly backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
+  private readonly again = new Alarm(() => this.ask());
+  private readonly patience = new Alarm(() => this.fail(this.timeOver()));
+  private isOpen = true;
+  private sentAt = 0;
+  private notAfter = -Infinity;
+  private lastError: LockStoreError | undefined;
+
+  constructor(
+    private readonly ticket: Ticket,
+    private readonly call: AdoptingCall,
+    private readonly parts: AdoptionParts,
+    private readonly resolve: (leases: StoreLease[]) => void,
+    private readonly reject: (reason: unknown) => void,
+  ) {
+    this.ticketId = ticketIdOf(ticket);
+    this.key = call.keys[0]!;
+    this.holds = call.keys.map((key) => ({ key, id: parts.queue.nextId() }));
+  }
+
+  begin(): void {
+    const { signal, waitMs } = this.call.options;
+    if (signal) onAbort(signal, this);
+    this.parts.watchdog.schedule.set(this.patience, this.call.since + Math.max(waitMs, ANSWER_WITHIN_MS));
+    this.ask();
+  }
+
+  aborted(): void {
+    this.fail(this.call.options.signal?.reason);
+  }
+
+  private ask(): void {
+    const { tickets, clock, defaults, refusal } = this.parts;
+    const closed = refusal(this.key);
+    if (closed) return this.fail(closed);
+    const { leaseMs, maxHoldMs, graceMs, label, minReplicas } = this.call.options;
+    this.sentAt = clock.now();
+    this.notAfter = this.sentAt + defaults.commandTimeoutMs;
+    const { ticketId, holds, notAfter } = this;
+    tickets.adopt({ ticketId, holds, leaseMs: Math.min(leaseMs, maxHoldMs), graceMs, label, minReplicas, notAfter }).then(
+      (outcome) => this.heard(outcome),
+      (error: unknown) => this.failed(asStoreError(error, this.key)),
+    );
+  }
+
+  private heard(outcome: AdoptOutcome): void {
+    if (!this.isOpen) return;
+    switch (outcome.kind) {
+      case 'adopted':
+        return this.adopted(outcome.holds);
+      case 'gone':
+        // Whoever got the first lock has the ticket, and so the others too: they are of no use to anybody without this one.
+        if (outcome.key !== this.key) this.giveBack(true);
+        return this.settle(() => this.reject(this.goneError(outcome)));
+      case 'recovering':
+        this.lastError = outcome.cause;
+        return this.askIn(outcome.retryInMs, outcome.cause);
+    }
+  }
+
+  private failed(error: LockStoreError): void {
+    if (!this.isOpen) return;
+    this.lastError = error;
+    if (error.retryable) this.askIn(this.backoff.nextMs(), error);
+    else this.fail(givenUpError(this.key, this.call.options.waitMs, error));
+  }
+
+  private adopted(holds: readonly AdoptedHold[]): void {
+    const { clock, watchdog, queue } = this.parts;
+    const now = clock.now();
+    // The machine slept meanwhile: the answer says more than is left of the leases. The same question tells what is left.
+    if (watchdog.sleep.happenedSince(this.sentAt, now)) return this.ask();
+    if (holds.some(({ grant }) => grant.trustedUntil <= now)) return this.fail(slownessError(this.key, this.call.options.leaseMs));
+    this.settle(() => {
+      const leases = holds.map(({ grant, owner, permits, minHoldMs }, n) => {
+        const options = { ...this.call.options, mode: grant.mode, owner, permits, minHoldMs };
+        return queue.adopted.add(this.holds[n]!, options, grant, now);
+      });
+      this.resolve(leases);
+    });
+  }
+
+  private goneError({ key, now, memory }: Extract<AdoptOutcome, { kind: 'gone' }>): Error {
+    const { until, memory: before } = this.ticket;
+    if (now > until) return lateTicketError(key, now - until);
+    const forgot = key === this.key && before !== undefined && memory !== undefined && memory !== before;
+    return forgot ? forgottenTicketError(key) : usedTicketError(key);
+  }
+
+  /** Asks again after a pause, unless the call does not wait. */
+  private askIn(pauseMs: number, error: LockStoreError): void {
+    if (this.call.options.waitMs === 0) return this.fail(givenUpError(this.key, 0, error));
+    this.parts.watchdog.schedule.set(this.again, this.parts.clock.now() + pauseMs);
+  }
+
+  private timeOver(): LockStoreError {
+    const { key, lastError, call: { options: { waitMs } } } = this;
+    return lastError ? outageError(key, waitMs, lastError) : silenceError(key, Math.max(waitMs, ANSWER_WITHIN_MS));
+  }
+
+  private fail(reason: unknown): void {
+    if (!this.isOpen) return;
+    this.giveBack(false);
+    this.settle(() => this.reject(reason));
+  }
+
+  private settle(tell: () => void): void {
+    const { schedule } = this.parts.watchdog;
+    const { signal } = this.call.options;
+    this.isOpen = false;
+    schedule.cancel(this.again);
+    schedule.cancel(this.patience);
+    if (signal) offAbort(signal, this);
+    tell();
+  }
+
+  /** Releases what may have been adopted, also by a request that is still on its way; and the ticket's locks, if they are of no use. */
+  private giveBack(withTicket: boolean): void {
+    const { queue, defaults } = this.parts;
+    const { leaseMs, graceMs } = this.call.options;
+    const { notAfter: lateUntil } = this;
+    const endsInMs = leaseMs + graceMs + defaults.commandTimeoutMs;
+    if (lateUntil === -Infinity) return;
+    for (const { key, id } of this.holds) {
+      queue.background.release({ key, id, lateUntil }, endsInMs);
+      if (withTicket) queue.background.release({ key, id: this.ticketId }, endsInMs);
+    }
+  }
+}

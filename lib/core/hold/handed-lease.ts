@@ -1,0 +1,21 @@
+/** What is kept of a lease that goes to a ticket: this process has it no more, and yet has to see that the store learns of it. */
+import type { StoreLease } from '../lease/store-lease.js';
+import type { HeldLease, RenewRequest } from '../port/lock-store.js';
+import type { HandedHold } from '../port/ticket-store.js';
+
+export interface HandedLease extends HandedHold {
+  /** Brings the lease back, as it was when it was handed off, to a store that forgot it. */
+  readonly renewal: RenewRequest;
+  /** Until when the store has the lease at least, unless it forgot it: a local instant. */
+  readonly trustedUntil: number;
+  /** How long the store may have it at most, in ms from the hand-off. */
+  readonly storeLengthMs: number;
+}
+
+/** `handOff` takes the caller off the lease, and tells whether others stay on it. */
+export function handedLeaseOf(lease: StoreLease, now: number, handOff: () => boolean): HandedLease {
+  const { key, id, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory, storeLengthMs } = lease;
+  const held: HeldLease = { isHeld: true, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory };
+  const renewal = { ...lease.renewal(now, Math.floor(trustedUntil - now)), held };
+  return { key, id, renewal, trustedUntil, storeLengthMs, stays: handOff() };
+}

@@ -1,0 +1,120 @@
+/**
+ * Hands holds off, and reads tickets. The giver's trust ends before anything is sent. What the store answers can only be that the ticket
+ * has the lock, or that nobody has it; without an answer it is asked again under the same ticket, while the lease can still be there.
+ */
+import type { BackgroundRelease } from '../lease/background-release.js';
+import { Backoff } from '../lease/backoff.js';
+import { delay, type Clock } from '../port/clock.js';
+import { LockStoreError } from '../port/errors.js';
+import { asStoreError } from '../port/hold-errors.js';
+import type { ResolvedDefaults } from '../port/lock-options.js';
+import type { LockStore } from '../port/lock-store.js';
+import { newSecret, readTicket, ticketIdOf, ticketText, type Ticket } from '../port/ticket.js';
+import { entangledHandOffError, foreignTicketError, handOffError, nestedHandOffError, noTicketsError } from '../port/ticket-errors.js';
+import { withinMsOf, type HandOffOptions } from '../port/ticket-options.js';
+import type { HandOffOutcome, HandOffRequest, TicketStore } from '../port/ticket-store.js';
+import type { HandedLease } from './handed-lease.js';
+import type { Hold } from './hold.js';
+
+const FIRST_RETRY_MS = 20;
+const LONGEST_RETRY_MS = 200;
+
+export interface TicketsParts {
+  readonly store: LockStore;
+  readonly clock: Clock;
+  readonly background: BackgroundRelease;
+  readonly defaults: ResolvedDefaults;
+  /** The name of this process in holder ids, and that of the lock module. */
+  readonly process: string;
+  readonly instance: string;
+}
+
+/** A hand-off that has begun. */
+interface HandOff {
+  readonly request: HandOffRequest;
+  readonly leases: readonly HandedLease[];
+  /** The local instant until which the store is asked. */
+  readonly until: number;
+}
+
+export class Tickets {
+  constructor(private readonly parts: TicketsParts) {}
+
+  /** Ends the hold and resolves with the ticket. @throws LockUsageError, LockLostError, LockStoreError */
+  async handOff(hold: Hold, given: HandOffOptions | undefined): Promise<string> {
+    const { store, clock, defaults, process, instance } = this.parts;
+    const { key, keys, options } = hold;
+    const { tickets } = store;
+    if (!tickets) throw noTicketsError(key);
+    const withinMs = withinMsOf(given, options.leaseMs, defaults, key);
+    if (hold.parts.some(({ isNested }) => isNested)) throw nestedHandOffError(key);
+    if (hold.outlived) throw entangledHandOffError(key);
+    hold.assertHeld();
+    const secret = newSecret();
+    const ticketId = ticketIdOf({ process, secret });
+    const now = clock.now();
+    const leases = hold.handOver(now);
+    const request = { ticketId, withinMs, holds: leases.map(({ key: lock, id, stays }) => ({ key: lock, id, stays })) };
+    const until = Math.min(now + Math.max(options.waitMs, defaults.commandTimeoutMs), ...leases.map(({ trustedUntil }) => trustedUntil));
+    const outcome = await this.untilAnswered(tickets, { request, leases, until }, key);
+    if (outcome instanceof LockStoreError) {
+      this.giveBack(request, leases);
+      hold.finish('unknown');
+      throw handOffError(key, outcome);
+    }
+    if (outcome.kind === 'lost') {
+      // What there is of the other locks is nobody's any more.
+      if (leases.length > 1) this.giveBack(request, leases);
+      hold.finish('lost');
+      throw hold.lossNow()!;
+    }
+    hold.finish('released');
+    return ticketText({ place: tickets.place, instance, keys, process, secret, until: outcome.until, memory: outcome.memory });
+  }
+
+  /** Reads a ticket that is to be adopted here. @throws LockUsageError when it is damaged, or its locks are not in this store */
+  read(text: string): Ticket {
+    const ticket = readTicket(text);
+    const { store, instance } = this.parts;
+    const [key] = ticket.keys as [string];
+    if (!store.tickets) throw noTicketsError(key);
+    const { place } = store.tickets;
+    if (ticket.place !== place || ticket.instance !== instance) throw foreignTicketError(ticket, { place, instance });
+    return ticket;
+  }
+
+  private async untilAnswered(tickets: TicketStore, handOff: HandOff, key: string): Promise<HandOffOutcome | LockStoreError> {
+    const { clock } = this.parts;
+    const backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
+    for (let wasBroughtBack = false; ; ) {
+      try {
+        const outcome = await tickets.handOff(handOff.request);
+        if (outcome.kind === 'handedOff' || wasBroughtBack || !(await this.bringBack(handOff))) return outcome;
+        wasBroughtBack = true;
+      } catch (reason) {
+        const error = asStoreError(reason, key);
+        const retryMs = backoff.nextMs();
+        if (!error.retryable || clock.now() + retryMs >= handOff.until) return error;
+        await delay(clock, retryMs);
+      }
+    }
+  }
+
+  /** A store that does not know a hold may have forgotten it. Whether it has all of them again: so they can be handed off after all. */
+  private async bringBack({ leases, until }: HandOff): Promise<boolean> {
+    const { store, clock } = this.parts;
+    if (!store.onDoubt || clock.now() >= until) return false;
+    const outcomes = await store.renew(leases.map(({ renewal }) => renewal));
+    return outcomes.every(({ kind }) => kind === 'renewed');
+  }
+
+  /** Frees the locks: nobody knows the ticket, and the hold has ended. */
+  private giveBack({ ticketId, withinMs }: HandOffRequest, leases: readonly HandedLease[]): void {
+    const { background, clock, defaults } = this.parts;
+    const lateUntil = clock.now() + defaults.commandTimeoutMs;
+    for (const { key, id, stays, storeLengthMs } of leases) {
+      if (!stays) background.release({ key, id, lateUntil }, storeLengthMs + defaults.commandTimeoutMs);
+      background.release({ key, id: ticketId, lateUntil }, withinMs + defaults.commandTimeoutMs);
+    }
+  }
+}

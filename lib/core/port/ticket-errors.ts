@@ -1,0 +1,51 @@
+/** Makes the errors with which hand-offs and adoptions end. Each message says what happened to which lock, and what to do next. */
+import { LockLostError, LockStoreError, LockUsageError } from './errors.js';
+import type { Ticket } from './ticket.js';
+
+export function noTicketsError(key: string): LockUsageError {
+  return new LockUsageError(
+    `Lock '${key}': a Redlock cannot hand a hold off, because no node could say alone whose it is. Release it here, and let the other process take it.`,
+    { key },
+  );
+}
+
+export function nestedHandOffError(key: string): LockUsageError {
+  return new LockUsageError(`Lock '${key}': a nested hold cannot be handed off, because the hold around it has the lock. Call handOff() on that one, with no call inside.`, { key });
+}
+
+export function entangledHandOffError(key: string): LockUsageError {
+  return new LockUsageError(`Lock '${key}': calls are still inside this hold, which cannot be handed off from under them. Await them first.`, { key });
+}
+
+export function handOffError(key: string, cause: LockStoreError): LockStoreError {
+  const message = `Lock '${key}' could not be handed off: ${cause.message.replace(/\.$/, '')}. The hold has ended and there is no ticket; the lock is released in the background. Begin the work anew.`;
+  return new LockStoreError(message, { key, cause, nodes: cause.nodes, retryable: cause.retryable });
+}
+
+/** The ticket is for locks that live elsewhere. */
+export function foreignTicketError({ keys, place, instance }: Ticket, here: { readonly place: string; readonly instance: string }): LockUsageError {
+  const [key] = keys as [string];
+  const isOther = place !== here.place;
+  const [theirs, ours] = isOther ? [placeText(place), placeText(here.place)] : [`the lock module '${instance}'`, `the lock module '${here.instance}'`];
+  return new LockUsageError(`Lock '${key}': this ticket is of ${theirs}, and was brought to ${ours}. Nothing was asked of the store. Adopt it where its locks are.`, { key });
+}
+
+/** A place is the kind of a store, and what tells it from others of its kind. */
+function placeText(place: string): string {
+  const [kind = '', ...name] = place.split(' ');
+  return kind === 'embedded' ? 'an embedded store, which is in one process only' : `a Redis with the prefix '${name.join(' ')}'`;
+}
+
+const NOT_ADOPTED = 'Nothing is held here; take the lock anew if the work should still be done.';
+
+export function lateTicketError(key: string, lateByMs: number): LockLostError {
+  return new LockLostError(`Lock '${key}' was lost: its ticket came too late, ${Math.max(1, Math.round(lateByMs))} ms after its end. ${NOT_ADOPTED}`, { key });
+}
+
+export function usedTicketError(key: string): LockLostError {
+  return new LockLostError(`Lock '${key}' was lost: its ticket was adopted already (it is good for one adoption), or an operator took the lock away. ${NOT_ADOPTED}`, { key });
+}
+
+export function forgottenTicketError(key: string): LockLostError {
+  return new LockLostError(`Lock '${key}' was lost: the store was restarted, replaced or flushed since it was handed off, and nobody can bring a ticket back. ${NOT_ADOPTED}`, { key });
+}

@@ -1,0 +1,75 @@
+/**
+ * The part of the port with which a hold changes hands between processes. It belongs to a ticket in between: a holder like any other,
+ * whose lease ends after `withinMs`, and which nobody renews.
+ *
+ *   T1  A hand-off puts the ticket into the place of the hold in one step: nobody else is let in, and waiters stay where they are.
+ *   T2  The hold keeps its mode, its owner, its permit and what is left of its minHoldMs. A ticket owes no grace, because nobody works under it.
+ *   T3  An adoption puts a new holder into the place of the ticket in one step, with a higher fence, while the ticket's time lasts and
+ *       no adoption came before. The fence is that of the other holds of its owner, if there are any.
+ *   T4  Both are idempotent: the same request again has the same outcome. An adoption does not act after `notAfter`.
+ *   T5  The ticket's lock passes on by itself when its time is over, and no sooner than its minHoldMs.
+ *   T6  A store that forgot grants no adoption while it waits for those who hold; nobody brings a ticket back.
+ */
+import type { LockStoreError } from './errors.js';
+import type { Grant, HolderRef } from './lock-store.js';
+
+/** One of the holds that are handed off together. */
+export interface HandedHold extends HolderRef {
+  /** Whether the id stays a holder beside the ticket, because other readers of its process go on under it. */
+  readonly stays: boolean;
+}
+
+export interface HandOffRequest {
+  /** The holder id of the ticket, the same for all locks. */
+  readonly ticketId: string;
+  readonly withinMs: number;
+  readonly holds: readonly HandedHold[];
+}
+
+export type HandOffOutcome =
+  /** `until`: the last instant of the ticket on the store's clock, in ms. `memory` names what the store remembers of the first lock. */
+  | { readonly kind: 'handedOff'; readonly until: number; readonly memory?: string | undefined }
+  /** The store does not know the hold of this lock. Of a store with one server nothing was done for the others. */
+  | { readonly kind: 'lost'; readonly key: string };
+
+export interface AdoptRequest {
+  readonly ticketId: string;
+  /** The locks of the ticket, each with the id of its new holder. */
+  readonly holds: readonly HolderRef[];
+  readonly leaseMs: number;
+  readonly graceMs: number;
+  readonly label: string | undefined;
+  readonly minReplicas: number;
+  /** The local instant (clock.now()) after which the store must not act on this request any more. */
+  readonly notAfter: number;
+}
+
+/** What an adoption makes of a ticket for one lock. */
+export interface AdoptedHold {
+  readonly grant: Grant;
+  readonly owner: string | undefined;
+  /** How many permits the lock has, of which this hold has one; undefined without permits. */
+  readonly permits: number | undefined;
+  /** For how much longer the lock stays taken although it is released, in ms. */
+  readonly minHoldMs: number;
+}
+
+export type AdoptOutcome =
+  /** In the order of the request. */
+  | { readonly kind: 'adopted'; readonly holds: readonly AdoptedHold[] }
+  /** The ticket does not have this lock, the first of those that it does not have. `now`: the store's clock in ms. */
+  | { readonly kind: 'gone'; readonly key: string; readonly now: number; readonly memory: string | undefined }
+  /** The store may have forgotten who holds the lock: for so long it grants nothing (T6). */
+  | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError };
+
+export interface TicketStore {
+  /** Names the locks that a ticket of this store can be for: the kind of the store and its prefix. Tickets of other places are refused. */
+  readonly place: string;
+  /** T1, T2. Rejects with LockStoreError when the outcome is unknown: then the caller asks again, or releases all ids and the ticket's. */
+  handOff(request: HandOffRequest): Promise<HandOffOutcome>;
+  /**
+   * T3. Rejects with LockStoreError when the outcome is unknown: then the caller asks again with the same ids, or releases them. After
+   * `gone` for a lock that is not the first, those before it may have been adopted.
+   */
+  adopt(request: AdoptRequest): Promise<AdoptOutcome>;
+}

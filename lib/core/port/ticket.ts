@@ -1,0 +1,82 @@
+/**
+ * A ticket as text: which locks it is for, until when, and the secret that makes it worth something. Whoever brings it adopts the
+ * hold, so the secret has 128 random bits. The store knows only a hash of it, which `inspect` and the board may show.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { LockUsageError } from './errors.js';
+
+/** How every ticket begins; the digit is the version of what follows. */
+const START = 'hold1.';
+const SECRET_BYTES = 16;
+/** So much of a hash is kept, in characters of six bits. */
+const HASH_LENGTH = 22;
+const CHECK_LENGTH = 8;
+/** Stands before the hash in the holder id of a ticket, where other ids have a number. */
+const MARK = '.=';
+
+export interface Ticket {
+  /** Where the locks live: see TicketStore. */
+  readonly place: string;
+  /** The name of the lock module. */
+  readonly instance: string;
+  /** The keys of the locks, in the order in which they are taken. */
+  readonly keys: readonly string[];
+  /** The name of the process that handed the hold off. */
+  readonly process: string;
+  readonly secret: string;
+  /** The last instant at which it can be adopted, on the store's clock in ms. */
+  readonly until: number;
+  /** What the store remembered when the hold was handed off, of a store that may forget. */
+  readonly memory?: string | undefined;
+}
+
+export function newSecret(): string {
+  return randomBytes(SECRET_BYTES).toString('base64url');
+}
+
+/** The holder id of a ticket. It says which process handed the hold off, and nothing about the secret. */
+export function ticketIdOf({ process, secret }: Pick<Ticket, 'process' | 'secret'>): string {
+  return `${process}${MARK}${hashOf(secret).slice(0, HASH_LENGTH)}`;
+}
+
+/** Whether a holder id is that of a ticket. */
+export function isTicketId(id: string): boolean {
+  return id.startsWith(MARK, id.lastIndexOf('.'));
+}
+
+export function ticketText({ place, instance, keys, process, secret, until, memory }: Ticket): string {
+  const facts = [until, place, instance, process, secret, memory ?? '', ...keys];
+  const body = Buffer.from(JSON.stringify(facts)).toString('base64url');
+  return `${START}${body}.${hashOf(body).slice(0, CHECK_LENGTH)}`;
+}
+
+/** Reads a ticket. @throws LockUsageError when it is none, or is damaged */
+export function readTicket(text: unknown): Ticket {
+  if (typeof text !== 'string') throw new LockUsageError(`A ticket is the text that lease.handOff() gave, got ${text === null ? 'null' : typeof text}. Put that text into the job's data.`);
+  const [, body = '', check = ''] = text.startsWith(START) ? /^([\w-]+)\.([\w-]+)$/.exec(text.slice(START.length)) ?? [] : [];
+  if (body === '' || hashOf(body).slice(0, CHECK_LENGTH) !== check) throw damagedError();
+  return factsOf(body);
+}
+
+function factsOf(body: string): Ticket {
+  let facts: unknown;
+  try {
+    facts = JSON.parse(Buffer.from(body, 'base64url').toString('utf8'));
+  } catch {
+    throw damagedError();
+  }
+  if (!Array.isArray(facts)) throw damagedError();
+  const [until, ...texts] = facts as readonly unknown[];
+  if (typeof until !== 'number' || !texts.every((one) => typeof one === 'string')) throw damagedError();
+  const [place = '', instance = '', process = '', secret = '', memory = '', ...keys] = texts;
+  if (keys.length === 0) throw damagedError();
+  return { place, instance, process, secret, until, memory: memory === '' ? undefined : memory, keys };
+}
+
+function damagedError(): LockUsageError {
+  return new LockUsageError('This is no ticket, or a damaged one: nothing was asked of the store. Pass on the text that lease.handOff() gave, whole and unchanged.');
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}

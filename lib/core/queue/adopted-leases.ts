@@ -1,0 +1,66 @@
+/**
+ * The leases that this process made of tickets. Each belongs to one hold: no other caller of the process is put on it, and when its
+ * hold has ended it is given back to the store, which lets in whose turn it is.
+ */
+import type { BackgroundRelease } from '../lease/background-release.js';
+import { StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
+import type { Watchdog } from '../lease/watchdog.js';
+import type { ReleaseOutcome } from '../port/lease.js';
+import type { ResolvedOptions } from '../port/lock-options.js';
+import type { Grant, HolderRef, Wake } from '../port/lock-store.js';
+
+export class AdoptedLeases implements LeaseKeeper {
+  private readonly leases = new Map<string, StoreLease>();
+
+  constructor(
+    private readonly watchdog: Watchdog,
+    private readonly background: BackgroundRelease,
+  ) {}
+
+  get size(): number {
+    return this.leases.size;
+  }
+
+  /** Makes a lease of what the store granted, guards it, and puts its only caller on it. */
+  add({ key, id }: HolderRef, options: ResolvedOptions, grant: Grant, at: number): StoreLease {
+    const lease = new StoreLease(key, id, options, grant, at, 0, -Infinity, this, this.watchdog);
+    this.leases.set(id, lease);
+    this.watchdog.watch(lease, at);
+    lease.admit(options, at);
+    return lease;
+  }
+
+  find(key: string, id: string): StoreLease | undefined {
+    const lease = this.leases.get(id);
+    return lease?.key === key ? lease : undefined;
+  }
+
+  /** Follows a wake about one of these leases. */
+  wake({ key, id, kind }: Wake): void {
+    const lease = this.find(key, id);
+    if (kind === 'lost' && lease) void this.watchdog.renewNow(lease);
+  }
+
+  callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
+    this.leases.delete(lease.id);
+    if (lease.isLost) {
+      // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
+      if (!lease.goneFromStore) this.background.release(lease, lease.storeLengthMs);
+      return done('lost');
+    }
+    lease.letGo();
+    this.background.releaseAndTell(lease, done);
+  }
+
+  leaseHandedOff(lease: StoreLease): void {
+    this.leases.delete(lease.id);
+  }
+
+  leaseLost(): void {
+    // Its only caller is told by the lease itself, and leaves it then.
+  }
+
+  leaseChanged(): void {
+    // Nobody waits for it here.
+  }
+}

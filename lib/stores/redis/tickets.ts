@@ -1,0 +1,134 @@
+/**
+ * Hands holds to tickets and makes leases of tickets, on one Redis, Sentinel or Cluster. On one server one script does it for all locks
+ * of a ticket. In a Cluster the locks are on several nodes: one script for each lock, one after another, so that of two processes
+ * that bring the same ticket only that which has the first lock goes on.
+ */
+import type { Clock } from '../../core/port/clock.js';
+import type { AdoptedHold, AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../core/port/ticket-store.js';
+import { listOf } from '../wire/lock-reply.js';
+import {
+  adoptCall, adoptHeadSize, adoptHoldSize, handOffCall, readAdoptHead, readAdoptHold, readHandOffHead, type AdoptHead, type ReplyItems,
+} from '../wire/lua.generated.js';
+import type { ScriptRunner } from '../wire/script-runner.js';
+import type { Exchange } from '../wire/server-clock.js';
+import type { Acquiring } from './acquiring.js';
+import type { Memories } from './memories.js';
+import type { Renewals } from './renewals.js';
+import type { Spot, Spots } from './spots.js';
+import type { Trust } from './trust.js';
+
+export interface TicketParts {
+  readonly runner: ScriptRunner;
+  readonly spots: Spots;
+  readonly trust: Trust;
+  readonly memories: Memories;
+  readonly clock: Clock;
+  readonly isCluster: boolean;
+  readonly prefix: string;
+  readonly maxLeaseMs: number;
+  readonly recoveryMs: number;
+  readonly renewals: Renewals;
+  readonly acquiring: Acquiring;
+}
+
+/** The limit of a request when the server's time is not known: it is always too late, so that the script only answers its time. */
+const LONG_AGO = 1;
+
+export class RedisTickets implements TicketStore {
+  readonly place: string;
+
+  constructor(private readonly parts: TicketParts) {
+    this.place = `redis ${parts.prefix}`;
+  }
+
+  async handOff({ ticketId, withinMs, holds }: HandOffRequest): Promise<HandOffOutcome> {
+    let until = Infinity;
+    const memory = this.parts.memories.knownOf(this.parts.spots.of(holds[0]!.key).group);
+    for (const some of this.together(holds)) {
+      const outcome = await this.handOffSome({ ticketId, withinMs, holds: some });
+      if (outcome.kind === 'lost') return outcome;
+      until = Math.min(until, outcome.until);
+    }
+    return { kind: 'handedOff', until, memory };
+  }
+
+  async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
+    const adopted: AdoptedHold[] = [];
+    for (const holds of this.together(request.holds)) {
+      const outcome = await this.adoptSome({ ...request, holds });
+      if (outcome.kind !== 'adopted') return outcome;
+      adopted.push(...outcome.holds);
+    }
+    return { kind: 'adopted', holds: request.minReplicas > 0 ? await this.acknowledged(request, adopted) : adopted };
+  }
+
+  /** Which holds one script may look at. */
+  private together<H>(holds: readonly H[]): readonly (readonly H[])[] {
+    return this.parts.isCluster ? holds.map((hold) => [hold]) : [holds];
+  }
+
+  private handOffSome({ ticketId, withinMs, holds }: HandOffRequest): Promise<HandOffOutcome> {
+    const { runner, spots, trust } = this.parts;
+    const places = holds.map(({ key }) => spots.of(key));
+    const call = handOffCall({ keys: places }, { ticketId, withinMs, holds });
+    return runner.run({ ...call, key: holds[0]!.key }, (reply, sentAt, receivedAt) => {
+      const { now, lost, until } = readHandOffHead(listOf(reply));
+      trust.clock.observe(places[0]!.source, { sentAt, receivedAt, serverNow: now });
+      return lost > 0 ? { kind: 'lost', key: holds[lost - 1]!.key } : { kind: 'handedOff', until };
+    });
+  }
+
+  private async adoptSome(request: AdoptRequest, isRepeated = false): Promise<AdoptOutcome> {
+    const { runner, spots, trust, memories, clock, maxLeaseMs, recoveryMs } = this.parts;
+    const { ticketId, leaseMs, graceMs, label, notAfter } = request;
+    const { key } = request.holds[0]!;
+    const places = request.holds.map((hold) => spots.of(hold.key));
+    const limit = trust.clock.before(places[0]!.source, notAfter, clock.now());
+    const known = places.map(({ group }) => memories.of(group));
+    const holds = request.holds.map(({ id }, n) => ({ id, floor: trust.floors.of(places[n]!.group), known: known[n]! }));
+    const call = adoptCall({ keys: places }, { ticketId, notAfter: limit || LONG_AGO, leaseMs: Math.floor(leaseMs), graceMs, label, longestMs: maxLeaseMs, recoveryMs, holds });
+    const outcome = await runner.run({ ...call, key }, (reply, sentAt, receivedAt) => {
+      const told = listOf(reply);
+      const head = readAdoptHead(told);
+      const exchange = { sentAt, receivedAt, serverNow: head.now };
+      trust.clock.observe(places[0]!.source, exchange);
+      return this.outcomeOf(request, head, told, places, exchange);
+    });
+    if (outcome !== 'late') return outcome;
+    // The server's time was not known. Its answer has brought it, so that the request can be sent again with a limit.
+    if (limit === 0 && !isRepeated && clock.now() < notAfter) return this.adoptSome(request, true);
+    throw this.parts.acquiring.lateError(key);
+  }
+
+  private outcomeOf({ holds }: AdoptRequest, head: AdoptHead, told: ReplyItems, places: readonly Spot[], exchange: Exchange): AdoptOutcome | 'late' {
+    const { now, detail, memory } = head;
+    const { key } = holds[0]!;
+    switch (head.outcome) {
+      case 'adopted':
+        return { kind: 'adopted', holds: places.map(({ group }, n) => this.adoptedHold(group, told, adoptHeadSize + adoptHoldSize * n, exchange)) };
+      case 'gone':
+        return { kind: 'gone', key: holds[detail - 1]!.key, now, memory };
+      case 'recovering':
+        return { kind: 'recovering', retryInMs: detail, cause: this.parts.acquiring.recoveringError(key, detail) };
+      default:
+        return 'late';
+    }
+  }
+
+  private adoptedHold(group: number, told: ReplyItems, at: number, exchange: Exchange): AdoptedHold {
+    const { owner, permits, minHoldMs, memory, ...granted } = readAdoptHold(told, at);
+    return { grant: this.parts.trust.answered(group, { ...granted, fences: 1 }, exchange, memory), owner, permits: permits || undefined, minHoldMs };
+  }
+
+  /** An adoption that counts only when replicas have it is confirmed by a renewal, which waits for them. */
+  private async acknowledged({ holds, leaseMs, graceMs, minReplicas }: AdoptRequest, adopted: readonly AdoptedHold[]): Promise<AdoptedHold[]> {
+    const outcomes = await this.parts.renewals.renew(holds.map(({ key, id }) => ({ key, id, leaseMs, graceMs, minReplicas })));
+    return adopted.map((hold, n) => {
+      const outcome = outcomes[n]!;
+      if (outcome.kind === 'unknown') throw outcome.cause;
+      if (outcome.kind === 'lost') throw this.parts.acquiring.lateError(holds[n]!.key);
+      const { trustedUntil, contended } = outcome;
+      return { ...hold, grant: { ...hold.grant, trustedUntil, contended } };
+    });
+  }
+}

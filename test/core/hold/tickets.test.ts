@@ -1,0 +1,391 @@
+/** A hold that goes from one process to another by a ticket, seen from calls of the library. */
+import { describe, expect, it } from '@jest/globals';
+import { LockClosedError, LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
+import type { Lease } from '../../../lib/core/port/lease.js';
+import type { LockEvent } from '../../../lib/core/port/lock-events.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+describe('A hold that is handed off', () => {
+  it('belongs to whoever brings its ticket, with a higher fence, and nobody was in between', async () => {
+    const fleet = new Fleet();
+    const [giver, worker, stranger] = [fleet.process(), fleet.process(), fleet.process()];
+    const lease = await giver.locks.acquire('order:1');
+    const waiting = stranger.locks.acquire('order:1', { waitMs: 600_000 });
+    let strangers = 0;
+    void waiting.then(() => strangers++);
+    await fleet.clock.advance(10);
+    const ticket = await fleet.clock.runUntil(lease.handOff());
+    await fleet.clock.advance(5_000);
+    const adopted = await fleet.clock.runUntil(worker.locks.adopt(ticket));
+    expect(adopted).toMatchObject({ key: 'order:1', keys: ['order:1'], mode: 'write' });
+    expect(adopted.fence).toBeGreaterThan(lease.fence);
+    adopted.assertHeld();
+    expect(await adopted.verify()).toBe(true);
+    await fleet.clock.advance(100_000);
+    expect(strangers).toBe(0);
+    expect(await adopted.release()).toBe('released');
+    await (await fleet.clock.runUntil(waiting)).release();
+  });
+
+  it('is over for the giver before anything is sent: it trusts no more, and has nothing left to release', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k', { leaseMs: 300 });
+    const before = wire.commands;
+    const handedOff = lease.handOff({ withinMs: 10_000 });
+    expect(wire.commands).toBe(before + 1);
+    expect(lease.remainingMs).toBe(0);
+    expect(() => lease.assertHeld()).toThrow(LockLostError);
+    expect(() => lease.assertHeld()).toThrow("Lock 'k' was lost: this process handed it off.");
+    await handedOff;
+    expect(await lease.release()).toBe('released');
+    expect(lease.signal.aborted).toBe(false);
+    await expect(lease.renew()).rejects.toBeInstanceOf(LockLostError);
+    await expect(lease.handOff()).rejects.toBeInstanceOf(LockLostError);
+    expect(await lease.verify()).toBe(false);
+    await fleet.clock.advance(5_000);
+    expect(wire.sent).toMatchObject({ handOff: 1, renew: 0, release: 0 });
+    expect((await locks.inspect('k')).holders).toMatchObject([{ handedOff: true }]);
+  });
+
+  it('lets the work that handed it off end as usual, with its result', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const ticket = await giver.locks.withLock('k', async (lease) => {
+      const given = await lease.handOff();
+      expect(giver.locks.currentLease('k')).toBeUndefined();
+      return given;
+    });
+    const result = await worker.locks.withAdopted(ticket, { leaseMs: 5_000 }, (lease) => {
+      expect(worker.locks.currentLease('k')).toBe(lease);
+      return `paid under ${lease.fence}`;
+    });
+    expect(result).toMatch(/^paid under \d+$/);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('passes on to the next by itself when nobody adopts it in time, and the ticket is too late then', async () => {
+    const fleet = new Fleet();
+    const [giver, worker, stranger] = [fleet.process(), fleet.process(), fleet.process()];
+    const ticket = await (await giver.locks.acquire('k')).handOff({ withinMs: 3_000 });
+    const since = fleet.clock.now();
+    const lease = await fleet.clock.runUntil(stranger.locks.acquire('k'));
+    expect(fleet.clock.now() - since).toBeGreaterThanOrEqual(3_000);
+    expect(fleet.clock.now() - since).toBeLessThan(3_800);
+    await expect(worker.locks.adopt(ticket)).rejects.toThrow(/^Lock 'k' was lost: its ticket came too late, \d+ ms after its end\./);
+    await expect(worker.locks.adopt(ticket)).rejects.toBeInstanceOf(LockLostError);
+    await lease.release();
+  });
+
+  it('can be adopted once: the second is told so, while the first holds and after that', async () => {
+    const fleet = new Fleet();
+    const [giver, worker, retry] = [fleet.process(), fleet.process(), fleet.process()];
+    const ticket = await (await giver.locks.acquire('k')).handOff();
+    const lease = await worker.locks.adopt(ticket);
+    await expect(retry.locks.adopt(ticket)).rejects.toThrow("Lock 'k' was lost: its ticket was adopted already");
+    lease.assertHeld();
+    await lease.release();
+    await expect(retry.locks.withAdopted(ticket, () => 'twice')).rejects.toThrow('adopted already');
+    await expect(retry.locks.adopt(ticket)).rejects.toBeInstanceOf(LockLostError);
+  });
+
+  it('keeps its mode: a reader hands off beside other readers of its process, who go on', async () => {
+    const fleet = new Fleet();
+    const [giver, worker, writer] = [fleet.process(), fleet.process(), fleet.process()];
+    const [one, other] = [await giver.locks.acquire('k', { mode: 'read' }), await giver.locks.acquire('k', { mode: 'read' })];
+    const writing = writer.locks.acquire('k', { waitMs: 600_000 });
+    await fleet.clock.advance(10);
+    const ticket = await one.handOff();
+    other.assertHeld();
+    const adopted = await worker.locks.adopt(ticket);
+    expect(adopted.mode).toBe('read');
+    expect(await other.release()).toBe('released');
+    await fleet.clock.advance(60_000);
+    adopted.assertHeld();
+    let wrote = false;
+    void writing.then(() => (wrote = true));
+    await fleet.clock.advance(10);
+    expect(wrote).toBe(false);
+    await adopted.release();
+    await (await fleet.clock.runUntil(writing)).release();
+  });
+
+  it('keeps what is left of its minHoldMs, also when its ticket ends before', async () => {
+    const fleet = new Fleet();
+    const [giver, worker, stranger] = [fleet.process(), fleet.process(), fleet.process()];
+    const since = fleet.clock.now();
+    const first = await (await giver.locks.acquire('k', { minHoldMs: 20_000 })).handOff({ withinMs: 5_000 });
+    await fleet.clock.advance(1_000);
+    await (await worker.locks.adopt(first)).release();
+    await (await fleet.clock.runUntil(stranger.locks.acquire('k', { waitMs: 60_000 }))).release();
+    expect(fleet.clock.now() - since).toBeGreaterThanOrEqual(20_000);
+
+    const again = fleet.clock.now();
+    const second = await (await giver.locks.acquire('k', { minHoldMs: 20_000 })).handOff({ withinMs: 5_000 });
+    await fleet.clock.advance(6_000);
+    await expect(worker.locks.adopt(second)).rejects.toThrow('too late');
+    await (await fleet.clock.runUntil(stranger.locks.acquire('k', { waitMs: 60_000 }))).release();
+    expect(fleet.clock.now() - again).toBeGreaterThanOrEqual(20_000);
+  });
+
+  it('keeps its owner, whose other calls join the hold of who adopted it', async () => {
+    const fleet = new Fleet();
+    const [giver, worker, kin] = [fleet.process(), fleet.process(), fleet.process()];
+    const ticket = await (await giver.locks.acquire('k', { owner: 'saga:1' })).handOff();
+    const adopted = await worker.locks.adopt(ticket);
+    const joined = await kin.locks.acquire('k', { owner: 'saga:1', waitMs: 0 });
+    expect(joined.fence).toBe(adopted.fence);
+    const again = await kin.locks.adopt(await adopted.handOff());
+    expect(again.fence).toBe(joined.fence);
+    await Promise.all([joined.release(), again.release()]);
+  });
+
+  it('keeps its permit: never more are inside than there are, and its process takes part in the next turns', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const [one, other] = [await giver.locks.acquire('k', { permits: 2 }), await giver.locks.acquire('k', { permits: 2 })];
+    const third = giver.locks.acquire('k', { permits: 2, waitMs: 60_000 });
+    await fleet.clock.advance(10);
+    const adopted = await worker.locks.adopt(await one.handOff());
+    expect(adopted.fence).toBeGreaterThan(other.fence);
+    expect((await giver.locks.inspect('k')).holders).toHaveLength(2);
+    await adopted.release();
+    const got = await fleet.clock.runUntil(third);
+    expect(got.fence).toBeGreaterThan(adopted.fence);
+    await Promise.all([got.release(), other.release()]);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('hands on several locks with one ticket, all or none', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const lease = await giver.locks.acquire(['b', 'a']);
+    const ticket = await lease.handOff({ withinMs: 30_000 });
+    const adopted = await worker.locks.adopt(ticket);
+    expect(adopted.keys).toEqual(['a', 'b']);
+    for (const key of adopted.keys) expect(adopted.fences.get(key)).toBeGreaterThan(lease.fences.get(key)!);
+    const next = await adopted.handOff();
+    expect(await worker.locks.forceRelease('b')).toBe(true);
+    await expect(worker.locks.adopt(next)).rejects.toThrow("Lock 'b' was lost: its ticket was adopted already (it is good for one adoption), or an operator took the lock away.");
+    await fleet.clock.advance(100);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('is told when one of its locks was taken away before the hand-off: there is no ticket, and the others are free', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.lostWakes.add('lost');
+    const lease = await locks.acquire(['a', 'b']);
+    await locks.forceRelease('b');
+    await expect(lease.handOff()).rejects.toBeInstanceOf(LockLostError);
+    expect(lease.signal.aborted).toBe(true);
+    expect(await lease.release()).toBe('lost');
+    await fleet.clock.advance(100);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('goes to callers of the same process behind the ticket, not on its lease', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k');
+    const next = locks.acquire('k', { waitMs: 60_000 });
+    await fleet.clock.advance(10);
+    const ticket = await lease.handOff({ withinMs: 20_000 });
+    await fleet.clock.advance(5_000);
+    const adopted = await locks.adopt(ticket);
+    await adopted.release();
+    const got = await fleet.clock.runUntil(next);
+    expect(got.fence).toBeGreaterThan(adopted.fence);
+    expect(wire.sent.acquire).toBeGreaterThanOrEqual(2);
+    await got.release();
+  });
+
+  it('is announced: handedOff in place of released, adopted in place of granted', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const events: LockEvent[] = [];
+    locks.events.subscribe((event) => events.push(event));
+    const ticket = await (await locks.acquire('k')).handOff();
+    await (await locks.adopt(ticket)).release();
+    await expect(locks.adopt(ticket)).rejects.toThrow(LockLostError);
+    expect(events.map(({ type }) => type)).toEqual(['granted', 'handedOff', 'adopted', 'released', 'failed']);
+    expect(events[2]).toMatchObject({ key: 'k', mode: 'write', nested: false, waitedMs: 0 });
+  });
+
+  it('is shown as handed on to those who look, and to those who waited in vain', async () => {
+    const fleet = new Fleet();
+    const [giver, other] = [fleet.process(), fleet.process()];
+    const ticket = await (await giver.locks.acquire('k', { leaseMs: 9_000 })).handOff();
+    const { holders } = await other.locks.inspect('k');
+    expect(holders).toMatchObject([{ handedOff: true, remainingMs: 9_000 }]);
+    const secret: unknown = JSON.parse(Buffer.from(ticket.split('.')[1]!, 'base64url').toString())[4];
+    expect(secret).toMatch(/^[\w-]{22}$/);
+    expect(JSON.stringify(holders)).not.toContain(secret as string);
+    await expect(fleet.clock.runUntil(other.locks.acquire('k', { waitMs: 500 }))).rejects.toThrow('handed off with a ticket that nobody has adopted yet');
+  });
+});
+
+describe('A hold that cannot be handed off', () => {
+  it('is one with calls inside it, and a nested one', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    await locks.withLock('k', async (outer) => {
+      const { promise, open } = gate();
+      const inside = locks.withLock('k', async (nested) => {
+        await expect(nested.handOff()).rejects.toThrow(LockUsageError);
+        await expect(outer.handOff()).rejects.toThrow(/calls are still inside this hold/);
+        await promise;
+      });
+      await expect(Promise.race([inside, Promise.resolve()])).resolves.toBeUndefined();
+      await fleet.clock.advance(1);
+      await expect(outer.handOff()).rejects.toBeInstanceOf(LockUsageError);
+      open();
+      await inside;
+      outer.assertHeld();
+    });
+    expect(wire.sent.handOff).toBe(0);
+  });
+
+  it.each([[0], [1.5], [60_001], [Number.NaN], [-1]])('is asked for with withinMs %p, which cannot be', async (withinMs) => {
+    const fleet = new Fleet();
+    const lease = await fleet.process().locks.acquire('k');
+    await expect(lease.handOff({ withinMs })).rejects.toThrow('expected withinMs to be a whole number from 1 to 60000');
+    lease.assertHeld();
+    await lease.release();
+  });
+
+  it('is one whose lease was lost', async () => {
+    const fleet = new Fleet();
+    const lease = await fleet.process().locks.acquire('k', { leaseMs: 1_000, renew: false });
+    await fleet.clock.advance(1_001);
+    await expect(lease.handOff()).rejects.toBeInstanceOf(LockLostError);
+  });
+});
+
+describe('A ticket that is of no use here', () => {
+  const ticketOf = async (fleet: Fleet): Promise<string> => (await fleet.process().locks.acquire('k')).handOff();
+
+  it.each([
+    ['nothing', () => undefined],
+    ['a number', () => 7],
+    ['other text', () => 'order:1'],
+    ['the end of a ticket', (ticket: string) => ticket.slice(1)],
+    ['a ticket that was cut', (ticket: string) => ticket.slice(0, -3)],
+    ['a ticket with a changed letter', (ticket: string) => `${ticket.slice(0, 20)}${ticket[20] === 'A' ? 'B' : 'A'}${ticket.slice(21)}`],
+  ])('is %s: nothing is asked of the store', async (_name, damaged) => {
+    const fleet = new Fleet();
+    const ticket = await ticketOf(fleet);
+    const { locks, wire } = fleet.process();
+    await expect(locks.adopt(damaged(ticket) as string)).rejects.toBeInstanceOf(LockUsageError);
+    await expect(locks.withAdopted(damaged(ticket) as string, () => 1)).rejects.toBeInstanceOf(LockUsageError);
+    expect(wire.commands).toBe(0);
+    await (await locks.adopt(ticket)).release();
+  });
+
+  it('is one of another embedded store', async () => {
+    const ticket = await ticketOf(new Fleet());
+    const { locks, wire } = new Fleet().process();
+    await expect(locks.adopt(ticket)).rejects.toThrow('this ticket is of an embedded store');
+    expect(wire.commands).toBe(0);
+  });
+
+  it('is adopted with an option that it decides itself', async () => {
+    const fleet = new Fleet();
+    const ticket = await ticketOf(fleet);
+    const { locks } = fleet.process();
+    const wrong = { mode: 'read' } as object;
+    await expect(locks.adopt(ticket, wrong)).rejects.toThrow("unknown option 'mode'");
+    await (await locks.adopt(ticket, { leaseMs: 1_000, maxHoldMs: 5_000 })).release();
+  });
+});
+
+describe('An outcome that nobody knows', () => {
+  it('of a hand-off is asked for again under the same ticket', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const lease = await giver.locks.acquire('k');
+    giver.wire.deaf = true;
+    const handedOff = lease.handOff();
+    await fleet.clock.advance(100);
+    giver.wire.deaf = false;
+    const ticket = await fleet.clock.runUntil(handedOff);
+    expect(giver.wire.sent.handOff).toBeGreaterThan(1);
+    await (await worker.locks.adopt(ticket)).release();
+  });
+
+  it('of a hand-off that stays unknown ends without a ticket, and the lock is free at once when the store is back', async () => {
+    const fleet = new Fleet();
+    const [giver, other] = [fleet.process(), fleet.process()];
+    const lease = await giver.locks.acquire('k', { waitMs: 3_000 });
+    giver.wire.deaf = true;
+    const handedOff = lease.handOff();
+    handedOff.catch(() => {});
+    await fleet.clock.advance(4_000);
+    await expect(handedOff).rejects.toBeInstanceOf(LockStoreError);
+    await expect(handedOff).rejects.toThrow(/^Lock 'k' could not be handed off/);
+    expect(await lease.release()).toBe('unknown');
+    giver.wire.deaf = false;
+    await fleet.clock.advance(500);
+    await (await other.locks.acquire('k', { waitMs: 0 })).release();
+  });
+
+  it('of an adoption is asked for again under the same id: the hold that it made already', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const ticket = await (await giver.locks.acquire('k')).handOff();
+    worker.wire.deaf = true;
+    const adopting = worker.locks.adopt(ticket);
+    await fleet.clock.advance(100);
+    worker.wire.deaf = false;
+    const lease = await fleet.clock.runUntil(adopting);
+    expect(worker.wire.sent.adopt).toBeGreaterThan(1);
+    lease.assertHeld();
+    expect(await lease.release()).toBe('released');
+  });
+
+  it('of an adoption that stays unknown is given back in the background', async () => {
+    const fleet = new Fleet();
+    const [giver, worker, other] = [fleet.process(), fleet.process(), fleet.process()];
+    const ticket = await (await giver.locks.acquire('k')).handOff();
+    worker.wire.deaf = true;
+    const adopting = worker.locks.adopt(ticket, { waitMs: 1_000, leaseMs: 20_000 });
+    adopting.catch(() => {});
+    await fleet.clock.advance(1_100);
+    await expect(adopting).rejects.toBeInstanceOf(LockStoreError);
+    worker.wire.deaf = false;
+    await fleet.clock.advance(500);
+    await (await other.locks.acquire('k', { waitMs: 0 })).release();
+  });
+
+  it('of an adoption ends when the signal of the call aborts, with its reason', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const ticket = await (await giver.locks.acquire('k')).handOff();
+    worker.wire.cut = true;
+    const stop = new AbortController();
+    const adopting = worker.locks.adopt(ticket, { signal: stop.signal, waitMs: Infinity });
+    adopting.catch(() => {});
+    await fleet.clock.advance(3_000);
+    stop.abort(new Error('enough'));
+    await expect(adopting).rejects.toThrow('enough');
+    worker.wire.cut = false;
+    await fleet.clock.advance(3_000);
+    await (await worker.locks.adopt(ticket)).release();
+  });
+});
+
+describe('A process that shuts down', () => {
+  it('adopts nothing any more, and may hand off what it holds', async () => {
+    const fleet = new Fleet();
+    const [giver, worker] = [fleet.process(), fleet.process()];
+    const lease: Lease = await giver.locks.acquire('k');
+    const theirs = await (await worker.locks.acquire('other')).handOff();
+    const closing = giver.locks.close();
+    await expect(giver.locks.adopt(theirs)).rejects.toBeInstanceOf(LockClosedError);
+    const ticket = await lease.handOff();
+    await fleet.clock.runUntil(closing);
+    await (await worker.locks.adopt(ticket)).release();
+    await (await worker.locks.adopt(theirs)).release();
+    expect(fleet.store.size).toBe(0);
+  });
+});
