@@ -1,5 +1,6 @@
 /** Watches that those who wait are served: no lock stays unused while somebody waits for it, and after all faults each can be had. */
 import type { Callers } from './callers.js';
+import { LockUsageError } from '../../lib/core/port/errors.js';
 import type { LockService } from '../../lib/lock.service.js';
 import type { Nemesis } from './nemesis.js';
 import { PERMIT_KEY } from './plan.js';
@@ -52,15 +53,29 @@ export class LifeSigns {
     for (const { locks, process } of members) {
       for (const key of keys) {
         const got = (): void => void (left -= 1);
-        locks.withLock(key, { waitMs: withinMs, leaseMs: Math.min(3_000, this.world.plan.maxLeaseMs), permits: key === PERMIT_KEY ? permits : undefined }, () => {}).then(got, (error: unknown) => {
+        const options = { waitMs: withinMs, leaseMs: Math.min(3_000, plan.maxLeaseMs), permits: key === PERMIT_KEY ? permits : undefined };
+        this.onceOtherNumbersAreGone(withinMs, () => locks.withLock(key, options, () => {})).then(got, (error: unknown) => {
           world.violations.push(`after all faults ${process.name} could not have '${key}' within ${withinMs} ms: ${String(error)}`);
           got();
         });
       }
     }
-    await time.runUntil(() => left === 0, time.now + withinMs + 1_000);
+    await time.runUntil(() => left === 0, time.now + 2 * withinMs + 1_000);
     if (left > 0) world.violations.push(`after all faults ${left} calls were not answered`);
     if (permits !== undefined && members[0]) await this.allPermitsCanBeHad(members[0].locks, permits, withinMs);
+  }
+
+  /** While somebody holds the lock with another number of permits, a call is refused at once: a lease or a ticket from before may do so. */
+  private async onceOtherNumbersAreGone<T>(withinMs: number, ask: () => Promise<T>): Promise<T> {
+    const { time } = this.world;
+    for (const until = time.now + withinMs; ; ) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!(error instanceof LockUsageError) || time.now >= until) throw error;
+        await new Promise<void>((resolve) => void time.after(LOOK_MS, resolve));
+      }
+    }
   }
 
   /** None has leaked: all of them together. */

@@ -29,6 +29,8 @@ export interface Recorder {
 export class RecordingStore extends StoreAround {
   /** The keys of requests, by id, for what is told by id alone. */
   private readonly keys = new Map<string, string>();
+  /** When an adoption was first asked for, by the new holder's id: an answer that got lost is asked for again. */
+  private readonly adoptingSince = new Map<string, number>();
 
   constructor(
     store: LockStore,
@@ -94,12 +96,13 @@ export class RecordingStore extends StoreAround {
 
   override async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
     this.recorder.storeCalls++;
+    for (const { id } of request.holds) if (!this.adoptingSince.has(id)) this.adoptingSince.set(id, this.process.time.now);
     const outcome = await super.adopt(request);
     if (outcome.kind !== 'adopted') return outcome;
     outcome.holds.forEach(({ grant, owner, permits }, n) => {
       const { key, id } = request.holds[n]!;
       this.keys.set(id, key);
-      this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, adopts: true });
+      this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, adopts: true }, this.adoptingSince.get(id));
       this.granted(id, grant);
     });
     return outcome;
@@ -132,10 +135,10 @@ export class RecordingStore extends StoreAround {
     this.tell(id, { kind: 'granted', mode, fence, fences, trustedUntil: this.process.worldInstant(trustedUntil) });
   }
 
-  private tell(id: string, what: Told): void {
+  private tell(id: string, what: Told, at = this.process.time.now): void {
     const key = this.keys.get(id);
     if (key === undefined) return;
-    this.recorder.history.push({ at: this.process.time.now, key, id, ...what } as HistoryEvent);
+    this.recorder.history.push({ at, key, id, ...what } as HistoryEvent);
   }
 }
 
