@@ -139,7 +139,7 @@ describe('LockModule', () => {
     async sendCommand(): Promise<void> {}
     readonly options = { socket: { host: 'a' } };
   }
-  const unread = 'What only your version of ioredis knows can be given with a client: new Redis({ … })';
+  const unread = 'What only your version of a client knows can be given with a client: new Redis({ … }) or createClient({ … })';
 
   it.each<[string, unknown, string]>([
     ['a default by the word of others', { embedded: true, ttl: 5 }, `unknown option 'ttl'; leaseMs is probably meant`],
@@ -156,8 +156,8 @@ describe('LockModule', () => {
       { redis: { cluster: ['redis://a'], options: { redisOptions: { pass: 'a' } } } },
       `redis.options.redisOptions: unknown option 'pass'; password is probably meant`,
     ],
-    ['a client of node-redis', { redis: new Client() }, 'redis is a client of another package (node-redis?), and locks need ioredis'],
-    ['one such among several', { redis: ['redis://a', new Client(), 'redis://b'] }, 'redis[1] is a client of another package'],
+    ['a client of a third package', { redis: new Client() }, 'redis is a client that locks cannot use; give the URL, a client of ioredis'],
+    ['one such among several', { redis: ['redis://a', new Client(), 'redis://b'] }, 'redis[1] is a client that locks cannot use'],
   ])('refuses %s', (_what, options, words) => {
     const chosen = () => whereabouts(options as LockModuleOptions, 'test');
     expect(chosen).toThrow(LockUsageError);
