@@ -32,7 +32,7 @@ export default {
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   // More than two cores have: much of the time is waiting for leases to end.
-  maxWorkers: 3,
+  maxWorkers: 4,
   // Modules of finished suites stay in the memory of a worker: after some fifty suites it has grown to gigabytes.
   workerIdleMemoryLimit: '700MB',
   testTimeout: 60_000,

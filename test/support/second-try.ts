@@ -1,5 +1,5 @@
 /**
- * The suites run on real servers, in real time, beside two other suites. On a busy machine an answer can come later than a test
+ * The suites run on real servers, in real time, beside three other suites. On a busy machine an answer can come later than a test
  * bears, so a test that failed is tried once more. `second-tries-reporter.cjs` names each test that needed it, and
  * HOLDFAST_TRIES=1 allows none.
  */
