@@ -11,11 +11,12 @@ import { idle } from './questions/idle.js';
 import { manyLeases } from './questions/many-leases.js';
 import { manyWaiters } from './questions/many-waiters.js';
 import { memory } from './questions/memory.js';
+import { permits } from './questions/permits.js';
 import { readWrite } from './questions/read-write.js';
 import { redlock } from './questions/redlock.js';
 import { uncontended } from './questions/uncontended.js';
 
-const questions: readonly Question[] = [costsOfACall, uncontended, hotKeyOneProcess, hotKeyFleet, manyWaiters, manyLeases, memory, readWrite, redlock, idle];
+const questions: readonly Question[] = [costsOfACall, uncontended, hotKeyOneProcess, hotKeyFleet, manyWaiters, manyLeases, memory, readWrite, permits, redlock, idle];
 const names = questions.map(({ name }) => name);
 
 const wanted = process.argv.slice(2);

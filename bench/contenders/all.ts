@@ -5,8 +5,8 @@ import { asyncMutex } from './local-mutex.js';
 import { bare } from './bare.js';
 import type { Contender } from './contender.js';
 import { floor } from './floor.js';
-import { holdfast, holdfastOnCluster } from './holdfast.js';
-import { murlock, nodeRedisson, redisKit, redisSemaphore, redlock4, redlock5, redlockUniversal } from './peers.js';
+import { holdfast, holdfastOnCluster, holdfastPermits } from './holdfast.js';
+import { murlock, nodeRedisson, redisKit, redisSemaphore, redisSemaphorePermits, redlock4, redlock5, redlockUniversal } from './peers.js';
 import { holdfastOnRedlock, redisSemaphoreOnNodes, redlock4OnNodes, redlock5OnNodes, redlockUniversalOnNodes } from './redlocks.js';
 import { pollingReadWrite } from './polling-read-write.js';
 import { blockingPopLock, publishLock } from './push-lock.js';
@@ -17,6 +17,9 @@ const contenders: Readonly<Record<string, (setting?: number) => Contender>> = {
   /** With a number: its `handOn`. */
   holdfast: (handOn) => (handOn === undefined ? holdfast() : holdfast(`Holdfast, handOn ${handOn}`, { handOn })),
   holdfastOnCluster,
+  /** With the number of permits. */
+  holdfastPermits: (permits) => holdfastPermits(permits ?? 1),
+  redisSemaphorePermits: (permits) => redisSemaphorePermits(permits ?? 1),
   asyncMutex: () => asyncMutex,
   publishLock: () => publishLock,
   blockingPopLock: () => blockingPopLock,

@@ -22,6 +22,19 @@ const cluster = (port: number): RedisTarget => ({ cluster: [{ port, host: '127.0
 
 export const holdfastOnCluster = (): Contender => holdfast('Holdfast on a Cluster', {}, cluster);
 
+/** So many hold a lock at a time, and not one. */
+export function holdfastPermits(permits: number): Contender {
+  return {
+    ...holdfast(),
+    async open(port) {
+      const process = `bench-${randomUUID().slice(0, 8)}`;
+      const locks = new LockService({ waitMs: 600_000, store: await openStore(single(port), process), process });
+      await locks.open();
+      return { withLock: (key, work) => locks.withLock(key, { permits }, work), close: () => locks.close() };
+    },
+  };
+}
+
 export function holdfast(name = 'Holdfast', defaults: LockDefaults = {}, connection = single): Contender {
   return {
     name,

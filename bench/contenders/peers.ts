@@ -100,6 +100,21 @@ export const redisSemaphore = peer('redis-semaphore', ['set', 'evalsha', 'eval']
   };
 });
 
+/** So many hold a lock at a time, and not one; with the documented pause between two tries. */
+export const redisSemaphorePermits = (permits: number): Contender =>
+  peer('redis-semaphore, Semaphore', ['evalsha', 'eval'], (redis) => {
+    const { Semaphore } = requirePeer('redis-semaphore');
+    return {
+      async withLock(key, work) {
+        const semaphore = new Semaphore(redis, key, permits, { lockTimeout: LEASE_MS, acquireTimeout: 3_600_000 });
+        await semaphore.acquire();
+        await work();
+        await semaphore.release();
+      },
+      close: nothingMore,
+    };
+  })();
+
 export const redlockUniversal = peer('redlock-universal', ['set', 'evalsha', 'eval'], (redis, _, waitMs) => {
   const { createLock, IoredisAdapter } = requirePeer('redlock-universal');
   const adapter = new IoredisAdapter(redis);

@@ -75,7 +75,8 @@ export class DrivenProcess {
     return new Promise<T>((resolve, reject) => {
       if (!this.isUp) return reject(new Error(`a process has ended: ${this.stderr}`));
       this.pending.set(call, { resolve, reject });
-      this.child.send({ call, verb, args });
+      // Of a process that was killed just now the channel may be closed before its end is known.
+      this.child.send({ call, verb, args }, (error) => error && reject(new Error(`a process has ended: ${error.message}. ${this.stderr}`)));
     });
   }
 
