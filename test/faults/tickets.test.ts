@@ -102,6 +102,8 @@ it(`${HAND_OFFS} hand-offs with crashes on both sides, lost answers and late tic
         if ((await Promise.all(tries)).filter(Boolean).length > 1) problems.push(`a ticket of '${key}' was adopted twice`);
       } catch (error) {
         failed(error as Error);
+        // The end of a process that was killed is known a moment after it answers no more.
+        await pause(10);
       }
     }
   };
