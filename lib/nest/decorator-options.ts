@@ -3,27 +3,13 @@
  * JavaScript or behind a cast are not checked by the compiler.
  */
 import type { NamesOf, OptionList } from '../core/port/option-names.js';
+import { lockOptionNames } from '../core/port/request-options.js';
 import type { LeaderOptions } from './leader.decorator.js';
 import type { LockedOptions } from './locked-method.js';
 import type { RouteLockOptions } from './route-lock.js';
 
 const example = '{ leaseMs: 5000 }';
-const routeNames: NamesOf<RouteLockOptions> = {
-  mode: true,
-  leaseMs: true,
-  waitMs: true,
-  renew: true,
-  maxHoldMs: true,
-  minHoldMs: true,
-  graceMs: true,
-  owner: true,
-  permits: true,
-  signal: true,
-  minReplicas: true,
-  label: true,
-  onLost: true,
-  instance: true,
-};
+const routeNames: NamesOf<RouteLockOptions> = { ...lockOptionNames, onLost: true, instance: true };
 const lockedNames: NamesOf<LockedOptions> = { ...routeNames, onBusy: true, returns: true };
 const { mode: _saidByTheName, ...sidedNames } = lockedNames;
 

@@ -5,6 +5,7 @@
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
 import { optionsProblem, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { lockDefaultNames } from '../core/port/request-options.js';
 import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
 import { targetProblem } from './redis-target.js';
@@ -80,6 +81,7 @@ export interface LockModuleOptions extends LockDefaults {
 
 /** The names of all options. An unknown name is refused, because a misspelt option would silently mean the default. */
 const names: NamesOf<LockModuleOptions> = {
+  ...lockDefaultNames,
   redis: true,
   client: true,
   embedded: true,
@@ -90,18 +92,6 @@ const names: NamesOf<LockModuleOptions> = {
   describeHolders: true,
   strictServer: true,
   strictOverrides: true,
-  leaseMs: true,
-  waitMs: true,
-  renew: true,
-  maxHoldMs: true,
-  minHoldMs: true,
-  graceMs: true,
-  minReplicas: true,
-  onLost: true,
-  maxLeaseMs: true,
-  handOn: true,
-  commandTimeoutMs: true,
-  shutdownGraceMs: true,
 };
 const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }' };
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */

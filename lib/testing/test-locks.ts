@@ -11,6 +11,7 @@ import type { DynamicModule, FactoryProvider } from '@nestjs/common';
 import { LockStoreError, LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { lockDefaultNames } from '../core/port/request-options.js';
 import { LockService, type LockServiceOptions } from '../lock.service.js';
 import { DEFAULT_INSTANCE, locksToken, MODULE_OPTIONS, storeToken } from '../nest/lock-names.js';
 import type { LockModuleOptions } from '../nest/lock-module-options.js';
@@ -27,21 +28,7 @@ export interface TestLocksOptions extends LockDefaults {
   name?: string | undefined;
 }
 
-const names: NamesOf<TestLocksOptions> = {
-  name: true,
-  leaseMs: true,
-  waitMs: true,
-  renew: true,
-  maxHoldMs: true,
-  minHoldMs: true,
-  graceMs: true,
-  minReplicas: true,
-  onLost: true,
-  maxLeaseMs: true,
-  handOn: true,
-  commandTimeoutMs: true,
-  shutdownGraceMs: true,
-};
+const names: NamesOf<TestLocksOptions> = { ...lockDefaultNames, name: true };
 const OPTIONS: OptionList = { names, example: '{ waitMs: 0 }' };
 
 /** What {@link TestLocks.replaceIn} needs of the builder that `Test.createTestingModule` returns. */

@@ -1,7 +1,7 @@
-/** The names of the options that each method of LockService takes, and the checks of the methods that take no lock. */
+/** The names of the options that calls and modules take, and the checks of the methods of LockService that take no lock. */
 import { LockUsageError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
-import type { CallSite, LockOptions, WithLockOptions } from './lock-options.js';
+import type { CallSite, LockDefaults, LockOptions, WithLockOptions } from './lock-options.js';
 import type { ListOptions } from './lock-state.js';
 import { optionsProblem, type NamesOf, type OptionList } from './option-names.js';
 
@@ -15,7 +15,8 @@ export interface ForceReleaseOptions {
 }
 
 const example = '{ leaseMs: 5000 }';
-const acquireNames: NamesOf<LockOptions & CallSite> = {
+/** The names of the options of every request for a lock, also by a decorator or for a route. */
+export const lockOptionNames: NamesOf<LockOptions> = {
   mode: true,
   leaseMs: true,
   waitMs: true,
@@ -28,9 +29,23 @@ const acquireNames: NamesOf<LockOptions & CallSite> = {
   signal: true,
   minReplicas: true,
   label: true,
-  template: true,
-  expectsBusy: true,
 };
+/** The names of the defaults that a module sets for all calls. */
+export const lockDefaultNames: NamesOf<LockDefaults> = {
+  leaseMs: true,
+  waitMs: true,
+  renew: true,
+  maxHoldMs: true,
+  minHoldMs: true,
+  graceMs: true,
+  minReplicas: true,
+  onLost: true,
+  maxLeaseMs: true,
+  handOn: true,
+  commandTimeoutMs: true,
+  shutdownGraceMs: true,
+};
+const acquireNames: NamesOf<LockOptions & CallSite> = { ...lockOptionNames, template: true, expectsBusy: true };
 const withLockNames: NamesOf<WithLockOptions & CallSite> = { ...acquireNames, onLost: true };
 const forceReleaseNames: NamesOf<ForceReleaseOptions> = { fence: true };
 const listNames: NamesOf<ListOptions> = { startsWith: true };
