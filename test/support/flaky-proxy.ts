@@ -10,7 +10,8 @@
  *   whole ── holdUp() ──> held up   what present connections send stays on its way
  *                           └─ loseHeldUp() ──> their clients see them end ── deliverHeldUp() ──> it arrives all the same
  */
-import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net';
+import { createServer, connect, type Server, type Socket } from 'node:net';
+import { freePort } from './free-port.js';
 
 interface Link {
   readonly client: Socket;
@@ -28,18 +29,16 @@ export class FlakyProxy {
   private hungUp = false;
   private repliesDropped = false;
   private delayMs = 0;
-  private boundPort = 0;
   /** How many connections were ever made to it. */
   accepted = 0;
 
-  constructor(private targetPort: number) {}
-
-  get port(): number {
-    return this.boundPort;
-  }
+  constructor(
+    private targetPort: number,
+    readonly port: number,
+  ) {}
 
   get url(): string {
-    return `redis://127.0.0.1:${this.boundPort}`;
+    return `redis://127.0.0.1:${this.port}`;
   }
 
   /** How many connections are open through it. */
@@ -61,9 +60,8 @@ export class FlakyProxy {
     if (this.listener !== undefined) return;
     const listener = createServer({ pauseOnConnect: true }, (client) => this.link(client));
     await new Promise<void>((resolve, reject) => {
-      listener.once('error', reject).listen(this.boundPort, '127.0.0.1', resolve);
+      listener.once('error', reject).listen(this.port, '127.0.0.1', resolve);
     });
-    this.boundPort = (listener.address() as AddressInfo).port;
     this.listener = listener;
   }
 
@@ -209,7 +207,7 @@ export class FlakyProxy {
 }
 
 export async function startFlakyProxy(targetPort: number): Promise<FlakyProxy> {
-  const proxy = new FlakyProxy(targetPort);
+  const proxy = new FlakyProxy(targetPort, await freePort());
   await proxy.heal();
   return proxy;
 }
