@@ -49,6 +49,7 @@ const list = [
   ['trusted in the grace', lua('shared/lock-record'), 'return holder.ending - holder.graceMs', 'return holder.ending', 'P15: trust does not end before the grace', 'test/contract/redis-store.contract'],
   ['renewed without grace', wire('lock-reply'), 'Math.floor(leaseMs) + graceMs', 'Math.floor(leaseMs) + 0 * graceMs', 'P15: the grace is lost with the first renewal', 'test/contract/redis-store.contract'],
   ['handed on to another grace', core('lease/store-lease'), 'a.graceMs === b.graceMs && ', '', 'P15: a caller gets the grace of the one before', 'test/core/hold/grace'],
+  ['who is silent has its turn', lua('shared/listening'), 'if isSilent(lock, record) then return false end', '', 'L3: each process that stands still holds a first lease', 'test/lua/listening'],
   ['passed over for good', lua('shared/queue'), 'if turn == WAS_PASSED_OVER then turn = TAKES_ITS_TURN end', '', 'L1: who lives and hears nothing starves', 'test/lua/listening'],
   ['a free lock for nobody', lua('shared/settle'), 'if #lock.holders == 0 and lock.queued then admit(lock, true) end', '', 'L4: a lost subscription leaves a free lock to nobody', 'test/lua/listening'],
   ['long first lease', lua('shared/settle'), 'math.min(who.leaseMs, FIRST_LEASE_MS)', 'who.leaseMs', 'L3: a dead waiter holds a full lease', 'test/lua/release'],

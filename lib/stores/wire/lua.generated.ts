@@ -171,13 +171,20 @@ local INSTANT = '%013.0f'`;
 const sharedListening = `local TAKES_ITS_TURN = '0'
 local ONLY_IF_HEARD = '1'
 local WAS_PASSED_OVER = '2'
+local ONLY_IF_RECENT = '3'
+local SILENT_AFTER_MS = 1200
 local MOST_PASSED_OVER = 100
 local function channelOf(lock, id)
   return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
 end
+local function isSilent(lock, record)
+  return tonumber(string.sub(record, 1, 13)) < lock.now + WAITER_LEASE_MS - SILENT_AFTER_MS
+end
 local function hearsOfItsTurn(lock, id, record)
-  if string.sub(record, 16, 16) == TAKES_ITS_TURN or lock.asking[id] then return true end
-  return redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
+  local turn = string.sub(record, 16, 16)
+  if turn == TAKES_ITS_TURN or lock.asking[id] then return true end
+  if isSilent(lock, record) then return false end
+  return turn == ONLY_IF_RECENT or redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
 end
 local function passOver(lock, id, record)
   if string.sub(record, 16, 16) == WAS_PASSED_OVER then return end
@@ -522,7 +529,7 @@ local function joinQueue(lock, who)
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
     tellHolders(lock)
   end
-  local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
+  local turn = who.needsListener and ONLY_IF_HEARD or ONLY_IF_RECENT
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
@@ -640,7 +647,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'd4b13a18dc54e7ddb6f4e2dbfe4fd7484e902003',
+  sha1: 'bc704ffd2f269c99600a6eaa9e8c459fb84db425',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -891,7 +898,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '96086befbb72e8004008ba07bf3b24c29e951c03',
+  sha1: 'a88e544d9daa97b30ddce1b05a15a966aab91fc3',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -1018,7 +1025,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '963accbeab77f37c5d7220149d85eb9d4a8d2f73',
+  sha1: '458200900fd80214324831344e9d9fa2ff037c5d',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1191,7 +1198,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '5d600c1213c814878e05405d6926079ad773d194',
+  sha1: '792523fafb700bf3308a5bb45b91db6157eef4d2',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1272,7 +1279,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '1fd7a1420c9044b85b0ee3ab42d4b786abe410d0',
+  sha1: '3b88bca0651fab3aa27eed5e5f8252d64a30a93c',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1498,7 +1505,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: '19ca3c17b4af1a7ef121d25b57fb51f67210c8b1',
+  sha1: 'f4931f738a1a5d49d341cb5305d0e419c690c1e4',
   source: `local keys = KEYS
 local ticketId, withinMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1574,7 +1581,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '4bc8997d27db6baa7b63f4aaa976983725aefe61',
+  sha1: 'e3a6e8d0104f460e5e7bf3278623159eccadca5d',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1898,7 +1905,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '0946c5af7317cf2147e2a728e676860e02f2167d',
+  sha1: 'e1fb7a5b6f5a78460b28a190534c1b49956308c6',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
