@@ -3,6 +3,7 @@
  * such as the Redis on this machine, and a misspelt ioredis option must not silently lead to a default, such as database 0.
  */
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { show } from '../core/port/option-values.js';
 import { clusterNames, redisNames } from '../stores/wire/ioredis/option-names.js';
 import { isIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
 import { isNodeRedis } from '../stores/wire/node-redis/given-clients.js';
@@ -22,7 +23,7 @@ const LOOK_WHERE = 'look whether an environment variable is missing';
 export function targetProblem(name: string, target: unknown): string | undefined {
   if (typeof target === 'string' && target.trim() !== '') return textProblem(name, target);
   if (target == null || typeof target === 'string') return `${name} was given, but it is undefined or empty; ${LOOK_WHERE}`;
-  if (typeof target !== 'object') return `expected ${name} to be a URL, options or a client, got ${typeof target === 'function' ? 'a function' : String(target)}`;
+  if (typeof target !== 'object') return `expected ${name} to be a URL, options or a client, got ${show(target)}`;
   if (isIoredis(target) || isNodeRedis(target)) return undefined;
   if (isForeignClient(target)) {
     return `${name} is a client that locks cannot use; give the URL, a client of ioredis (new Redis(), new Cluster()), or one of node-redis (createClient(), createCluster(), createSentinel())`;
@@ -43,7 +44,7 @@ function textProblem(name: string, url: string): string | undefined {
 /** ioredis would take what is no number for database 0, and fail without being asked: `Number(process.env.REDIS_DB)` of nothing is NaN. */
 function numbersProblem(name: string, target: object): string | undefined {
   const db = 'db' in target ? target.db : undefined;
-  if (!isWhole(db)) return `expected ${name}.db to be a whole number from 0, got ${shown(db)}; ${LOOK_WHERE}`;
+  if (!isWhole(db)) return `expected ${name}.db to be a whole number from 0, got ${show(db)}; ${LOOK_WHERE}`;
   for (const server of serversOf(target) as readonly unknown[]) {
     const problem = typeof server === 'string' ? textProblem(`${name}.cluster`, server) : portProblem(name, server);
     if (problem !== undefined) return problem;
@@ -57,16 +58,12 @@ function numbersProblem(name: string, target: object): string | undefined {
 function portProblem(name: string, server: unknown): string | undefined {
   const port: unknown = typeof server === 'object' && server !== null && 'port' in server ? server.port : server;
   if (typeof port === 'object' || (isWhole(port) && Number(port ?? 1) >= 1 && Number(port ?? 1) <= 65_535)) return undefined;
-  return `expected ${name}.port to be a whole number from 1 to 65535, got ${shown(port)}; ${LOOK_WHERE}`;
+  return `expected ${name}.port to be a whole number from 1 to 65535, got ${show(port)}; ${LOOK_WHERE}`;
 }
 
 /** Whether this is a whole number, perhaps as the text of an environment variable, or was left out. */
 function isWhole(value: unknown): boolean {
   return value == null || (typeof value === 'string' ? /^\d+$/.test(value) : Number.isInteger(value) && Number(value) >= 0);
-}
-
-function shown(value: unknown): string {
-  return typeof value === 'string' ? `'${value}'` : String(value);
 }
 
 function namesProblem(name: string, target: object): string | undefined {
