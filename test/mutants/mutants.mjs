@@ -79,7 +79,7 @@ const list = [
   ['late requests are forgotten', core('lease/background-release'), 'if (sentAt > lateUntil) return;', 'return;', 'S5: released once, and taken again for nobody', 'test/core/lease/late-requests'],
   ['late requests of a hold', core('queue/key-queue'), 'at, phase, lateUntil, this', 'at, phase, -Infinity, this', 'S5: the second try was granted, the first takes the lock after the hold', 'test/core/lease/late-requests'],
   ['no limit after silence', redis('acquisition'), 'this.limit || LONG_AGO', 'this.limit || 9_999_999_999_999', 'S5: acts whenever it comes', 'test/stores/redis/server-and-network-faults'],
-  ['late votes', redlock('withdrawals'), 'if (sentAt > lateUntil) return;', 'return;', 'S5: stands on a node for nobody', 'test/stores/redlock/late-votes'],
+  ['late votes', redlock('withdrawals'), "kind === 'failure' || sentAt <= lateUntil", "kind === 'failure'", 'S5: stands on a node for nobody', 'test/stores/redlock/late-votes'],
   ['no minHoldMs', lua('shared/leave'), 'if holder.minEnd > lock.now and not abandoned then', 'if false then', 'a job runs twice', 'test/lua/release'],
   ['minHoldMs without work', lua('shared/leave'), ' and not abandoned', '', 'a lock stays taken for nobody', 'test/lua/release'],
   ['minHoldMs is not renewed', lua('renew'), ', holder.minEnd + holder.graceMs)', ')', 'a job that was let in from the queue runs twice', 'test/lua/release'],
@@ -179,7 +179,7 @@ const list = [
   ['lost with a minority', redlock('quorum-renewals'), ' && !(there.length > 0 && ballot.mayOutlive(now))', '', 'availability: one node of three that granted ends a lease', 'test/stores/redlock/quorum-renewals'],
   ['revives what was released', redlock('ballot'), 'this.takenOn.size === 0 && ', '', 'forceRelease: taken back by its holder', 'test/stores/redlock/ballot'],
   ['a holder behind those who wait', lua('vote'), '(hasItElsewhere or goesFirst(', '(goesFirst(', 'availability: a lease is lost to those who wait', 'test/lua/redlock'],
-  ['re-joins as it likes', redlock('quorum-renewals'), "if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) void ballot.rejoin(node, leaseMs);", 'if (there[n] === undefined) void ballot.rejoin(node, leaseMs);', 'S1: votes where it is lost', 'test/stores/redlock/quorum-renewals'],
+  ['re-joins as it likes', redlock('quorum-renewals'), "if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) ballot.rejoin(node, leaseMs);", 'if (there[n] === undefined) ballot.rejoin(node, leaseMs);', 'S1: votes where it is lost', 'test/stores/redlock/quorum-renewals'],
   // What is told
   ['the holder is waited for', core('hold/timeouts'), 'schedule.set(patience, this.clock.now() + TELLS_WITHIN_MS);', '', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],

@@ -9,7 +9,7 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { AcquireOutcome, Grant } from '../../core/port/lock-store.js';
 import { marginOf } from '../wire/server-clock.js';
 import { agreeOnFence, correctFence } from './fence-agreement.js';
-import { answersOf, noQuorum, poll, voteTimeoutMs, type Reply } from './poll.js';
+import { answersOf, noQuorum, poll, voteTimeoutMs, type Hear, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';
 import { reasonOf, sharedWord, wordOf, type GrantedVote, type Leaving, type Mark, type NodeVote, type VoteRequest } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';
@@ -85,9 +85,9 @@ export class Ballot {
       clock,
       deadlines,
       timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
-      ask: (node) => {
-        if (enough && node.silent) return Promise.reject(node.failure('silent', this.key));
-        return this.ask(node, this.wish, proposal, limit);
+      ask: (node, hear) => {
+        if (enough && node.silent) return hear({ kind: 'failure', error: node.failure('silent', this.key) });
+        this.ask(node, this.wish, proposal, limit, hear);
       },
       decide: (replies: Replies) => {
         if (this.plain >= quorumOf(nodes.length)) return { result: 'granted', replies };
@@ -138,11 +138,11 @@ export class Ballot {
    * Puts a held lock back on a node that does not have it. Until `trustedUntil` no other process can have been granted the
    * lock: the nodes that granted this one have it, or forgot it and stay in quarantine for longer.
    */
-  async rejoin(node: RedlockNode, leaseMs: number): Promise<void> {
+  rejoin(node: RedlockNode, leaseMs: number): void {
     // Without a limit the vote might come too late and take the lock for a holder that has lost it.
     if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
     const again = { ...this.wish, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
-    await this.ask(node, again, this.fence, this.trustedUntil).catch(() => {}); // the next renewal tries again
+    this.ask(node, again, this.fence, this.trustedUntil, () => {}); // after a failure the next renewal tries again
   }
 
   /** Ends the ballot. The caller releases it on the nodes. */
@@ -183,17 +183,19 @@ export class Ballot {
     return this.heardAt - this.castAt;
   }
 
-  private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
+  private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number, hear: Hear<NodeVote>): void {
     if (node.connected) this.asked.add(node);
-    const vote = node.vote(request, proposal, limit);
-    vote.then(
-      (answer) => this.heard(node, answer),
-      () => {
-        if (this.asked.has(node)) this.mute.set(node, limit);
-        if (this.state === 'over') this.released(node);
-      },
-    );
-    return vote;
+    node.vote(request, proposal, limit, (reply) => {
+      if (reply.kind === 'answer') this.heard(node, reply.answer);
+      else this.unheard(node, limit);
+      hear(reply);
+    });
+  }
+
+  /** The node did not answer. Until `limit` the request may still act there. */
+  private unheard(node: RedlockNode, limit: number): void {
+    if (this.asked.has(node)) this.mute.set(node, limit);
+    if (this.state === 'over') this.released(node);
   }
 
   private heard(node: RedlockNode, vote: NodeVote): void {

@@ -5,7 +5,7 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import type { GrantedVote, VoteRequest } from './node-vote.js';
-import { answersOf, noQuorum, poll, voteTimeoutMs, type Reply } from './poll.js';
+import { answersOf, hearing, noQuorum, poll, voteTimeoutMs, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
@@ -43,7 +43,7 @@ async function writeBack(
     nodes: others,
     clock,
     timeoutMs: voteTimeoutMs(request.leaseMs, commandTimeoutMs),
-    ask: (node) => node.raiseFence(request, fence),
+    ask: (node, hear) => hearing(node.raiseFence(request, fence), hear),
     decide: (replies: ReadonlyMap<RedlockNode, Reply<boolean>>) => {
       const ends = answersOf(replies).flatMap(([node, stands]) => (stands ? votes.get(node)!.end : []));
       if (settled + ends.length >= quorumOf(nodes.length)) return ends;

@@ -10,7 +10,7 @@ import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import type { Ballot } from './ballot.js';
 import type { RenewedThere } from './node-vote.js';
-import { answersOf, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
+import { answersOf, hearing, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
 import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
@@ -55,14 +55,14 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeout
   const request = parts.map(({ ballot: { key, id, graceMs }, leaseMs }) => ({ key, id, leaseMs, graceMs }));
   const giveBack = (node: RedlockNode, there: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
-      if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) void ballot.rejoin(node, leaseMs);
+      if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) ballot.rejoin(node, leaseMs);
     });
   };
   const replies = await poll({
     nodes,
     clock,
     timeoutMs: leaseTimeoutMs(shortestMs, commandTimeoutMs),
-    ask: (node) => node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)),
+    ask: (node, hear) => hearing(node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)), hear),
     decide: (replies: Answers) => (replies.size === nodes.length || parts.every((_, n) => hasQuorum(n, replies, nodes.length)) ? new Map(replies) : undefined),
     late: (node, reply) => reply.kind === 'answer' && giveBack(node, reply.answer),
   });

@@ -31,7 +31,7 @@ import { Ballot } from './ballot.js';
 import { Ballots } from './ballots.js';
 import { Deadlines } from './deadlines.js';
 import { Members } from './members.js';
-import { agree, leaseTimeoutMs } from './poll.js';
+import { agree, hearing, leaseTimeoutMs, type Hear } from './poll.js';
 import { noReplicas, renewByQuorum } from './quorum-renewals.js';
 import { NodeNews } from './node-news.js';
 import type { QuorumContext } from './quorum-context.js';
@@ -61,7 +61,7 @@ export interface RedlockStoreOptions {
   readonly strictServer?: boolean | undefined;
 }
 
-const LOST = Promise.resolve('lost' as const);
+const LOST = { kind: 'answer', answer: 'lost' } as const;
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -152,11 +152,13 @@ export class RedlockStore implements LockStore {
     this.ballots.remove(ballot);
     ballot.finish(abandoned);
     const { leaving } = ballot;
-    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node) => {
-      if (!ballot.mayStandOn(node)) return LOST;
-      const released = node.release(leaving);
-      released.then(() => ballot.released(node), () => ballot.withdraw(node));
-      return released;
+    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node, hear) => {
+      if (!ballot.mayStandOn(node)) return hear(LOST);
+      node.release(leaving, (reply) => {
+        if (reply.kind === 'answer') ballot.released(node);
+        else ballot.withdraw(node);
+        hear(reply);
+      });
     });
   }
 
@@ -164,7 +166,7 @@ export class RedlockStore implements LockStore {
     const ballot = this.ballots.get(id);
     if (ballot?.state !== 'held') return 'lost';
     const timeoutMs = leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs);
-    const result = await this.agree('a downgrade', key, timeoutMs, (node) => node.downgrade(key, ballot.id));
+    const result = await this.agree<'downgraded' | 'lost'>('a downgrade', key, timeoutMs, (node, hear) => hearing(node.downgrade(key, ballot.id), hear));
     if (result === 'downgraded') ballot.downgraded();
     return result;
   }
@@ -178,11 +180,11 @@ export class RedlockStore implements LockStore {
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {
-    return (await this.agree('a forced release', key, this.options.commandTimeoutMs, (node) => node.forceRelease(key, fence))) === 'taken';
+    return (await this.agree('a forced release', key, this.options.commandTimeoutMs, (node, hear) => hearing(node.forceRelease(key, fence), hear))) === 'taken';
   }
 
   async tryOut(): Promise<void> {
-    await this.agree('a trial', undefined, this.options.commandTimeoutMs, (node) => node.tryOut());
+    await this.agree('a trial', undefined, this.options.commandTimeoutMs, (node, hear) => hearing(node.tryOut(), hear));
   }
 
   async close(): Promise<void> {
@@ -239,7 +241,7 @@ export class RedlockStore implements LockStore {
     return { kind: 'granted', grant: ballot.grantUntil(trustedUntil) };
   }
 
-  private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
+  private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode, hear: Hear<A>) => void): Promise<A> {
     const { nodes, clock, deadlines } = this.context;
     return agree(what, key, { nodes, clock, deadlines, timeoutMs, ask });
   }

@@ -29,12 +29,12 @@ export class Withdrawals {
   constructor(private readonly clock: Clock) {}
 
   add(withdrawal: Withdrawal): void {
-    void this.send(withdrawal);
+    this.send(withdrawal);
   }
 
   /** Removes this process's mark, so that no node keeps the lock for a process in which nobody waits. Sent once: marks also end by themselves. */
   unmark(key: string, nodes: readonly RedlockNode[]): void {
-    for (const node of nodes) if (node.connected) node.release({ key, id: '-', mark: UNWANTED }).catch(() => {});
+    for (const node of nodes) if (node.connected) node.release({ key, id: '-', mark: UNWANTED }, () => {});
   }
 
   /** Ends all further tries. Votes that still stand end with their leases. */
@@ -44,15 +44,17 @@ export class Withdrawals {
     this.unanswered.clear();
   }
 
-  private async send(withdrawal: Withdrawal): Promise<void> {
-    const { node, until, lateUntil = -Infinity } = withdrawal;
+  private send(withdrawal: Withdrawal): void {
+    const { lateUntil = -Infinity } = withdrawal;
     const sentAt = this.clock.now();
-    try {
-      await node.release(withdrawal);
-      if (sentAt > lateUntil) return;
-    } catch {
-      // Whether the vote was taken back is still unknown.
-    }
+    withdrawal.node.release(withdrawal, ({ kind }) => {
+      // Without an answer it is unknown whether the vote was taken back.
+      if (kind === 'failure' || sentAt <= lateUntil) this.sendLater(withdrawal);
+    });
+  }
+
+  private sendLater(withdrawal: Withdrawal): void {
+    const { until } = withdrawal;
     if (this.closed || this.clock.now() >= until) return;
     this.unanswered.add({ ...withdrawal, mark: undefined }); // the mark is sent only once: the waiter has given up or asked again by then
     this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
@@ -68,7 +70,7 @@ export class Withdrawals {
       this.unanswered.delete(withdrawal);
       if (ended) continue;
       sent++;
-      void this.send(withdrawal);
+      this.send(withdrawal);
     }
     if (this.unanswered.size > 0) this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
   }

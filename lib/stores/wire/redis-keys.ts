@@ -18,6 +18,8 @@ export const FORMAT_VERSION = 2;
 
 /** What is sent in place of a memory of the server (memory.lua) by who does not know it: as long as one. */
 export const UNKNOWN_MEMORY = '-'.repeat(30);
+/** What is sent in place of the run id of a server by who does not know it: as long as one. */
+export const UNKNOWN_RUN_ID = '-'.repeat(40);
 /** How a memory begins whose server does not say who it is. */
 export const NO_SERVER = `${'0'.repeat(16)}:`;
 
