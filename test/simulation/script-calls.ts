@@ -6,6 +6,8 @@ import type { Random } from './random.js';
 import type { RedisData } from './redis-data.js';
 
 const EPOCH = '{sim}:e';
+/** A slot group's last fence where only a Redlock has locks: no memory of a single Redis stands behind it. */
+const NODE_FENCE = '{sim:5}:f';
 /** The last instant that an acquire can name. */
 const NEVER = 9_999_999_999_999;
 
@@ -48,7 +50,7 @@ export class ScriptCalls {
       case 6:
       case 16:
       case 17:
-        return scripts.voteCall(on, this.vote());
+        return scripts.voteCall({ ...on, fenceKey: random.pick([on.fenceKey, NODE_FENCE]) }, this.vote());
       case 19:
       case 20:
         return scripts.giveBackCall(on, {
