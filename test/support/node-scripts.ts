@@ -90,7 +90,7 @@ export class NodeScripts {
   }
 
   private on(key: string): NodeKeys {
-    return this.keys.onNode(this.keys.groupOf(key), key);
+    return this.keys.nodeSpotOf(key);
   }
 
   private memoryOf(groups: Iterable<number>): { epochKey: string; fenceKeys: string[] } {

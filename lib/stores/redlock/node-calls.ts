@@ -19,13 +19,13 @@ export function voteArgs(request: TrialRequest, { process, maxLeaseMs }: Caller,
   return { id, leaseMs, mode, plain, notAfter, proposal, runId: runId ?? UNKNOWN_RUN_ID, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process, owner, label };
 }
 
-export function giveBackArgs({ id, abandoned = false, next, mark }: Omit<Leaving, 'key'>, process: string): GiveBackArgs {
+export function giveBackArgs({ id, abandoned = false, next, mark }: Omit<Leaving, 'on'>, process: string): GiveBackArgs {
   const { mode, waitedMs, patienceMs } = mark ?? NO_MARK;
   return { id, keepsMarks: mark === undefined, abandoned, mode, waitedMs: Math.floor(waitedMs), patienceMs, process, next };
 }
 
 /** A request about no lock that anybody else can name. */
-export type TrialRequest = Omit<VoteRequest, 'key' | 'group'>;
+export type TrialRequest = Omit<VoteRequest, 'on'>;
 
 export function trialRequest(id: string, leaseMs: number): TrialRequest {
   return { id, leaseMs, mode: 'write', fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined, waitedMs: -1, patienceMs: 0 };

@@ -16,7 +16,7 @@ import { probe } from '../wire/boot-probe.js';
 import { giveBackCall, greetCall, voteCall, type BuiltCall } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
 import type { Connect, Connections, Sender } from '../wire/connections.js';
-import type { RedisKeys } from '../wire/redis-keys.js';
+import type { NodeSpot, RedisKeys } from '../wire/redis-keys.js';
 import { ScriptRunner, type ScriptCall } from '../wire/script-runner.js';
 import { ServerClock } from '../wire/server-clock.js';
 import type { ServerFacts } from '../wire/server-facts.js';
@@ -184,9 +184,9 @@ export class NodeLink {
   }
 
   /** Runs a script for one request about a lock, in one command with all other such requests of this turn of the event loop. */
-  runBundled<T>(call: BuiltCall, key: string, lockKey: string, decode: DecodeNow<T>, hear: Hear<T>): void {
-    if (!this.connected) return hear({ kind: 'failure', error: this.refusal(key) });
-    this.bundles.add(call.script, 0, new NodeRequest(key, lockKey, call, decode, hear, this.answeredNow));
+  runBundled<T>(call: BuiltCall, on: NodeSpot, decode: DecodeNow<T>, hear: Hear<T>): void {
+    if (!this.connected) return hear({ kind: 'failure', error: this.refusal(on.key) });
+    this.bundles.add(call.script, 0, new NodeRequest(call, on, decode, hear, this.answeredNow));
   }
 
   /** Why the node must not be asked. */
@@ -210,7 +210,7 @@ export class NodeLink {
   private async teachScripts(): Promise<void> {
     const { runner, options } = this;
     const { keys, process } = options;
-    const on = keys.onNode(keys.groupOf(''), '');
+    const on = keys.nodeSpotOf('');
     await runner.run(voteCall(on, voteArgs(trialRequest('-', 1), options, 1, undefined, LONG_AGO)), () => undefined);
     await runner.run(giveBackCall(on, giveBackArgs({ id: '-' }, process)), () => undefined);
   }

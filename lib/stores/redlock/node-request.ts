@@ -2,6 +2,7 @@
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import type { BuiltCall, ScriptArgument } from '../wire/lua.generated.js';
+import type { NodeSpot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import type { Hear } from './poll.js';
 
@@ -11,15 +12,21 @@ export class NodeRequest<T> implements BundledRequest {
   readonly askedAt = undefined;
 
   constructor(
-    /** The key of the lock that it is about. */
-    readonly key: string,
-    readonly lockKey: string,
     private readonly call: BuiltCall,
+    private readonly on: NodeSpot,
     private readonly decode: DecodeNow<T>,
     private readonly hear: Hear<T>,
     /** Notes that the node answered, and tells the local instant. */
     private readonly answeredNow: () => number,
   ) {}
+
+  get key(): string {
+    return this.on.key;
+  }
+
+  get lockKey(): string {
+    return this.on.lockKey;
+  }
 
   addTo(keys: string[], args: ScriptArgument[]): void {
     keys.push(...this.call.keys);

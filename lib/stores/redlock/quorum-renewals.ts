@@ -4,7 +4,6 @@
  * quorum of the others too: a lease that three of five nodes granted outlives the loss of one of the three.
  */
 import type { Clock } from '../../core/port/clock.js';
-import { LockStoreError } from '../../core/port/errors.js';
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
@@ -13,6 +12,7 @@ import type { RenewedThere } from './node-vote.js';
 import { answersOf, hearing, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
 import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
+import { noReplicas } from './refusals.js';
 
 /** Leases in one command: so many cost a node well under a millisecond. */
 const BATCH = 250;
@@ -93,9 +93,4 @@ function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], r
 function renewed(there: readonly RenewedThere[], nodes: number): RenewOutcome {
   const trustedUntil = quorumEnd(there.map(({ end }) => end), nodes);
   return { kind: 'renewed', trustedUntil, contended: there.some(({ contended }) => contended) };
-}
-
-export function noReplicas(key: string): LockStoreError {
-  const message = `Lock '${key}': minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.`;
-  return new LockStoreError(message, { key, retryable: false });
 }

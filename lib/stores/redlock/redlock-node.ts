@@ -102,16 +102,14 @@ export class RedlockNode {
   }
 
   private ask(request: VoteRequest, proposal: number, limit: number, hear: Hear<NodeVote>): void {
-    const { key, group } = request;
     const { link } = this;
-    const on = this.keys.onNode(group, key);
     const asked = voteArgs(request, this.around, proposal, link.runId, limit);
     const decode = (reply: ScriptReply, sentAt: number, receivedAt: number): NodeVote => {
       const told = toldBy(reply, asked);
       link.serverClock.observe(0, { sentAt, receivedAt, serverNow: told.now });
       return voteOf(told, sentAt);
     };
-    link.runBundled(voteCall(on, asked), key, on.lockKey, decode, hear);
+    link.runBundled(voteCall(request.on, asked), request.on, decode, hear);
   }
 
   /** Whether a limit in the node's time can be sent to it: it has answered since it was connected. */
@@ -121,9 +119,8 @@ export class RedlockNode {
   }
 
   /** Sets the fence of a ballot on this node. False when the ballot does not stand here. */
-  raiseFence({ key, group, id, fences }: VoteRequest, fence: number): Promise<boolean> {
-    const call = raiseFenceCall(this.keys.onNode(group, key), { id, fence, fences });
-    return this.link.run({ ...call, key }, (reply) => reply === 1);
+  raiseFence({ on, id, fences }: VoteRequest, fence: number): Promise<boolean> {
+    return this.link.run({ ...raiseFenceCall(on, { id, fence, fences }), key: on.key }, (reply) => reply === 1);
   }
 
   /** Renews leases on this node. The result of a lease is undefined when it does not stand here. */
@@ -140,9 +137,7 @@ export class RedlockNode {
   }
 
   release(leaving: Leaving, hear: Hear<'released' | 'lost'>): void {
-    const { key } = leaving;
-    const on = this.keys.onNode(this.keys.groupOf(key), key);
-    this.link.runBundled(giveBackCall(on, giveBackArgs(leaving, this.around.process)), key, on.lockKey, releaseOutcome, hear);
+    this.link.runBundled(giveBackCall(leaving.on, giveBackArgs(leaving, this.around.process)), leaving.on, releaseOutcome, hear);
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {

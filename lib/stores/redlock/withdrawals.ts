@@ -5,11 +5,12 @@
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { DoubtfulRelease } from '../../core/lease/background-release.js';
+import type { NodeSpot } from '../wire/redis-keys.js';
 import type { Leaving, Mark } from './node-vote.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A vote that may stand on a node. Its id is that of the ballot. */
-export interface Withdrawal extends Leaving, DoubtfulRelease {
+export interface Withdrawal extends Leaving, Pick<DoubtfulRelease, 'lateUntil'> {
   readonly node: RedlockNode;
   /** The local instant at which the vote has ended by itself. */
   readonly until: number;
@@ -33,8 +34,8 @@ export class Withdrawals {
   }
 
   /** Removes this process's mark, so that no node keeps the lock for a process in which nobody waits. Sent once: marks also end by themselves. */
-  unmark(key: string, nodes: readonly RedlockNode[]): void {
-    for (const node of nodes) if (node.connected) node.release({ key, id: '-', mark: UNWANTED }, () => {});
+  unmark(on: NodeSpot, nodes: readonly RedlockNode[]): void {
+    for (const node of nodes) if (node.connected) node.release({ on, id: '-', mark: UNWANTED }, () => {});
   }
 
   /** Ends all further tries. Votes that still stand end with their leases. */

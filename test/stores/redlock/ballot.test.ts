@@ -4,6 +4,7 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome } from '../../../lib/core/port/lock-store.js';
 import { FenceFloors } from '../../../lib/stores/wire/fence-floors.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { marginOf } from '../../../lib/stores/wire/server-clock.js';
 import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
 import { Ballot } from '../../../lib/stores/redlock/ballot.js';
@@ -14,7 +15,7 @@ import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
 import { Withdrawals } from '../../../lib/stores/redlock/withdrawals.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
-const GROUP = 7;
+const ON = new RedisKeys('lock').nodeSpotOf('k');
 const LEASE_MS = 1_000;
 
 /** A node as a test wants it: it answers `says` after `afterMs`, and remembers what it was asked. */
@@ -98,7 +99,7 @@ function onStage(play: (stage: Stage) => Promise<void>, waitedMs = -1): () => Pr
     forgetful: () => {},
   };
   const request = { key: 'k', id: 'p.1', mode: 'write', leaseMs: LEASE_MS, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity } as const;
-  const ballot = new Ballot(context, request.id, voteRequestOf(request, GROUP, 'p.1/1', waitedMs, 0));
+  const ballot = new Ballot(context, request.id, voteRequestOf(request, ON, 'p.1/1', waitedMs, 0));
   const asked = (act: string): string => nodes.filter(({ acts }) => acts.includes(act)).map(({ name }) => name).join('');
   return () => clock.runUntil(play({ clock, nodes, ballot, floors, cast: () => ballot.cast(Infinity), asked }));
 }
@@ -123,7 +124,7 @@ describe('The fence of a ballot', () => {
 
   it('is above what this process has seen, though its clock was set back', onStage(async ({ cast, clock, floors }) => {
     const seen = (clock.wallNow() + 3_600_000) * 1_000;
-    floors.saw(GROUP, seen);
+    floors.saw(ON.group, seen);
     expect(granted(await cast()).fence).toBe(seen + 1);
   }));
 
