@@ -1338,21 +1338,21 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: 'c3fa936cd603339c97fc11bc0247199cf7456faa',
+  sha1: 'bc1860afac2910dd17231a0ddaebed84c4f49a87',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 7
+local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
 local replies, uncommon = {}, {}
 for n = 1, count do
-  local lockKey, id, waitedMs = keys[2 * n - 1], args[7 * n - 6], args[7 * n - 2]
+  local lockKey, id, keepsMarks = keys[2 * n - 1], args[2 * n - 1], string.sub(args[2 * n], 1, 1)
   local text = redis.pcall('GET', lockKey)
-  local ending, holder
-  if text and #text > 0 then ending, holder = string.match(text, '^.00 (%d+) (%S+) ') end
-  if not text and waitedMs == '-2' then
+  if keepsMarks == '0' then
+    uncommon[#uncommon + 1] = n
+  elseif not text then
     replies[n] = 0
-  elseif holder == id and waitedMs == '-2' then
+  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
-    replies[n] = tonumber(ending) >= now and 1 or 0
+    replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
   else
     uncommon[#uncommon + 1] = n
   end
@@ -1364,7 +1364,8 @@ ${sharedLockRecord}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
-  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], id = args[7 * n - 6], abandoned = args[7 * n - 5] == '1', next = args[7 * n - 4], process = args[7 * n - 3], waitedMs = tonumber(args[7 * n - 2]), mode = args[7 * n - 1], patienceMs = tonumber(args[7 * n]) }
+  local keepsMarks, abandoned, mode, waitedMs, patienceMs, process, next = string.match(args[2 * n], '^(.)(.) (.) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], id = args[2 * n - 1], keepsMarks = keepsMarks == '1', abandoned = abandoned == '1', mode = mode, waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, next = next }
 end
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
@@ -1385,7 +1386,7 @@ local function leave(lock, id, abandoned)
 end
 local function changeMarks(line, request)
   local process, waitedMs, mode = request.process, request.waitedMs, request.mode
-  if waitedMs < -1 then return end
+  if request.keepsMarks then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
   local before, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
@@ -1427,24 +1428,26 @@ export interface GiveBackKeys {
 export interface GiveBackArgs {
   /** Of the ballot. */
   readonly id?: string | undefined;
+  /** Whether the marks of the process stay as they are. */
+  readonly keepsMarks: boolean;
   /** Whether its work never began, so that it owes no minHoldMs. */
   readonly abandoned: boolean;
-  /** The process whose turn it is, if that waits here. */
-  readonly next?: string | undefined;
-  /** Of the caller. */
-  readonly process: string;
-  /** How long the process has waited for this; -1 when it does not want the lock any more, -2 to leave its marks as they are. */
-  readonly waitedMs: number;
-  /** How it waits. */
+  /** How the process waits. */
   readonly mode: LockMode;
+  /** How long it has waited for this; -1 when it does not want the lock any more. */
+  readonly waitedMs: number;
   /** How long to keep the lock for it when its turn has come. */
   readonly patienceMs: number;
+  /** Of the caller. */
+  readonly process: string;
+  /** The process whose turn it is, if that waits here. */
+  readonly next?: string | undefined;
 }
 
 /** Puts one more request into a call of give-back.lua. */
 export function addGiveBack(keys: string[], args: ScriptArgument[], on: GiveBackKeys, request: GiveBackArgs): void {
   keys.push(on.lockKey, on.marksKey);
-  args.push(request.id ?? '-', request.abandoned ? 1 : 0, request.next ?? '-', request.process, request.waitedMs, request.mode === 'write' ? 'w' : 'r', request.patienceMs);
+  args.push(request.id ?? '-', `${request.keepsMarks ? 1 : 0}${request.abandoned ? 1 : 0} ${request.mode === 'write' ? 'w' : 'r'} ${request.waitedMs} ${request.patienceMs} ${request.process} ${request.next ?? '-'}`);
 }
 
 /** A call of give-back.lua for one request. */
@@ -2157,9 +2160,9 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: 'fc2a537a074295e7b8c4a9cadb664673ae767b23',
+  sha1: 'e6be072e753362e23b9307ce8b7524016e6c51c4',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 15
+local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
@@ -2169,24 +2172,21 @@ local function remembers(epochKey, runId)
   return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
 end
 for n = 1, count do
-  local lockKey, fenceKey, epochKey, id, mode, leaseMs, fences, proposal, notAfter = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], args[15 * n - 14], args[15 * n - 13], args[15 * n - 12], args[15 * n - 11], args[15 * n - 10], args[15 * n - 9]
-  local label, owner, minHoldMs, graceMs, runId = args[15 * n - 8], args[15 * n - 7], args[15 * n - 6], args[15 * n - 5], args[15 * n - 3]
-  if notAfter ~= '0' and now > tonumber(notAfter) then
+  local lockKey, fenceKey, epochKey, id, leaseMs, notAfter, plain = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 4, 16), string.sub(args[4 * n - 1], 2, 2)
+  if now > tonumber(notAfter) then
     replies[n] = { 3, now }
-  elseif
-    minHoldMs == '0'
-    and graceMs == '0'
-    and remembers(epochKey, runId)
-    and tonumber(proposal) <= HIGHEST_FLOOR
-    and not redis.pcall('GET', lockKey)
-    and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
-  then
-    redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))
-    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. owner .. ' ' .. label
-    redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
-    replies[n] = { 1, now, tonumber(proposal), tonumber(leaseMs), mode == 'w' and 1 or 0, 0 }
   else
-    uncommon[#uncommon + 1] = n
+    local mode, proposal, runId, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 18, 33), string.sub(args[4 * n - 1], 35, 74), args[4 * n]
+    local last = plain == '1' and redis.pcall('GET', fenceKey)
+    local isNext = last and #last == 16 and last < proposal and tonumber(proposal) <= HIGHEST_FLOOR and remembers(epochKey, runId)
+    local record = isNext and mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. who
+    local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', leaseMs + LOCK_GRACE_MS)
+    if taken and taken.ok then
+      redis.call('SET', fenceKey, proposal)
+      replies[n] = now
+    else
+      uncommon[#uncommon + 1] = n
+    end
   end
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
@@ -2195,7 +2195,9 @@ ${sharedEpoch}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
-  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], id = args[15 * n - 14], mode = args[15 * n - 13], leaseMs = tonumber(args[15 * n - 12]), fences = tonumber(args[15 * n - 11]), proposal = tonumber(args[15 * n - 10]), notAfter = tonumber(args[15 * n - 9]), label = args[15 * n - 8], owner = args[15 * n - 7], minHoldMs = tonumber(args[15 * n - 6]), graceMs = tonumber(args[15 * n - 5]), maxLeaseMs = tonumber(args[15 * n - 4]), runId = args[15 * n - 3], process = args[15 * n - 2], waitedMs = tonumber(args[15 * n - 1]), patienceMs = tonumber(args[15 * n]) }
+  local mode, plain, notAfter, proposal, runId, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process = string.match(args[4 * n - 1], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local owner, label = string.match(args[4 * n], '^(%S+) (%S+)$')
+  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, plain = plain == '1', notAfter = tonumber(notAfter), proposal = tonumber(proposal), runId = runId, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), maxLeaseMs = tonumber(maxLeaseMs), waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, owner = owner, label = label }
 end
 local function granted(lock, holder, shared, waiting)
   return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
@@ -2287,40 +2289,42 @@ export interface VoteKeys {
 export interface VoteArgs {
   /** Of the ballot, new for each attempt. */
   readonly id: string;
-  /** How it wants to hold the lock. */
-  readonly mode: LockMode;
   /** How long it may hold without a renewal. */
   readonly leaseMs: number;
-  /** How many to reserve. */
-  readonly fences: number;
+  /** How it wants to hold the lock. */
+  readonly mode: LockMode;
+  /** Whether it wants one fence, owes no minHoldMs and has no grace. */
+  readonly plain: boolean;
+  /** Server time in ms after which nothing is done. */
+  readonly notAfter: number;
   /** The least fence the caller can use. */
   readonly proposal: number;
-  /** Server time in ms after which nothing is done, 0 for none. */
-  readonly notAfter: number;
-  /** What an operator reads. */
-  readonly label?: string | undefined;
-  /** Whose requests share a lock. */
-  readonly owner?: string | undefined;
+  /** Of the server, as it told on this connection, or as many dashes. */
+  readonly runId: string;
+  /** How many to reserve. */
+  readonly fences: number;
   /** How long the lock stays taken at least. */
   readonly minHoldMs: number;
   /** How long it stays taken after a lease that ended without a release. */
   readonly graceMs: number;
   /** How long a node that forgot stays out. */
   readonly maxLeaseMs: number;
-  /** Of the server, as it told on this connection. */
-  readonly runId?: string | undefined;
-  /** Of the caller. */
-  readonly process: string;
   /** How long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes. */
   readonly waitedMs: number;
   /** How long to keep the lock for it when its turn has come. */
   readonly patienceMs: number;
+  /** Of the caller. */
+  readonly process: string;
+  /** Whose requests share a lock. */
+  readonly owner?: string | undefined;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
 }
 
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
-  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, request.label === undefined ? '-' : toField(request.label), request.owner === undefined ? '-' : toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
+  args.push(request.id, request.leaseMs, `${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.runId} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.maxLeaseMs} ${request.waitedMs} ${request.patienceMs} ${request.process}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of vote.lua for one request. */
