@@ -550,8 +550,13 @@ local function askAgainIn(lock, id)
   return first == id and nextEnd(lock) - lock.now + 1 or -1
 end`;
 
-const sharedRefusal = `local function orRefused(done, reply)
+const sharedRefusal = `local function throwIfReplica(refusal)
+  local words = type(refusal) == 'table' and refusal.err or refusal
+  if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end
+end
+local function orRefused(done, reply)
   if done then return reply end
+  throwIfReplica(reply)
   return { 'refused', reply }
 end`;
 
@@ -623,7 +628,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'daeca11dfb35c35112eef6d66236e7dd1abed3d8',
+  sha1: '44dcbfba16f4a5c8e64534b4d5da67588266376b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1000,7 +1005,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '963accbeab77f37c5d7220149d85eb9d4a8d2f73',
+  sha1: 'b8491725be76d64e8dd45535b14fc0d60a2476f1',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1012,6 +1017,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedRefusal}
 local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, longestMs, recoveryMs, known = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
@@ -1070,7 +1076,10 @@ end
 local reply = { now }
 for n = 1, count do
   local done, told = pcall(bringBack, requestOf(n))
-  if not done then told = { 3, told, 0, 0 } end
+  if not done then
+    throwIfReplica(told)
+    told = { 3, told, 0, 0 }
+  end
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end
 return reply`,
@@ -1313,7 +1322,7 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: 'c3fa936cd603339c97fc11bc0247199cf7456faa',
+  sha1: '7ff262620cc8a2bcc7f59ca0410f224f42d757ed',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 7
 ${sharedServerTime}
@@ -1556,7 +1565,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '4bc8997d27db6baa7b63f4aaa976983725aefe61',
+  sha1: '8833963c9087947aa268dade2c965b5594798167',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1568,6 +1577,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedRefusal}
 local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[5 * n - 4], floor = tonumber(args[5 * n - 3]), longestMs = tonumber(args[5 * n - 2]), recoveryMs = tonumber(args[5 * n - 1]), known = args[5 * n] }
 end
@@ -1604,6 +1614,7 @@ end
 local told = {}
 for _, waiters in ipairs(locks) do
   local done, answers = pcall(heartbeat, waiters)
+  if not done then throwIfReplica(answers) end
   for n, waiter in ipairs(waiters) do
     told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
   end
@@ -1880,7 +1891,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'd7e164818594d3361d3b45c86347947c3914659e',
+  sha1: 'd82d3b37f7fdb6d3dd46a6d763797051ca6c7acf',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1969,7 +1980,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: 'de04cd482c7add5ca7c4b008a9a3d3578511c312',
+  sha1: '9354ca53e46d129adc1b09940d8d70157ae629d7',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2005,6 +2016,7 @@ for run = 1, count do
 end
 if #locks == 0 then return reply end
 ${sharedLockRecord}
+${sharedRefusal}
 local function tell(at, left, queued)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
@@ -2029,6 +2041,7 @@ end
 for _, lockKey in ipairs(locks) do
   local done, words = pcall(renew, lockKey, uncommon[lockKey])
   if not done then
+    throwIfReplica(words)
     for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
@@ -2132,7 +2145,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: 'fc2a537a074295e7b8c4a9cadb664673ae767b23',
+  sha1: '439c0f4b3b464d4fa2f4af43b9409dc037bc68c7',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 15
 ${sharedServerTime}
