@@ -1,4 +1,5 @@
 /** Does to a world what its plan allows, one fault after another and some at once, and heals all of it in the end. */
+import { Failovers } from './failovers.js';
 import type { Fault, ServerFault } from './plan.js';
 import type { Random } from './random.js';
 import type { SimServer } from './sim-server.js';
@@ -15,6 +16,7 @@ export class Nemesis {
   private readonly active = new Set<() => void>();
   private readonly steps = new Map<SimServer, number>();
   private stopped = false;
+  private readonly failovers: Failovers;
   /** When the last fault ended. */
   endedAt = 0;
 
@@ -23,7 +25,9 @@ export class Nemesis {
     private readonly random: Random,
     /** Lets another process join. */
     private readonly join: () => void,
-  ) {}
+  ) {
+    this.failovers = new Failovers(world, random, (end) => this.begun(end));
+  }
 
   get calm(): boolean {
     return this.active.size === 0;
@@ -47,7 +51,7 @@ export class Nemesis {
   private strike(fault: Fault): void {
     const { world, random } = this;
     const member = random.pick(world.members.filter(({ process, opened }) => process.alive && opened));
-    const server = random.pick(world.servers);
+    const server = this.aServer();
     if (member === undefined) return;
     const way = member.ways[world.servers.indexOf(server)]!;
     switch (fault) {
@@ -75,6 +79,12 @@ export class Nemesis {
         return member.process.stepWall(random.between(-3_600_000, 3_600_000));
       case 'force release':
         return this.forceRelease(member);
+      case 'master killed':
+      case 'master frozen':
+      case 'partition':
+      case 'replication lags':
+      case 'replication cut':
+        return this.failovers.strike(fault);
       default:
         if (server.state === 'up') this.strikeServer(fault, server);
     }
@@ -125,6 +135,12 @@ export class Nemesis {
         if (ms > 0) world.excuse(12_000 + world.plan.maxLeaseMs);
       }
     }
+  }
+
+  /** One that serves. */
+  private aServer(): SimServer {
+    const { setting } = this.world;
+    return this.random.pick(setting.replicated.length === 0 ? setting.servers : setting.replicated.map(({ master }) => master));
   }
 
   private pause({ process }: Member): void {

@@ -30,6 +30,9 @@ export type Refusal = 'nothing' | 'oom' | 'readonly';
 /** What has to be put back to undo one script: the keys it wrote as they were before. */
 export type Undo = ReadonlyMap<string, Entry | undefined>;
 
+/** What one script or command wrote: the keys as they are after it. */
+export type Changes = ReadonlyMap<string, Entry | undefined>;
+
 const WRITES = new Set(['SET', 'DEL', 'HSET', 'HDEL', 'PEXPIRE']);
 const NEEDS_MEMORY = new Set(['SET', 'HSET']);
 
@@ -88,7 +91,17 @@ export class RedisData {
   }
 
   putBack(undo: Undo): void {
-    for (const [key, entry] of undo) {
+    this.copy(undo);
+  }
+
+  /** The keys that were written, as they are now. */
+  changed(undo: Undo): Changes {
+    return new Map([...undo.keys()].map((key) => [key, this.entries.get(key)]));
+  }
+
+  /** Writes what another server wrote. */
+  copy(changes: Changes): void {
+    for (const [key, entry] of changes) {
       if (entry === undefined) this.entries.delete(key);
       else this.entries.set(key, entry);
     }

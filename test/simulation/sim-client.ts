@@ -9,6 +9,7 @@ import { EventEmitter } from 'node:events';
 import type { Redis, RedisOptions } from 'ioredis';
 import type { LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';
+import { SimPipeline } from './sim-pipeline.js';
 import { SimSocket, type Way } from './sim-socket.js';
 
 interface Pending {
@@ -16,7 +17,7 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-type Argument = string | number;
+export type Argument = string | number;
 
 export class SimClient extends EventEmitter {
   status: 'wait' | 'connecting' | 'ready' | 'close' | 'reconnecting' | 'end' = 'wait';
@@ -30,22 +31,26 @@ export class SimClient extends EventEmitter {
   private requests = 0;
   private attempts = 0;
   private ended = false;
+  /** The way to the server that it was led to last. */
+  private way: Way;
 
+  /** `lead` says which server to connect to, each time anew. */
   constructor(
-    private readonly way: Way,
+    private readonly lead: () => Way,
     readonly options: RedisOptions = {},
   ) {
     super();
-    this.options = { host: way.server.name, port: 6379, ...options };
+    this.way = lead();
+    this.options = { host: this.way.server.name, port: 6379, ...options };
   }
 
   /** As the application's client that a store is given. */
-  static for(way: Way): Redis {
-    return new SimClient(way) as unknown as Redis;
+  static for(lead: () => Way, options: RedisOptions = {}): Redis {
+    return new SimClient(lead, options) as unknown as Redis;
   }
 
   duplicate(options: RedisOptions): SimClient {
-    return new SimClient(this.way, { ...this.options, ...options });
+    return new SimClient(this.lead, { ...this.options, ...options });
   }
 
   /** By this a client of ioredis is told from those of other packages. */
@@ -113,6 +118,11 @@ export class SimClient extends EventEmitter {
     return this.ask('subscribe', channels);
   }
 
+  /** Commands that are sent together, on one connection. */
+  pipeline(): SimPipeline {
+    return new SimPipeline((command, args) => this.ask(command, args));
+  }
+
   /** Gives itself a name, for people who look at a server. */
   client(): Promise<LuaReply> {
     return Promise.resolve('OK');
@@ -129,7 +139,7 @@ export class SimClient extends EventEmitter {
 
   /** Tries to connect: the handshake costs a way there and back, and may hang. */
   private knock(): void {
-    const { way } = this;
+    const way = (this.way = this.lead());
     const { time, process, server } = way;
     const attempt = ++this.attempts;
     const stillTrying = (): boolean => attempt === this.attempts && this.status === 'connecting';

@@ -8,7 +8,8 @@
 import { createHash } from 'node:crypto';
 import { LuaInterpreter, type LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';
-import { RedisData, type CommandContext, type Undo } from './redis-data.js';
+import { RedisData, type Changes, type CommandContext, type Undo } from './redis-data.js';
+import type { Replication } from './replication.js';
 import type { SimSocket } from './sim-socket.js';
 import type { VirtualTime } from './virtual-time.js';
 
@@ -29,6 +30,8 @@ export class SimServer {
   /** Commands it has run, scripts counting once. */
   commands = 0;
   readonly sockets = new Set<SimSocket>();
+  /** The replica that it sends its writes to. */
+  replication: Replication | undefined;
   private readonly data = new RedisData(() => this.runId);
   private runs = 1;
   private scripts = new Map<string, string>();
@@ -58,16 +61,38 @@ export class SimServer {
   receive(command: readonly string[], socket: SimSocket | undefined, reply: (answer: LuaReply | ServerError) => void): void {
     if (this.state === 'down') return;
     if (this.state === 'frozen') return void this.waiting.push(() => this.receive(command, socket, reply));
+    if (socket?.held !== undefined) return void socket.held.push(() => this.receive(command, socket, reply));
     this.commands++;
+    if (command[0] === 'WAIT' && socket !== undefined) return this.await(command, socket, reply);
     try {
       reply(this.run(command, socket));
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       reply(error);
     } finally {
-      this.tail.push(this.data.takeUndo());
+      const undo = this.data.takeUndo();
+      if (undo.size > 0) this.replication?.send(this.data.changed(undo));
+      this.tail.push(undo);
       if (this.tail.length > LONGEST_TAIL) this.tail.shift();
     }
+  }
+
+  /** Writes what its master wrote. */
+  copies(written: Changes | undefined): void {
+    if (written === undefined) this.data.clear();
+    else this.data.copy(written);
+  }
+
+  /** Has the data of a master, and nothing else. */
+  become(master: SimServer): void {
+    this.data.become(master.data.contents());
+    this.tail = [];
+  }
+
+  /** As a replica it refuses all writes. Whoever is connected is told of a change by the end of the connection. */
+  takePart(as: 'master' | 'replica'): void {
+    this.refuseWrites(as === 'replica' ? 'readonly' : 'nothing');
+    this.cutOff();
   }
 
   freeze(): void {
@@ -84,8 +109,7 @@ export class SimServer {
   stop(): void {
     this.state = 'down';
     this.waiting.length = 0;
-    for (const socket of [...this.sockets]) socket.cut(true);
-    this.sockets.clear();
+    this.cutOff();
   }
 
   /** Comes back as another incarnation, with its data or without. */
@@ -95,6 +119,7 @@ export class SimServer {
     this.runs++;
     this.scripts.clear();
     this.state = 'up';
+    this.replication?.copy();
   }
 
   /** A replica takes over that missed the last `missed` scripts, with a clock of its own. */
@@ -108,6 +133,7 @@ export class SimServer {
   flush(): void {
     this.data.clear();
     this.tail = [];
+    this.replication?.send(undefined);
   }
 
   forgetScripts(): void {
@@ -144,6 +170,27 @@ export class SimServer {
   /** For what a world starts with. */
   put(key: string, value: string): void {
     this.data.run(['SET', key, value], this.context());
+  }
+
+  private cutOff(): void {
+    for (const socket of [...this.sockets]) socket.cut(true);
+    this.sockets.clear();
+  }
+
+  /** Says how many replicas have all that was written so far, at the latest when the time of WAIT is over. Until then the connection stands still. */
+  private await([, , timeoutMs]: readonly string[], socket: SimSocket, reply: (answer: LuaReply) => void): void {
+    const held: (() => void)[] = (socket.held = []);
+    const answer = (replicas: number): void => {
+      if (socket.held !== held) return;
+      socket.held = undefined;
+      if (this.state === 'up') reply(replicas);
+      for (const go of held) go();
+    };
+    const forget = this.replication?.whenAcknowledged(() => answer(1));
+    this.time.after(Number(timeoutMs), () => {
+      forget?.();
+      answer(0);
+    });
   }
 
   private run([name = '', ...args]: readonly string[], socket: SimSocket | undefined): LuaReply {

@@ -59,6 +59,8 @@ export interface SocketListener {
 
 export class SimSocket {
   readonly channels = new Set<string>();
+  /** What came behind a WAIT that is not answered yet. */
+  held: (() => void)[] | undefined;
   private open = true;
   /** Bytes are missing: nothing that comes after them is ever read. */
   private broken = false;
