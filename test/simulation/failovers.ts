@@ -4,10 +4,11 @@
  *
  *     replication is cut ──▶ the master is gone ──▶ the replica is promoted ──▶ the master is back ──▶ it becomes the replica
  */
-import type { FailoverFault } from './plan.js';
+import { ClusterSetting, slotOf } from './cluster-setting.js';
+import { PERMIT_KEY, type FailoverFault } from './plan.js';
 import type { Random } from './random.js';
 import type { ReplicatedMaster } from './replicated-master.js';
-import { Sentinel } from './setting.js';
+import { lockKeyOf, SentinelSetting } from './setting.js';
 import type { SimServer } from './sim-server.js';
 import type { SimProcess } from './sim-process.js';
 import type { Member, World } from './world.js';
@@ -34,9 +35,14 @@ export class Failovers {
   ) {}
 
   strike(fault: FailoverFault): void {
-    const pair = this.random.pick(this.world.setting.replicated);
-    if (this.busy.has(pair) || pair.master.state !== 'up') return;
+    const { world, random } = this;
+    const key = random.pick(world.plan.permits === undefined ? world.plan.keys : [...world.plan.keys, PERMIT_KEY]);
+    const home = world.setting.homeOf(key);
+    const pair = world.setting.replicated.find(({ master }) => master === home);
+    if (pair === undefined || !this.isFree(pair)) return;
     switch (fault) {
+      case 'slot moves':
+        return this.move(slotOf(lockKeyOf(key)), pair);
       case 'master killed':
         return this.kill(pair);
       case 'master frozen':
@@ -49,11 +55,30 @@ export class Failovers {
     }
   }
 
+  private isFree(pair: ReplicatedMaster): boolean {
+    return !this.busy.has(pair) && pair.master.state === 'up';
+  }
+
+  /** A slot goes to another master of the Cluster, key by key. */
+  private move(slot: number, pair: ReplicatedMaster): void {
+    const { world, random } = this;
+    const { setting } = world;
+    const to = random.pick(setting.replicated.filter((other) => other !== pair && this.isFree(other)));
+    if (!(setting instanceof ClusterSetting) || to === undefined) return;
+    const pause = (): number => random.pick([1, 50, 500, 2_000]) * random.next();
+    const aKey: Step = { afterMs: pause(), act: () => void (to.master.state === 'up' && pair.master.state === 'up' && setting.moveKey(slot)) };
+    this.sequence([pair, to], `slot ${slot} is moved from ${pair.master.name} to ${to.master.name}`, [
+      { afterMs: 0, act: () => setting.beginMove(slot, to) },
+      ...Array.from({ length: random.whole(1, 6) }, () => ({ ...aKey, afterMs: pause() })),
+      { afterMs: pause(), act: () => setting.endMove(slot) },
+    ]);
+  }
+
   private kill(pair: ReplicatedMaster): void {
     const { random } = this;
     const { master } = pair;
     const keepsData = random.chance(0.7);
-    this.sequence(pair, `${master.name} is killed`, [
+    this.sequence([pair], `${master.name} is killed`, [
       this.tailIsLost(pair),
       { afterMs: this.aTail(), act: () => master.stop() },
       { afterMs: random.between(...REPLACED_WITHIN_MS), act: () => this.promote(pair) },
@@ -66,7 +91,7 @@ export class Failovers {
   private freeze(pair: ReplicatedMaster): void {
     const { random } = this;
     const { master } = pair;
-    this.sequence(pair, `${master.name} is frozen`, [
+    this.sequence([pair], `${master.name} is frozen`, [
       this.tailIsLost(pair),
       { afterMs: this.aTail(), act: () => master.freeze() },
       { afterMs: random.between(...REPLACED_WITHIN_MS), act: () => this.promote(pair) },
@@ -89,11 +114,12 @@ export class Failovers {
       for (const member of many) this.wayTo(member, master).silence(how);
     };
     const what = `${master.name} is parted from ${replica.name}, with ${few.map(({ process }) => process.name).join() || 'nobody'}`;
-    this.sequence(pair, what, [
+    this.sequence([pair], what, [
       {
         afterMs: 0,
         act: () => {
           pair.replication!.cut();
+          master.isAlone = true;
           silence(random.pick(['loses', 'keeps'] as const));
         },
       },
@@ -101,6 +127,7 @@ export class Failovers {
       {
         afterMs: random.between(200, 6_000),
         act: () => {
+          master.isAlone = false;
           silence('no');
           for (const { process } of few) this.tellSoon(process);
         },
@@ -113,7 +140,7 @@ export class Failovers {
     const { world, random } = this;
     const { setting } = world;
     const { master } = pair;
-    if (setting instanceof Sentinel) {
+    if (setting instanceof SentinelSetting) {
       for (const { process } of world.members) {
         setting.mislead(process, master);
         if (!few.includes(process)) world.time.after(random.between(0, TOLD_WITHIN_MS), () => setting.tell(process));
@@ -121,7 +148,7 @@ export class Failovers {
     }
     const lost = pair.promote();
     world.note(`${pair.master.name} is promoted, and lacks ${lost} writes of ${master.name}`);
-    world.forgets();
+    world.forgets(pair.master);
   }
 
   private demotion(pair: ReplicatedMaster): Step {
@@ -139,7 +166,7 @@ export class Failovers {
 
   private tellSoon(process: SimProcess): void {
     const { setting, time } = this.world;
-    if (setting instanceof Sentinel) time.after(this.random.between(0, 500), () => setting.tell(process));
+    if (setting instanceof SentinelSetting) time.after(this.random.between(0, 500), () => setting.tell(process));
   }
 
   /** What is written from here on the replica never gets. */
@@ -155,7 +182,7 @@ export class Failovers {
     const { random } = this;
     const replication = pair.replication!;
     const lagMs = random.pick([20, 200, 1_500]);
-    this.sequence(pair, `${fault} from ${pair.master.name}`, [
+    this.sequence([pair], `${fault} from ${pair.master.name}`, [
       { afterMs: 0, act: () => (fault === 'replication cut' ? replication.cut() : (replication.lagMs = [0, lagMs])) },
       { afterMs: random.between(50, 3_000), act: () => replication.mend() },
     ]);
@@ -166,14 +193,14 @@ export class Failovers {
   }
 
   /** Takes the steps at their times; all that are left at once when the world is healed. */
-  private sequence(pair: ReplicatedMaster, what: string, steps: readonly Step[]): void {
+  private sequence(pairs: readonly ReplicatedMaster[], what: string, steps: readonly Step[]): void {
     const { world } = this;
-    this.busy.add(pair);
+    for (const pair of pairs) this.busy.add(pair);
     world.note(what);
     let taken = 0;
     const end = this.begun(() => {
       while (taken < steps.length) steps[taken++]!.act();
-      this.busy.delete(pair);
+      for (const pair of pairs) this.busy.delete(pair);
       world.note(`over: ${what}`);
     });
     const goOn = (): void => {

@@ -84,6 +84,7 @@ export class Nemesis {
       case 'partition':
       case 'replication lags':
       case 'replication cut':
+      case 'slot moves':
         return this.failovers.strike(fault);
       default:
         if (server.state === 'up') this.strikeServer(fault, server);
@@ -103,7 +104,7 @@ export class Nemesis {
       case 'flush':
         world.note(`${server.name} is flushed`);
         server.flush();
-        return world.forgets();
+        return world.forgets(server);
       case 'loading':
         server.loading = true;
         return this.last(`${server.name} loads its data`, random.between(50, 2_000), () => (server.loading = false));
@@ -139,8 +140,9 @@ export class Nemesis {
 
   /** One that serves. */
   private aServer(): SimServer {
-    const { setting } = this.world;
-    return this.random.pick(setting.replicated.length === 0 ? setting.servers : setting.replicated.map(({ master }) => master));
+    const { world, random } = this;
+    const { setting, plan } = world;
+    return setting.replicated.length === 0 ? random.pick(setting.servers) : setting.homeOf(random.pick(plan.keys));
   }
 
   private pause({ process }: Member): void {
@@ -195,7 +197,7 @@ export class Nemesis {
       if (fault === 'failover') server.failOver(missed, random.between(-100, 100));
       else server.start(fault === 'restart');
       if (fault === 'restart' || world.plan.topology === 'redlock') return;
-      world.forgets();
+      world.forgets(server);
     });
     // Whoever trusted a lease of the old memory may do so for a lease; nobody new is let in before it is up again.
   }

@@ -1,7 +1,7 @@
 /** What a seed stands for: who takes part, what they want, and what is done to them. */
 import { Random } from './random.js';
 
-export type Topology = 'single' | 'redlock' | 'sentinel';
+export type Topology = 'single' | 'redlock' | 'sentinel' | 'cluster';
 
 export type ServerFault =
   | 'freeze'
@@ -16,8 +16,8 @@ export type ServerFault =
   | 'clock'
   | 'clock jump';
 
-/** What happens to a master that has a replica, and between the two. */
-export type FailoverFault = 'master killed' | 'master frozen' | 'partition' | 'replication lags' | 'replication cut';
+/** What happens to a master that has a replica, between the two, and between two such masters of a Cluster. */
+export type FailoverFault = 'master killed' | 'master frozen' | 'partition' | 'replication lags' | 'replication cut' | 'slot moves';
 
 /** The kinds of faults that a run may have. */
 export type Fault =
@@ -121,7 +121,29 @@ const SENTINEL: Readonly<Record<string, Profile>> = {
   },
 };
 
-const PROFILES: Readonly<Record<Topology, Readonly<Record<string, Profile>>>> = { single: SINGLE, redlock: REDLOCK, sentinel: SENTINEL };
+const CLUSTER: Readonly<Record<string, Profile>> = {
+  calm: { weight: 1, faults: [] },
+  'slots move': { weight: 3, prompt: true, faults: ['slot moves', 'slot moves', 'pause', 'cut', 'deaf', 'slow', 'crash'] },
+  failovers: { weight: 2, prompt: true, faults: ['master killed', 'master killed', 'slot moves', 'replication lags', 'replication cut'] },
+  'failovers and silence': {
+    weight: 3, recoversForALease: true,
+    faults: ['master killed', 'master killed', 'slot moves', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'deaf', 'slow', 'duplicate', 'crash'],
+  },
+  acknowledged: {
+    weight: 2, acknowledged: true,
+    faults: ['master killed', 'master frozen', 'partition', 'slot moves', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'drop', 'crash'],
+  },
+  partitions: { weight: 2, faults: ['partition', 'partition', 'master frozen', 'slot moves', 'replication lags', 'pause', 'cut', 'deaf', 'crash', 'shutdown'] },
+  storm: {
+    weight: 3,
+    faults: [
+      'master killed', 'master frozen', 'partition', 'slot moves', 'replication lags', 'replication cut', 'restart', 'empty restart', 'flush', 'freeze', 'full', 'clock',
+      'pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow', 'shutdown', 'script flush', 'force release',
+    ],
+  },
+};
+
+const PROFILES: Readonly<Record<Topology, Readonly<Record<string, Profile>>>> = { single: SINGLE, redlock: REDLOCK, sentinel: SENTINEL, cluster: CLUSTER };
 
 /** The lock of which calls want permits. */
 export const PERMIT_KEY = 'smtp';

@@ -41,7 +41,11 @@ export class RedisData {
   private entries = new Map<string, Entry>();
   private undo = new Map<string, Entry | undefined>();
 
-  constructor(private readonly runId: () => string) {}
+  /** `nodeId` is the name of a node of a Cluster; undefined for any other server. */
+  constructor(
+    private readonly runId: () => string,
+    private readonly nodeId: () => string | undefined = () => undefined,
+  ) {}
 
   /** Runs one command. Throws a ServerError with the server's words. */
   run([name = '', ...args]: readonly string[], context: CommandContext): LuaReply {
@@ -77,10 +81,20 @@ export class RedisData {
       case 'PUBSUB':
         return rest.flatMap((channel) => [channel, context.listeners(channel)]);
       case 'INFO':
-        return `# Server\r\nredis_version:7.0.15\r\nrun_id:${this.runId()}\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n`;
+        return this.info();
+      case 'CLUSTER': {
+        const nodeId = this.nodeId();
+        if (nodeId === undefined || key.toUpperCase() !== 'MYID') throw new ServerError('ERR This instance has cluster support disabled');
+        return nodeId;
+      }
       default:
         throw new ServerError(`ERR unknown command '${name}'`);
     }
+  }
+
+  private info(): string {
+    const mode = this.nodeId() === undefined ? 'standalone' : 'cluster';
+    return `# Server\r\nredis_version:7.0.15\r\nredis_mode:${mode}\r\nrun_id:${this.runId()}\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n`;
   }
 
   /** Ends the collection of what one script or command wrote. */

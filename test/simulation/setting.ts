@@ -1,5 +1,5 @@
 /** The servers of a world: how many, how they belong together, and where a process is led that asks for one. */
-import type { Redis } from 'ioredis';
+import type { Cluster, Redis } from 'ioredis';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { Plan } from './plan.js';
 import type { Random } from './random.js';
@@ -21,8 +21,10 @@ export interface Setting {
   readonly replicated: readonly ReplicatedMaster[];
   /** The server that decides about a lock. */
   homeOf(key: string): SimServer;
+  /** Whether a slot is just being moved from or to this server. */
+  moves?(server: SimServer): boolean;
   /** What the application in a process gives to the library: one client, or one for each node of a Redlock. */
-  clients(process: SimProcess, ways: readonly Way[]): readonly Redis[];
+  clients(process: SimProcess, ways: readonly Way[]): readonly (Redis | Cluster)[];
 }
 
 /** How far a clock drifts from the world's. */
@@ -30,12 +32,9 @@ export function driftOf(random: Random): number {
   return random.between(-DRIFT, DRIFT);
 }
 
-export function settingOf(plan: Plan, time: VirtualTime, random: Random): Setting {
-  return plan.topology === 'sentinel' ? new Sentinel(time, random) : new Independent(plan, time, random);
-}
 
 /** One server, or the nodes of a Redlock. */
-class Independent implements Setting {
+export class Independent implements Setting {
   readonly servers: readonly SimServer[];
   readonly replicated = [];
 
@@ -53,7 +52,7 @@ class Independent implements Setting {
 }
 
 /** A master with a replica, and Sentinels that lead each process to whom they take for the master. */
-export class Sentinel implements Setting {
+export class SentinelSetting implements Setting {
   readonly servers: readonly SimServer[];
   readonly replicated: readonly [ReplicatedMaster];
   /** Processes whose Sentinel does not know the present master. */
@@ -85,11 +84,10 @@ export class Sentinel implements Setting {
 }
 
 /** Two servers whose clocks go together. */
-export function pairOf([one, other]: readonly [string, string], time: VirtualTime, random: Random): readonly [SimServer, SimServer] {
-  const drift = driftOf(random);
-  const replica = new SimServer(other, time, drift);
-  replica.stepClock(random.between(-CLOCKS_APART_MS, CLOCKS_APART_MS));
-  return [new SimServer(one, time, drift), replica];
+export function pairOf(names: readonly [string, string], time: VirtualTime, random: Random, drift = driftOf(random)): readonly [SimServer, SimServer] {
+  const [one, other] = names.map((name) => new SimServer(name, time, drift)) as [SimServer, SimServer];
+  other.stepClock(random.between(-CLOCKS_APART_MS, CLOCKS_APART_MS));
+  return [one, other];
 }
 
 const keys = new RedisKeys('lock');

@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto';
 import { LuaInterpreter, type LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';
-import { RedisData, type Changes, type CommandContext, type Undo } from './redis-data.js';
+import { RedisData, type Changes, type CommandContext, type Entry, type Undo } from './redis-data.js';
 import type { Replication } from './replication.js';
 import type { SimSocket } from './sim-socket.js';
 import type { VirtualTime } from './virtual-time.js';
@@ -22,6 +22,19 @@ const LONGEST_TAIL = 64;
 /** Told after each script that ran. */
 export type ScriptWatch = (server: SimServer, keys: readonly string[], reply: LuaReply, source: string) => void;
 
+/** The other nodes of a Cluster, as one of them sees them. */
+export interface ClusterBus {
+  /** Throws the redirection of a command whose keys have to be asked for elsewhere. */
+  admit(server: SimServer, keys: readonly string[], asking: boolean): void;
+  /** The answer to CLUSTER SLOTS. */
+  slots(server: SimServer): LuaReply;
+  /** A message goes to all nodes. */
+  spread(from: SimServer, channel: string, message: string): void;
+}
+
+/** Commands without a key. */
+const KEYLESS = new Set(['time', 'publish', 'pubsub', 'scan', 'info', 'subscribe', 'asking', 'cluster']);
+
 export class SimServer {
   state: 'up' | 'down' | 'frozen' = 'up';
   /** Answers to everything but this; empty for none. */
@@ -30,9 +43,13 @@ export class SimServer {
   /** Commands it has run, scripts counting once. */
   commands = 0;
   readonly sockets = new Set<SimSocket>();
+  /** It hears nothing of the other nodes of its Cluster, nor they of it. */
+  isAlone = false;
   /** The replica that it sends its writes to. */
   replication: Replication | undefined;
-  private readonly data = new RedisData(() => this.runId);
+  /** What it knows of the other nodes, when it is one of a Cluster. */
+  cluster: ClusterBus | undefined;
+  private readonly data = new RedisData(() => this.runId, () => (this.cluster === undefined ? undefined : sha1Of(`node ${this.name}`)));
   private runs = 1;
   private scripts = new Map<string, string>();
   private tail: Undo[] = [];
@@ -195,7 +212,14 @@ export class SimServer {
 
   private run([name = '', ...args]: readonly string[], socket: SimSocket | undefined): LuaReply {
     if (this.loading) throw new ServerError('LOADING Redis is loading the dataset in memory');
+    const asking = socket?.asking ?? false;
+    if (socket !== undefined) socket.asking = name === 'asking';
+    if (!KEYLESS.has(name)) this.cluster?.admit(this, keysOf(name, args), asking);
     switch (name) {
+      case 'asking':
+        return 'OK';
+      case 'cluster':
+        return this.cluster?.slots(this) ?? null;
       case 'evalsha': {
         const source = this.scripts.get(args[0] ?? '');
         if (source === undefined) throw new ServerError('NOSCRIPT No matching script. Please use EVAL.');
@@ -237,9 +261,32 @@ export class SimServer {
   }
 
   private publish(channel: string, message: string): number {
+    this.cluster?.spread(this, channel, message);
+    return this.tell(channel, message);
+  }
+
+  /** A message for those who listen here. Returns how many. */
+  tell(channel: string, message: string): number {
     const listeners = this.listeners(channel);
     for (const socket of listeners) socket.push(channel, message);
     return listeners.length;
+  }
+
+  has(key: string): boolean {
+    return this.data.peek(key, this.nowMs()) !== undefined;
+  }
+
+  /** A key goes to another server, with what is left of its time. */
+  migrate(key: string, to: SimServer): void {
+    const entry = this.data.peek(key, this.nowMs());
+    this.store(key, undefined);
+    if (entry !== undefined) to.store(key, { value: entry.value, expiresAt: to.nowMs() + entry.expiresAt - this.nowMs() });
+  }
+
+  private store(key: string, entry: Entry | undefined): void {
+    const changes: Changes = new Map([[key, entry]]);
+    this.data.copy(changes);
+    this.replication?.send(changes);
   }
 
   /** Whether a message on this channel reaches anybody. */
@@ -250,6 +297,10 @@ export class SimServer {
   private listeners(channel: string): SimSocket[] {
     return [...this.sockets].filter(({ channels }) => channels.has(channel));
   }
+}
+
+function keysOf(name: string, args: readonly string[]): readonly string[] {
+  return name === 'eval' || name === 'evalsha' ? args.slice(2, 2 + Number(args[1])) : args.slice(0, 1);
 }
 
 function sha1Of(source: string): string {

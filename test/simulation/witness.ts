@@ -56,6 +56,7 @@ export class Witness {
   /** Until when a server that does not decide about its lock keeps a hold. */
   private readonly strayUntil = new Map<WitnessedHold, number>();
   private forgot = false;
+  private permitsExcused = false;
   begun = 0;
   /** The fences of holds with permits: they begin in any order, and the history is judged by that of their grants. */
   private readonly ofPermits = new Set<number>();
@@ -104,6 +105,8 @@ export class Witness {
       if (!isIt(hold.lease.fences.get(key) ?? 0)) continue;
       this.doubted.add(hold);
       this.strayUntil.set(hold, this.now() + forMs);
+      // Whoever has a permit of a former master brings it back beside those of the present one, and hands it on.
+      if (hold.permits !== undefined) this.permitsExcused = true;
     }
   }
 
@@ -169,7 +172,7 @@ export class Witness {
   private countPermits(hold: WitnessedHold, permits: number): void {
     const [key] = hold.keys as [string];
     const certain = (one: WitnessedHold): boolean => one.inside === undefined && !this.doubted.has(one) && !this.wasForced(one, key);
-    if (!certain(hold) || this.excuses.overlap(this.now())) return;
+    if (!certain(hold) || this.permitsExcused || this.excuses.overlap(this.now())) return;
     const others = [...this.holds].filter((other) => other !== hold && other.keys.includes(key) && other.lease.remainingMs > 0 && other.process.alive && certain(other));
     if (others.length < permits) return;
     this.violations.push(`at ${this.now().toFixed(1)} ${others.length + 1} hold '${key}' with ${permits} permits: ${[hold, ...others].map(tell).join('; ')}`);

@@ -16,10 +16,11 @@ import type { Random } from './random.js';
 import { bringBack, forceRelease, handOff } from '../../lib/stores/wire/lua.generated.js';
 import { RecordCheck, readHolders, type Holder } from './record-check.js';
 import { RecordingStore, type Recorder } from './recording-store.js';
-import { driftOf, lockKeyOf, settingOf, type Setting } from './setting.js';
+import { driftOf, lockKeyOf, type Setting } from './setting.js';
 import { SimProcess } from './sim-process.js';
 import type { ScriptWatch, SimServer } from './sim-server.js';
 import { Way } from './sim-socket.js';
+import { settingOf } from './topologies.js';
 import { VirtualTime } from './virtual-time.js';
 import { Witness } from './witness.js';
 
@@ -111,9 +112,11 @@ export class World implements Recorder {
     if (this.tracing) console.log(line);
   }
 
-  /** The server lost its memory, all of it or the last of it. */
-  forgets(): void {
+  /** A server lost its memory, all of it or the last of it. */
+  forgets(server: SimServer): void {
     const { plan, records, witness, time } = this;
+    // A part of a lock is left on the other server.
+    if (this.setting.moves?.(server) === true) records.lenient = true;
     const longestMs = Math.max(...plan.leasesMs);
     this.forgottenAt = time.now;
     records.forget();
