@@ -7,7 +7,7 @@ export interface Job {
   readonly from: number;
   readonly step: number;
   readonly count: number;
-  /** Undefined: an eighth of the seeds run on a Redlock, and as many with Sentinel. */
+  /** Undefined: an eighth of the seeds run on a Redlock, as many with Sentinel, and one of 128 on a Cluster, which takes longest. */
   readonly topology: Topology | undefined;
   readonly profile: string | undefined;
   readonly storeCalls: number;
@@ -16,14 +16,16 @@ export interface Job {
   readonly account: 'always' | 'failed' | 'never';
 }
 
-/** The topologies of seeds by their remainder. */
-const DRAWN: Readonly<Record<number, Topology>> = { 0: 'redlock', 3: 'sentinel' };
-
 const job = JSON.parse(process.argv[2] ?? '{}') as Job;
 for (let n = 0, seed = job.from; n < job.count; n++, seed += job.step) {
-  const topology = job.topology ?? DRAWN[seed % 8] ?? 'single';
+  const topology = job.topology ?? topologyOf(seed);
   const { plan, violations, storeCalls, commands, holds, virtualMs, account } = await simulate(seed, topology, job);
   const told = { seed, topology, profile: plan.profile, violations: violations.slice(0, 10), storeCalls, commands, holds, virtualMs };
   process.send?.({ ...told, account: job.account === 'always' || (job.account === 'failed' && violations.length > 0) ? account() : undefined });
 }
 process.disconnect?.();
+
+function topologyOf(seed: number): Topology {
+  if (seed % 128 === 10) return 'cluster';
+  return seed % 8 === 0 ? 'redlock' : seed % 8 === 3 ? 'sentinel' : 'single';
+}
