@@ -6,12 +6,12 @@ import type { LuaReply } from './lua-interpreter.js';
 import type { SimServer } from './sim-server.js';
 
 /** What is looked at of a server. */
-export type RecordView = Pick<SimServer, 'text' | 'hash' | 'nowMs' | 'expiryOf' | 'isHeardOn'>;
+export type RecordView = Pick<SimServer, 'text' | 'hash' | 'nowMs' | 'expiryOf' | 'isHeardOn'> & { readonly name?: string };
 
 /** What acquire.lua and adopt.lua answer when they came too late and did nothing. */
 const LATE: readonly unknown[] = [5, 'late'];
 
-interface Holder {
+export interface Holder {
   readonly end: number;
   readonly fence: number;
   readonly fences: number;
@@ -51,8 +51,9 @@ export class RecordCheck {
     const queue = server.hash(queueKey);
     const now = server.nowMs();
     const fence = parseInt(server.text(fenceKey) ?? '0', 10);
-    if (fence < (this.fences.get(fenceKey) ?? 0)) yield 'the fence counter went back';
-    this.fences.set(fenceKey, fence);
+    const counter = `${server.name} ${fenceKey}`;
+    if (fence < (this.fences.get(counter) ?? 0)) yield 'the fence counter went back';
+    this.fences.set(counter, fence);
     const waiting = { r: waitersOf(queue, 'r', now).length, w: waitersOf(queue, 'w', now).length };
     if (text === undefined) {
       if (queue !== undefined && waiting.r + waiting.w > 0) yield 'a queue without its lock';

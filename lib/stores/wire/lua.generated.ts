@@ -574,8 +574,13 @@ local function askAgainIn(lock, id)
   return first == id and nextEnd(lock) - lock.now + 1 or -1
 end`;
 
-const sharedRefusal = `local function orRefused(done, reply)
+const sharedRefusal = `local function throwIfReplica(refusal)
+  local words = type(refusal) == 'table' and refusal.err or refusal
+  if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end
+end
+local function orRefused(done, reply)
   if done then return reply end
+  throwIfReplica(reply)
   return { 'refused', reply }
 end`;
 
@@ -647,7 +652,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'bc704ffd2f269c99600a6eaa9e8c459fb84db425',
+  sha1: '36be3294a29ec7157451ce0091cfd01ba528a9f7',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -1025,7 +1030,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '458200900fd80214324831344e9d9fa2ff037c5d',
+  sha1: '95bb74ed7a612042dbf8ca06c25d42e2676d31a8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1037,6 +1042,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedRefusal}
 local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, longestMs, recoveryMs, known = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
@@ -1095,7 +1101,10 @@ end
 local reply = { now }
 for n = 1, count do
   local done, told = pcall(bringBack, requestOf(n))
-  if not done then told = { 3, told, 0, 0 } end
+  if not done then
+    throwIfReplica(told)
+    told = { 3, told, 0, 0 }
+  end
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end
 return reply`,
@@ -1338,7 +1347,7 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: 'bc1860afac2910dd17231a0ddaebed84c4f49a87',
+  sha1: '0096bf33f57a898d769f390f175f4e0618a66827',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1584,7 +1593,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'e3a6e8d0104f460e5e7bf3278623159eccadca5d',
+  sha1: '9a4ae4a9add6161e5b89c69ecf0724e33b87738e',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1596,6 +1605,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedRefusal}
 local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[5 * n - 4], floor = tonumber(args[5 * n - 3]), longestMs = tonumber(args[5 * n - 2]), recoveryMs = tonumber(args[5 * n - 1]), known = args[5 * n] }
 end
@@ -1632,6 +1642,7 @@ end
 local told = {}
 for _, waiters in ipairs(locks) do
   local done, answers = pcall(heartbeat, waiters)
+  if not done then throwIfReplica(answers) end
   for n, waiter in ipairs(waiters) do
     told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
   end
@@ -1908,7 +1919,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'e1fb7a5b6f5a78460b28a190534c1b49956308c6',
+  sha1: '6969766693d232e577f5653edbfeb108d2ddd8c6',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1997,7 +2008,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: 'de04cd482c7add5ca7c4b008a9a3d3578511c312',
+  sha1: '9354ca53e46d129adc1b09940d8d70157ae629d7',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2033,6 +2044,7 @@ for run = 1, count do
 end
 if #locks == 0 then return reply end
 ${sharedLockRecord}
+${sharedRefusal}
 local function tell(at, left, queued)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
@@ -2057,6 +2069,7 @@ end
 for _, lockKey in ipairs(locks) do
   local done, words = pcall(renew, lockKey, uncommon[lockKey])
   if not done then
+    throwIfReplica(words)
     for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
@@ -2160,7 +2173,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: 'e6be072e753362e23b9307ce8b7524016e6c51c4',
+  sha1: '99334c8a197d5c6486795b0134b65d089c82c180',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
