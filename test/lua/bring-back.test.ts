@@ -125,4 +125,28 @@ describe('recall.lua', () => {
     expect(await recalled(seen + 1, 5_000)).toBe(0);
     expect(await recalled(seen + 2, 5_000)).toBe(5_000);
   });
+
+  it('keeps a server that forgot closed for the longest recoveryMs of those who come before it lets anybody in', async () => {
+    const lock = lua.lock('bb12');
+    const begun = await lua.now();
+    const recall = async (recoveryMs: number): Promise<number[]> => (await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs, floors: [0] }))) as number[];
+    const opensAt = async (recoveryMs: number): Promise<number> => {
+      const [now, leftMs] = await recall(recoveryMs);
+      return now! + leftMs!;
+    };
+    const first = await opensAt(5_000);
+    expect(first).toBeGreaterThanOrEqual(begun + 5_000);
+    expect(await opensAt(30_000)).toBe(first + 25_000);
+    expect(await opensAt(1_000)).toBe(first + 25_000);
+    expect(await lock.acquire('p.1', { recoveryMs: 1_000 })).toEqual([7, expect.any(Number), expect.any(Number)]);
+  });
+
+  it('does not close a server again that has let somebody in, for a process with a longer recoveryMs', async () => {
+    const other = lua.lock('bb13');
+    const shortly = recallCall({ fenceKeys: [other.fenceKey] }, { recoveryMs: 1, floors: [0] });
+    const [opened] = (await lua.run(shortly)) as number[];
+    await lua.past(opened! + 2);
+    await other.takes('p.1');
+    expect(((await lua.run(recallCall({ fenceKeys: [other.fenceKey] }, { recoveryMs: 30_000, floors: [0] }))) as number[])[1]).toBe(0);
+  });
 });

@@ -385,13 +385,16 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
   floor = math.min(floor, HIGHEST_FLOOR)
-  local recovers = openAt ~= '' and tonumber(openAt) > now
+  local since = tonumber(string.sub(memory, 18))
+  local opensAt = openAt ~= '' and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local recovers = opensAt > now
   local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
+  local clockSetBack = openAt ~= '' and since > now
   if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
   if openAt == '' then return memory, 0, false end
-  if not recovers or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. (recovers and ' ' .. openAt or '')) end
-  return memory, recovers and openAt - now or 0, true
+  local opens = recovers and ' ' .. string.format(INSTANT, opensAt) or ''
+  if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
+  return memory, recovers and opensAt - now or 0, true
 end
 local function isOnlyForgotten(who)
   if who.recoveryMs == 0 then return false end
@@ -623,7 +626,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'daeca11dfb35c35112eef6d66236e7dd1abed3d8',
+  sha1: 'e6f3151f20b458ed844c2cd9829b25a2e7503f91',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -873,7 +876,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '96086befbb72e8004008ba07bf3b24c29e951c03',
+  sha1: '972d9b857cb034817e9039e00adedccfa800834f',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -1000,7 +1003,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '963accbeab77f37c5d7220149d85eb9d4a8d2f73',
+  sha1: '8431490cb1fc21221b1bebe6e8bff909711275ad',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1173,7 +1176,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '5d600c1213c814878e05405d6926079ad773d194',
+  sha1: 'be7e57ac59200346f1c2e0a11c7590585527400d',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1254,7 +1257,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '1fd7a1420c9044b85b0ee3ab42d4b786abe410d0',
+  sha1: 'd8aaea578b84bee5d690ea80f9367cb6c86ebbfd',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1556,7 +1559,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '4bc8997d27db6baa7b63f4aaa976983725aefe61',
+  sha1: '5dc9e6dcf0b0a9fd0f6655f8c7a8d88c477c1830',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1822,7 +1825,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: 'cd9c2b42b9435b731e6cd438426265f789525000',
+  sha1: '4ab4d644d3d27eaa802c728d7dc350f7ff78b2ec',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1880,7 +1883,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'd7e164818594d3361d3b45c86347947c3914659e',
+  sha1: 'f58167e966bf66c958c779c2f99bdb79a738c119',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
