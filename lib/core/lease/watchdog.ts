@@ -18,7 +18,9 @@ import { GuardedLease, type LeaseGuard } from './guarded-lease.js';
 const LARGEST_BATCH = 250;
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const EARLY = 1 / 24;
+/** The longest and the shortest pause before a renewal without an answer is tried again, in ms. */
 const LONGEST_RETRY_MS = 500;
+const SHORTEST_RETRY_MS = 20;
 /** So many leases are looked at in one turn of the event loop when all are renewed: a hundred thousand must not stop it. */
 const LOOKED_AT_TOGETHER = 8_000;
 
@@ -172,8 +174,7 @@ export class Watchdog implements LeaseGuard {
       case 'unknown': {
         if (outcome.lateUntil !== undefined) lease.mayReturn(outcome.lateUntil);
         this.renewFailed(lease, outcome.cause);
-        const retryMs = Math.min(LONGEST_RETRY_MS, lease.lengthMs / 20) * (0.5 + Math.random());
-        this.schedule.set(lease, lease.nextLook(now + retryMs));
+        this.schedule.set(lease, lease.nextLook(now + pauseBefore(lease, now) * (0.5 + Math.random())));
       }
     }
   }
@@ -182,6 +183,11 @@ export class Watchdog implements LeaseGuard {
     const at = this.times ? this.times.next(lease, now, inMs) : now + inMs;
     this.schedule.set(lease, lease.nextLook(at));
   }
+}
+
+/** The pause before a renewal is tried again: the less trust is left, the shorter, because the store may serve again just before its end. */
+function pauseBefore({ lengthMs, trustedUntil }: GuardedLease, now: number): number {
+  return Math.max(SHORTEST_RETRY_MS, Math.min(LONGEST_RETRY_MS, lengthMs / 20, (trustedUntil - now) / 4));
 }
 
 /** Those that can share a command stand together. */
