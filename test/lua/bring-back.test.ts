@@ -65,6 +65,46 @@ describe('bring-back.lua', () => {
   });
 });
 
+describe('A server that is about to open again', () => {
+  const recoveryMs = 40_000;
+
+  /** It forgot so long ago, and lets nobody new in for so long. */
+  async function recovering(key: string, sinceMs: number, forMs: number): Promise<LuaLock> {
+    const lock = lua.lock(key);
+    const memory = await lock.memory();
+    const now = await lua.now();
+    await lua.client.set(lock.fenceKey, `70 ${memory.slice(0, 17)}${now - sinceMs} ${now + forMs}`);
+    return lock;
+  }
+
+  /** How long it lets nobody new in from now on, in whole seconds. */
+  async function closedFor(lock: LuaLock): Promise<number> {
+    const [, leftMs] = (await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs: 0, floors: [0] }))) as number[];
+    return Math.ceil(leftMs! / 5_000) * 5;
+  }
+
+  it('stays closed for half of recoveryMs after a lease that is brought back, because more may follow', async () => {
+    const lock = await recovering('bb14', 38_000, 5_000);
+    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
+    expect(await closedFor(lock)).toBe(20);
+  });
+
+  it('stays closed no longer than a lease can last', async () => {
+    const lock = await recovering('bb15', 50_000, 4_000);
+    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs, longestMs: 60_000 })).toBe(1);
+    expect(await closedFor(lock)).toBe(10);
+  });
+
+  it('opens at its time when nothing but what it has is renewed', async () => {
+    const lock = await recovering('bb16', 38_000, 20_000);
+    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
+    const [last, memory] = ((await lua.client.get(lock.fenceKey)) ?? '').split(' ');
+    await lua.client.set(lock.fenceKey, `${last} ${memory} ${(await lua.now()) + 5_000}`);
+    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
+    expect(await closedFor(lock)).toBe(5);
+  });
+});
+
 describe('A server that forgot, and has let nobody new in since,', () => {
   const recovering = { recoveryMs: 10_000, known: 'a'.repeat(16) + ':1700000000000' } as const;
 

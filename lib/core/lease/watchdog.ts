@@ -22,7 +22,9 @@ const EARLY = 1 / 24;
 const LONGEST_RETRY_MS = 500;
 const SHORTEST_RETRY_MS = 20;
 /** So many leases are looked at in one turn of the event loop when all are renewed: a hundred thousand must not stop it. */
-const LOOKED_AT_TOGETHER = 8_000;
+const LOOKED_AT_TOGETHER = 1_000;
+/** Of so many leases those that can share a command are looked at together: in a Cluster the commands are the fewer, the more they are. */
+const SORTED_TOGETHER = 8_000;
 
 export class Watchdog implements LeaseGuard {
   readonly schedule: Schedule;
@@ -91,11 +93,12 @@ export class Watchdog implements LeaseGuard {
   private eachLease(look: (lease: GuardedLease, now: number) => unknown): void {
     const leases = this.leases();
     const { groupOf } = this.store.capabilities;
+    let sorted: GuardedLease[] = [];
     const lookAtSome = (): void => {
       const now = this.clock.now();
-      const some = leases.splice(-LOOKED_AT_TOGETHER).filter(({ isHeld }) => isHeld);
-      for (const lease of groupOf ? inGroups(some, groupOf) : some) look(lease, now);
-      if (leases.length > 0) this.clock.nextTurn(lookAtSome);
+      if (sorted.length === 0) sorted = inGroups(leases.splice(-SORTED_TOGETHER), groupOf);
+      for (const lease of sorted.splice(-LOOKED_AT_TOGETHER)) if (lease.isHeld) look(lease, now);
+      if (sorted.length > 0 || leases.length > 0) this.clock.nextTurn(lookAtSome);
     };
     lookAtSome();
   }
@@ -191,7 +194,8 @@ function pauseBefore({ lengthMs, trustedUntil }: GuardedLease, now: number): num
 }
 
 /** Those that can share a command stand together. */
-function inGroups(leases: readonly GuardedLease[], groupOf: (key: string) => number): GuardedLease[] {
+function inGroups(leases: GuardedLease[], groupOf: ((key: string) => number) | undefined): GuardedLease[] {
+  if (!groupOf) return leases;
   const groups = new Map<number, GuardedLease[]>();
   for (const lease of leases) {
     const group = groupOf(lease.key);

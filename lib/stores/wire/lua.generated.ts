@@ -396,6 +396,13 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
   return memory, recovers and opensAt - now or 0, true
 end
+local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
+  if recoversForMs <= 0 or recoversForMs > recoveryMs / 4 then return end
+  local opensAt = math.min(now + recoveryMs / 2, tonumber(string.sub(memory, 18)) + longestMs)
+  if opensAt <= now + recoversForMs then return end
+  local last = string.match(redis.call('GET', fenceKey), '^%d+')
+  writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
+end
 local function isOnlyForgotten(who)
   if who.recoveryMs == 0 then return false end
   local _, _, hasForgotten = readMemory(who.fenceKey, who.known, who.floor, who.recoveryMs)
@@ -626,7 +633,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'e6f3151f20b458ed844c2cd9829b25a2e7503f91',
+  sha1: '206b1c21f9d8993f61a1989392dcf5de85963924',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -876,7 +883,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '972d9b857cb034817e9039e00adedccfa800834f',
+  sha1: 'ac2e82e13162309e84374e87fadc32da6343765a',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -1003,7 +1010,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '8431490cb1fc21221b1bebe6e8bff909711275ad',
+  sha1: '39c2b4eddcd81d886de9b9180115c0020c34721f',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1065,6 +1072,7 @@ local function bringBack(lease)
   else
     settle(lock)
     if memory ~= lease.known then holder = enterAgain(lock, lease) end
+    if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
@@ -1176,7 +1184,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'be7e57ac59200346f1c2e0a11c7590585527400d',
+  sha1: '59de2064160b2a3b00d01cd7e9f32418f2fd2591',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1257,7 +1265,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: 'd8aaea578b84bee5d690ea80f9367cb6c86ebbfd',
+  sha1: '68e4dacf5e5fdfb0349657d4f126d6a3d3540c1e',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1559,7 +1567,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '5dc9e6dcf0b0a9fd0f6655f8c7a8d88c477c1830',
+  sha1: '46c8aa1253aac206c65488f16ca7230b7c9e8bcb',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1825,7 +1833,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: '4ab4d644d3d27eaa802c728d7dc350f7ff78b2ec',
+  sha1: '022617652ff54c6a21fbe1b6e88e0dff62d70926',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1883,7 +1891,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'f58167e966bf66c958c779c2f99bdb79a738c119',
+  sha1: '84f7415780a3cb970ba6e45b9683d975a6328fad',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}

@@ -202,6 +202,23 @@ describe('A Redis that was flushed', () => {
   }, 30_000);
 });
 
+describe('A process that knows that a Redis forgot', () => {
+  it('brings back what it holds, and does not ask for renewals that would find nothing', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const held = await Promise.all(['one', 'two', 'three'].map((key) => a.acquire(key)));
+    const sent = await scriptsSent();
+    await flush();
+    const other = b.acquire('one');
+    await eventually(async () => expect((await b.inspect('three')).holders).toMatchObject([{ fence: held[2]!.fence }]), 5_000);
+    for (const lease of held) await isStillHeld(lease);
+    expect(sent).toContain('recall');
+    expect(sent).not.toContain('renew');
+    await held[0]!.release();
+    await other;
+  }, 30_000);
+});
+
 describe('A Redis that remembers', () => {
   it('tells a holder from whom an operator took the lock that it is lost, also when the message got lost', async () => {
     const [a, b] = [await openLocks('a'), await openLocks('b')];
