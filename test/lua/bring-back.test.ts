@@ -66,7 +66,7 @@ describe('bring-back.lua', () => {
 });
 
 describe('A server that is about to open again', () => {
-  const recoveryMs = 40_000;
+  const recoveryMs = 20_000;
 
   /** It forgot so long ago, and lets nobody new in for so long. */
   async function recovering(key: string, sinceMs: number, forMs: number): Promise<LuaLock> {
@@ -83,8 +83,8 @@ describe('A server that is about to open again', () => {
     return Math.ceil(leftMs! / 5_000) * 5;
   }
 
-  it('stays closed for half of recoveryMs after a lease that is brought back, because more may follow', async () => {
-    const lock = await recovering('bb14', 38_000, 5_000);
+  it('stays closed for recoveryMs after a lease that is brought back, because more may follow', async () => {
+    const lock = await recovering('bb14', 30_000, 5_000);
     expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
     expect(await closedFor(lock)).toBe(20);
   });
@@ -96,7 +96,7 @@ describe('A server that is about to open again', () => {
   });
 
   it('opens at its time when nothing but what it has is renewed', async () => {
-    const lock = await recovering('bb16', 38_000, 20_000);
+    const lock = await recovering('bb16', 30_000, 15_000);
     expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
     const [last, memory] = ((await lua.client.get(lock.fenceKey)) ?? '').split(' ');
     await lua.client.set(lock.fenceKey, `${last} ${memory} ${(await lua.now()) + 5_000}`);

@@ -113,6 +113,11 @@ export class RedisStore implements LockStore {
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
       lost: (key, id) => this.listener({ kind: 'lost', key, id }),
       forgot: (memory) => memories.hear(memory),
+      // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
+      flushed: recoveryMs === 0 ? undefined : () => {
+        memories.recall();
+        this.doubted('all');
+      },
       listening: () => {
         memories.recall();
         this.askAll();

@@ -414,8 +414,8 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   return memory, recovers and opensAt - now or 0, true
 end
 local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
-  if recoversForMs <= 0 or recoversForMs > recoveryMs / 4 then return end
-  local opensAt = math.min(now + recoveryMs / 2, tonumber(string.sub(memory, 18)) + longestMs)
+  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
+  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
   if opensAt <= now + recoversForMs then return end
   local last = string.match(redis.call('GET', fenceKey), '^%d+')
   writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
@@ -650,7 +650,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '1b67a909034639a5cd58b45091f2ca2ba79381ed',
+  sha1: '6b761cb7bf751069c25da982f1199339efa63542',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -901,7 +901,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: 'ac2e82e13162309e84374e87fadc32da6343765a',
+  sha1: '9ad4efdce181ff8ecc9f8c0e4baa3d503ef17f25',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -1028,7 +1028,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '39c2b4eddcd81d886de9b9180115c0020c34721f',
+  sha1: 'a9a576412feaea9706820f16a3c7499fab3c0be8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1202,7 +1202,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '59de2064160b2a3b00d01cd7e9f32418f2fd2591',
+  sha1: '9034d0edfa7cf31f25877e2e1f8d77e2fa42f1e3',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1283,7 +1283,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '68e4dacf5e5fdfb0349657d4f126d6a3d3540c1e',
+  sha1: 'feecd39f742af1d0969450af3f9985b252f391eb',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1585,7 +1585,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '46c8aa1253aac206c65488f16ca7230b7c9e8bcb',
+  sha1: '23108dddb7f792fdeebe1acc5881ca69d69e67f5',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1851,7 +1851,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: '022617652ff54c6a21fbe1b6e88e0dff62d70926',
+  sha1: 'ad7d499d15f1c741b2df610035a9c0e30d2c6ebc',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1909,7 +1909,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '2351aa30a1a2109859ff9f95f94eedb973a0beb3',
+  sha1: 'f1a334370a6e5aa2755cd8f55c83ccdacbdf2d4c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}

@@ -89,11 +89,11 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   return memory, recovers and opensAt - now or 0, true
 end
 
--- Who has just brought a lease back may have many more: the server stays closed for half of recoveryMs from now on, but not for
--- longer after it forgot than a lease can last. The record is written anew only when half of that has passed.
+-- Who has just brought a lease back may have many more: the server stays closed for recoveryMs from now on, but not for longer
+-- after it forgot than a lease can last. The record is written anew only when half of that has passed.
 local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
-  if recoversForMs <= 0 or recoversForMs > recoveryMs / 4 then return end
-  local opensAt = math.min(now + recoveryMs / 2, tonumber(string.sub(memory, 18)) + longestMs)
+  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
+  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
   if opensAt <= now + recoversForMs then return end
   local last = string.match(redis.call('GET', fenceKey), '^%d+')
   writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
