@@ -409,13 +409,23 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
   floor = math.min(floor, HIGHEST_FLOOR)
-  local recovers = openAt ~= '' and tonumber(openAt) > now
+  local since = tonumber(string.sub(memory, 18))
+  local opensAt = openAt ~= '' and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local recovers = opensAt > now
   local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
+  local clockSetBack = openAt ~= '' and since > now
   if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
   if openAt == '' then return memory, 0, false end
-  if not recovers or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. (recovers and ' ' .. openAt or '')) end
-  return memory, recovers and openAt - now or 0, true
+  local opens = recovers and ' ' .. string.format(INSTANT, opensAt) or ''
+  if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
+  return memory, recovers and opensAt - now or 0, true
+end
+local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
+  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
+  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
+  if opensAt <= now + recoversForMs then return end
+  local last = string.match(redis.call('GET', fenceKey), '^%d+')
+  writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
 end
 local function isOnlyForgotten(who)
   if who.recoveryMs == 0 then return false end
@@ -652,7 +662,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '36be3294a29ec7157451ce0091cfd01ba528a9f7',
+  sha1: 'a2a3256562de24ea2f15ef55b9184f81c4e6e3c7',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -903,7 +913,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: 'a88e544d9daa97b30ddce1b05a15a966aab91fc3',
+  sha1: 'edf328412b3324cd6db4051f8a0d90a1373b0fb4',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -1030,7 +1040,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '95bb74ed7a612042dbf8ca06c25d42e2676d31a8',
+  sha1: '31042e7930e46fc655a99134952b48bfe5af12a2',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1093,6 +1103,7 @@ local function bringBack(lease)
   else
     settle(lock)
     if memory ~= lease.known then holder = enterAgain(lock, lease) end
+    if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
@@ -1207,7 +1218,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '792523fafb700bf3308a5bb45b91db6157eef4d2',
+  sha1: '44dd38e6aa826172be9ecabe48515f363444aa31',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1288,7 +1299,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '3b88bca0651fab3aa27eed5e5f8252d64a30a93c',
+  sha1: '7ebe898fe913662918941351e71b411d09520ff6',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1593,7 +1604,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '9a4ae4a9add6161e5b89c69ecf0724e33b87738e',
+  sha1: '4a8a84fc8e25e8809aebd4398904b71619d7d420',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1861,7 +1872,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: 'cd9c2b42b9435b731e6cd438426265f789525000',
+  sha1: 'ad7d499d15f1c741b2df610035a9c0e30d2c6ebc',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1919,7 +1930,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '6969766693d232e577f5653edbfeb108d2ddd8c6',
+  sha1: 'e34be35b7c67075a004874c41485a36bcc70ec91',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
