@@ -178,7 +178,7 @@ export class Ballot {
   /** What the nodes are told when the ballot is taken back or released. */
   get leaving(): Leaving {
     const { wish: { on, id }, abandoned, next } = this;
-    return { on, id, abandoned, next };
+    return { on, id, mayBeOver: this.overAt >= this.trustedUntil, abandoned, next };
   }
 
   /** How long the nodes that answered took, in ms. */
