@@ -22,25 +22,42 @@ export interface BuiltCall {
   readonly args: readonly ScriptArgument[];
 }
 
-const sharedBesideOwner = `local function joinAsText(text, who)
-  local longestMs, lengthMs = who.longestMs, math.max(who.leaseMs, who.minHoldMs)
-  local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
-  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
-  if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
-  if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
+const sharedBesideOthers = `local function countLines(text)
   local lines, at = 0, 1
   while at do
     lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
   end
-  if lines >= MOST_HOLDS_OF_OWNER then return nil end
-  local newEnd = now + lengthMs + who.graceMs
+  return lines
+end
+local function sharedFence(text, who, queued)
+  local ending, firstId, fence, owner = string.match(text, '^(%d+) (%S+) (%d+) %d+ %d+ (%S+)', 5)
+  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
+  if tonumber(ending) < now or tonumber(ending) > now + who.longestMs then return nil end
+  if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
+  return countLines(text) < MOST_HOLDS_OF_OWNER and tonumber(fence) or nil
+end
+local function hasFreePermit(text, who, queued)
+  local permits = string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)
+  return queued == '0' and permits == who.owner and countLines(text) < tonumber(permits)
+end
+local function joinAsText(text, who)
+  local mode, queued = string.match(text, '^([wp])([01])1 ')
+  if mode == nil or (mode == 'p') ~= (who.mode == 'p') or string.find(text, who.id .. ' ', 1, true) then return nil end
+  local fence
+  if mode == 'w' then
+    fence = sharedFence(text, who, queued)
+  elseif hasFreePermit(text, who, queued) then
+    fence = nextFence(who.fenceKey, nowUs, who.floor, who.fences)
+  end
+  if not fence then return nil end
+  local newEnd = now + math.max(who.leaseMs, who.minHoldMs) + who.graceMs
   local line = lineOf({
-    ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
+    ending = newEnd, id = who.id, fence = fence, fences = mode == 'p' and who.fences or 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
     owner = who.owner, label = who.label, graceMs = who.graceMs,
   })
-  local keepMs = math.max(longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
+  local keepMs = math.max(who.longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
   redis.call('SET', who.lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
-  return tonumber(fence), newEnd - who.graceMs
+  return fence, newEnd - who.graceMs
 end
 local function leaveAsText(text, leaving)
   local id = leaving.id
@@ -154,13 +171,20 @@ local INSTANT = '%013.0f'`;
 const sharedListening = `local TAKES_ITS_TURN = '0'
 local ONLY_IF_HEARD = '1'
 local WAS_PASSED_OVER = '2'
+local ONLY_IF_RECENT = '3'
+local SILENT_AFTER_MS = 1200
 local MOST_PASSED_OVER = 100
 local function channelOf(lock, id)
   return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
 end
+local function isSilent(lock, record)
+  return tonumber(string.sub(record, 1, 13)) < lock.now + WAITER_LEASE_MS - SILENT_AFTER_MS
+end
 local function hearsOfItsTurn(lock, id, record)
-  if string.sub(record, 16, 16) == TAKES_ITS_TURN or lock.asking[id] then return true end
-  return redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
+  local turn = string.sub(record, 16, 16)
+  if turn == TAKES_ITS_TURN or lock.asking[id] then return true end
+  if isSilent(lock, record) then return false end
+  return turn == ONLY_IF_RECENT or redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
 end
 local function passOver(lock, id, record)
   if string.sub(record, 16, 16) == WAS_PASSED_OVER then return end
@@ -385,13 +409,23 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
   floor = math.min(floor, HIGHEST_FLOOR)
-  local recovers = openAt ~= '' and tonumber(openAt) > now
+  local since = tonumber(string.sub(memory, 18))
+  local opensAt = openAt ~= '' and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local recovers = opensAt > now
   local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
+  local clockSetBack = openAt ~= '' and since > now
   if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
   if openAt == '' then return memory, 0, false end
-  if not recovers or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. (recovers and ' ' .. openAt or '')) end
-  return memory, recovers and openAt - now or 0, true
+  local opens = recovers and ' ' .. string.format(INSTANT, opensAt) or ''
+  if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
+  return memory, recovers and opensAt - now or 0, true
+end
+local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
+  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
+  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
+  if opensAt <= now + recoversForMs then return end
+  local last = string.match(redis.call('GET', fenceKey), '^%d+')
+  writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
 end
 local function isOnlyForgotten(who)
   if who.recoveryMs == 0 then return false end
@@ -505,7 +539,7 @@ local function joinQueue(lock, who)
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
     tellHolders(lock)
   end
-  local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
+  local turn = who.needsListener and ONLY_IF_HEARD or ONLY_IF_RECENT
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
@@ -550,8 +584,13 @@ local function askAgainIn(lock, id)
   return first == id and nextEnd(lock) - lock.now + 1 or -1
 end`;
 
-const sharedRefusal = `local function orRefused(done, reply)
+const sharedRefusal = `local function throwIfReplica(refusal)
+  local words = type(refusal) == 'table' and refusal.err or refusal
+  if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end
+end
+local function orRefused(done, reply)
   if done then return reply end
+  throwIfReplica(reply)
   return { 'refused', reply }
 end`;
 
@@ -623,7 +662,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'daeca11dfb35c35112eef6d66236e7dd1abed3d8',
+  sha1: 'a2a3256562de24ea2f15ef55b9184f81c4e6e3c7',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -666,7 +705,7 @@ ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
 ${sharedCloseLock}
-${sharedBesideOwner}
+${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
   local mode, queue, needsListener, plain, notAfter, floor, known, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces = string.match(args[4 * n - 1], '^(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -702,9 +741,10 @@ local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
-  if request.owner ~= '-' and request.mode ~= 'p' and replaces == '-' and recoversForMs == 0 then
+  local newMemory = memory ~= request.known and memory or nil
+  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
-    if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
+    if fence then return { 1, now, fence, request.mode == 'p' and request.fences or 1, 1, ending, tonumber(string.sub(text, 2, 2)), newMemory } end
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
@@ -714,7 +754,7 @@ local function grantOrPlace(request)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
   if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end
@@ -873,7 +913,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '96086befbb72e8004008ba07bf3b24c29e951c03',
+  sha1: 'edf328412b3324cd6db4051f8a0d90a1373b0fb4',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -1000,7 +1040,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '963accbeab77f37c5d7220149d85eb9d4a8d2f73',
+  sha1: '31042e7930e46fc655a99134952b48bfe5af12a2',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1012,6 +1052,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedRefusal}
 local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, longestMs, recoveryMs, known = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
@@ -1062,6 +1103,7 @@ local function bringBack(lease)
   else
     settle(lock)
     if memory ~= lease.known then holder = enterAgain(lock, lease) end
+    if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
@@ -1070,7 +1112,10 @@ end
 local reply = { now }
 for n = 1, count do
   local done, told = pcall(bringBack, requestOf(n))
-  if not done then told = { 3, told, 0, 0 } end
+  if not done then
+    throwIfReplica(told)
+    told = { 3, told, 0, 0 }
+  end
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end
 return reply`,
@@ -1173,7 +1218,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '5d600c1213c814878e05405d6926079ad773d194',
+  sha1: '44dd38e6aa826172be9ecabe48515f363444aa31',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1254,7 +1299,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '1fd7a1420c9044b85b0ee3ab42d4b786abe410d0',
+  sha1: '7ebe898fe913662918941351e71b411d09520ff6',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1313,7 +1358,7 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '3c07b94495960372a9ccb2852d16974b0a607e16',
+  sha1: '8c663e389757c5321f7cc64650c6ba8a1afbfc29',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 local replies, uncommon = {}, {}
@@ -1483,7 +1528,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: '19ca3c17b4af1a7ef121d25b57fb51f67210c8b1',
+  sha1: 'f4931f738a1a5d49d341cb5305d0e419c690c1e4',
   source: `local keys = KEYS
 local ticketId, withinMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1559,7 +1604,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '4bc8997d27db6baa7b63f4aaa976983725aefe61',
+  sha1: '4a8a84fc8e25e8809aebd4398904b71619d7d420',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1571,6 +1616,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedRefusal}
 local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[5 * n - 4], floor = tonumber(args[5 * n - 3]), longestMs = tonumber(args[5 * n - 2]), recoveryMs = tonumber(args[5 * n - 1]), known = args[5 * n] }
 end
@@ -1607,6 +1653,7 @@ end
 local told = {}
 for _, waiters in ipairs(locks) do
   local done, answers = pcall(heartbeat, waiters)
+  if not done then throwIfReplica(answers) end
   for n, waiter in ipairs(waiters) do
     told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
   end
@@ -1825,7 +1872,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: 'cd9c2b42b9435b731e6cd438426265f789525000',
+  sha1: 'ad7d499d15f1c741b2df610035a9c0e30d2c6ebc',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1883,7 +1930,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'd7e164818594d3361d3b45c86347947c3914659e',
+  sha1: 'e34be35b7c67075a004874c41485a36bcc70ec91',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1908,7 +1955,7 @@ ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
 ${sharedCloseLock}
-${sharedBesideOwner}
+${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
   local floor, abandoned, recoveryMs, known = string.match(args[2 * n], '^(%S+) (.) (%S+) (%S+)$')
@@ -1972,7 +2019,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: 'de04cd482c7add5ca7c4b008a9a3d3578511c312',
+  sha1: '9354ca53e46d129adc1b09940d8d70157ae629d7',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2008,6 +2055,7 @@ for run = 1, count do
 end
 if #locks == 0 then return reply end
 ${sharedLockRecord}
+${sharedRefusal}
 local function tell(at, left, queued)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
@@ -2032,6 +2080,7 @@ end
 for _, lockKey in ipairs(locks) do
   local done, words = pcall(renew, lockKey, uncommon[lockKey])
   if not done then
+    throwIfReplica(words)
     for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
@@ -2135,7 +2184,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: 'e6be072e753362e23b9307ce8b7524016e6c51c4',
+  sha1: '99334c8a197d5c6486795b0134b65d089c82c180',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
