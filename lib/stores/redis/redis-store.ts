@@ -127,7 +127,7 @@ export class RedisStore implements LockStore {
       trust.reset();
       memories.reset();
       // Of a Cluster one node may have changed, and the others serve on.
-      if (connections.commands.state.isOpen) memories.recall();
+      if (connections.commands.state.isOpen) memories.recallAfterChange();
     });
     connections.commands.onEnd(() => outage.closed(connections.lastError));
     connections.commands.onOpen(() => {

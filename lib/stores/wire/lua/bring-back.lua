@@ -39,6 +39,7 @@
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/refusal
 --- @request
 
 -- Whether a lease can stand beside those who hold the lock. A failover may bring back the records of holders that ended since:
@@ -105,7 +106,10 @@ end
 local reply = { now }
 for n = 1, count do
   local done, told = pcall(bringBack, requestOf(n))
-  if not done then told = { 3, told, 0, 0 } end
+  if not done then
+    throwIfReplica(told)
+    told = { 3, told, 0, 0 }
+  end
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end
 return reply
