@@ -119,7 +119,7 @@ const list = [
   ['fences are not brought back', lua('bring-back'), "readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)", "readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)", 'S2: the last fence is below that of a lease', 'test/lua/bring-back'],
   ['floors are not brought back', lua('recall'), 'tonumber(floors[n])', '0', 'S2: what only a process without leases has seen', 'test/lua/bring-back'],
   ['a hint outlives its connection', redis('memories'), 'this.connection += 1;\n    this.known = unknownMemories();', 'this.connection += 1;', 'S7: a server with an older state is taken for the one before', 'test/stores/redis/recovery'],
-  ['a doubt that a renewal swallows', core('lease/watchdog'), 'if (!lease.startReview()) return void this.doubted.add(lease);', 'if (!lease.startReview()) return;', 'S7: forgotten between a renewal and the answer to it', 'test/core/lease/watchdog'],
+  ['a doubt that a renewal swallows', core('lease/watchdog'), 'if (!lease.startReview(isReplaced)) return void this.doubted.add(lease);', 'if (!lease.startReview(isReplaced)) return;', 'S7: forgotten between a renewal and the answer to it', 'test/core/lease/watchdog'],
   ['what was forgotten was lost', lua('acquire'), ' or leave(lock, replaces) or hasForgotten)', ' or leave(lock, replaces))', 'S7: a hold that is handed on while the server recovers', 'test/lua/bring-back'],
   ['records put back unnoticed', lua('shared/memory'), 'floor > last and not recovers or ', '', 'S7: a server that reloaded an earlier state', 'test/lua/bring-back'],
   ['the first recoveryMs counts', lua('shared/memory'), 'math.max(tonumber(openAt), since + recoveryMs)', 'tonumber(openAt)', 'S7: a process that asks for more comes after another', 'test/lua/bring-back'],
