@@ -5,11 +5,13 @@
  * the page.
  */
 import { Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, Sse, UseGuards, type MessageEvent, type Type } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import { map, type Observable } from 'rxjs';
 import { isLockError } from '../core/port/errors.js';
 import { sendAnswer, sendFile, sendPage, type PageResponse } from './board-page.js';
 import type { ResolvedBoardOptions } from './board-options.js';
 import { foreignRequest, type RequestHeaders } from './same-origin.js';
+import { withTrailingSlash } from './trailing-slash.js';
 import { messageOf, type WatchedLocks } from './watched-locks.js';
 
 /** What the routes need of the board. */
@@ -35,7 +37,12 @@ export function boardControllers(options: ResolvedBoardOptions): Type[] {
 function lookController({ path, forceRelease }: ResolvedBoardOptions): Type {
   @Controller(path)
   class LockBoardController {
-    constructor(@Inject(BOARD) private readonly board: Board) {}
+    constructor(
+      @Inject(BOARD) private readonly board: Board,
+      @Inject(HttpAdapterHost) host: HttpAdapterHost,
+    ) {
+      withTrailingSlash(LockBoardController.prototype, 'page', path, host);
+    }
 
     @Get()
     page(@Req() request: { readonly originalUrl?: string; readonly url: string }, @Res() response: PageResponse): void {

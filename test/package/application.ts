@@ -2,7 +2,7 @@
  * An application of a user: a copy of test/package/apps/<name> in a folder of its own, with the packed package installed
  * into it by `npm install`, without --force and without --legacy-peer-deps.
  */
-import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runToItsEnd, type EndedProgram } from '../support/ended-program.js';
@@ -15,6 +15,7 @@ export class Application {
     readonly folder: string,
     /** What npm said when it installed everything. */
     readonly installed: EndedProgram,
+    private readonly home = folder,
   ) {}
 
   /** `packages` are installed beside those of its package.json. */
@@ -24,6 +25,24 @@ export class Application {
     const installed = await npmInstall(folder, packages);
     if (installed.exitCode !== 0) throw new Error(`npm install in ${name} failed:\n${installed.output}`);
     return new Application(folder, installed);
+  }
+
+  /**
+   * An application that `nest new` made, with its own configuration; the sources of test/package/apps/<name> are put over it. Tools
+   * that neither build nor test it are not installed.
+   */
+  static async make(name: string, packages: readonly string[]): Promise<Application> {
+    const home = await mkdtemp(join(tmpdir(), `holdfast-${name}-`));
+    const nest = join(process.cwd(), 'node_modules', '@nestjs', 'cli', 'bin', 'nest.js');
+    const made = await run(process.execPath, [nest, 'new', name, '--skip-install', '--skip-git', '--package-manager', 'npm'], home, {});
+    if (made.exitCode !== 0) throw new Error(`nest new ${name} failed:\n${made.output}`);
+    const folder = join(home, name);
+    for (const unused of ['app.controller.ts', 'app.controller.spec.ts', 'app.service.ts']) await rm(join(folder, 'src', unused));
+    await cp(join(process.cwd(), 'test', 'package', 'apps', name), folder, { recursive: true });
+    await leaveOut(join(folder, 'package.json'), ['@nestjs/mau', '@vitest/coverage-v8', 'oxlint', 'oxlint-tsgolint', 'prettier', 'source-map-support']);
+    const installed = await npmInstall(folder, packages);
+    if (installed.exitCode !== 0) throw new Error(`npm install in ${name} failed:\n${installed.output}`);
+    return new Application(folder, installed, home);
   }
 
   /** Runs a program in its folder; `env` comes on top of a user's. `told` hears each line that it prints, while it runs. */
@@ -45,8 +64,14 @@ export class Application {
   }
 
   remove(): Promise<void> {
-    return rm(this.folder, { recursive: true, force: true });
+    return rm(this.home, { recursive: true, force: true });
   }
+}
+
+async function leaveOut(path: string, packages: readonly string[]): Promise<void> {
+  const file = JSON.parse(await readFile(path, 'utf8')) as { devDependencies: Record<string, string> };
+  for (const name of packages) delete file.devDependencies[name];
+  await writeFile(path, JSON.stringify(file, null, 2));
 }
 
 function npmInstall(folder: string, packages: readonly string[]): Promise<EndedProgram> {

@@ -4,13 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
 import { pack, type Packed } from './packed.js';
-import { IOREDIS_VERSIONS } from './peers.js';
+import { IOREDIS_VERSIONS, nodePackage } from './peers.js';
 
-const NODE_VERSIONS = ['22', '24'];
+const NODE_VERSIONS = ['20.19', '22.12', '22', '24', '26'];
 const NESTS = ['11.0', '11', '12.0', '12'];
-const platform = process.platform === 'win32' ? 'win' : process.platform;
-/** The binary of a Node version is a package of its own for each platform. */
-const nodePackage = `node-${platform}-${process.arch}`;
 
 describe('the peers', () => {
   let packed: Packed;
@@ -22,7 +19,7 @@ describe('the peers', () => {
   beforeAll(async () => {
     packed = await pack();
     redis = await startRedis();
-    nodes = await Application.install('smoke', NODE_VERSIONS.map((version) => `node-${version}@npm:${nodePackage}@${version}`));
+    nodes = await Application.install('smoke', NODE_VERSIONS.map(nodePackage));
     for (const version of NODE_VERSIONS) programs.set(version, join(nodes.folder, 'node_modules', `node-${version}`, 'bin', 'node'));
   }, COMMAND_TAKES_AT_MOST_MS);
 

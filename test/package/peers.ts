@@ -1,4 +1,4 @@
-/** The versions of the clients that the package allows: the lowest and the highest of each major. */
+/** The versions of the clients that the package allows, the lowest and the highest of each major, and the programs that run it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -14,3 +14,15 @@ function versionsIn(ranges: string): string[] {
     return [lowest, lowest.split('.')[0] ?? lowest];
   });
 }
+
+const system = process.platform === 'win32' ? 'win' : process.platform;
+
+/** The package that holds the program of a version of Node for this machine. */
+export function nodePackage(version: string): string {
+  return `node-${version}@npm:node-${system}-${process.arch}@${version}`;
+}
+
+/** The package that holds Bun for this machine. */
+export const BUN_PACKAGE = `@oven/bun-${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch === 'arm64' ? 'aarch64' : process.arch}`;
+/** Where that package has the program. */
+export const BUN_PROGRAM = `node_modules/${BUN_PACKAGE}/bin/bun`;

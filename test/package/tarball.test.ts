@@ -74,7 +74,7 @@ describe('the tarball', () => {
     expect(Object.keys(manifest.exports).sort()).toEqual([...ENTRIES, './package.json'].sort());
     for (const entry of ENTRIES) {
       const conditions = manifest.exports[entry] as Readonly<Record<string, { types: string; default: string }>>;
-      expect(Object.keys(conditions)).toEqual(['module-sync', 'import', 'require']);
+      expect(Object.keys(conditions)).toEqual(['bun', 'module-sync', 'import', 'require']);
       for (const { types, default: code } of Object.values(conditions)) {
         expect(packed.files).toContain(types.slice(2));
         expect(packed.files).toContain(code.slice(2));

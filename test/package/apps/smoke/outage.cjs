@@ -6,7 +6,8 @@ const { NestFactory } = require('@nestjs/core');
 const { LockModule, LockService } = require('nestjs-holdfast');
 
 class AppModule {}
-Module({ imports: [LockModule.forRoot({ redis: process.env.REDIS_URL, bootTimeoutMs: Number(process.env.BOOT_TIMEOUT_MS) })] })(AppModule);
+const { REDIS_URL: redis, REDIS_CLIENT: client, BOOT_TIMEOUT_MS } = process.env;
+Module({ imports: [LockModule.forRoot({ redis, client, bootTimeoutMs: Number(BOOT_TIMEOUT_MS) })] })(AppModule);
 
 async function main() {
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false, abortOnError: false });

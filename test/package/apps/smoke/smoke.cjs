@@ -31,8 +31,8 @@ Reflect.defineMetadata('design:paramtypes', [holdfast.LockService], OrderService
 Injectable()(OrderService);
 
 class AppModule {}
-const redis = process.env.REDIS_URL;
-Module({ imports: [holdfast.LockModule.forRoot(redis === undefined ? { embedded: true } : { redis })], providers: [OrderService] })(AppModule);
+const { REDIS_URL: redis, REDIS_CLIENT: client } = process.env;
+Module({ imports: [holdfast.LockModule.forRoot(redis === undefined ? { embedded: true } : { redis, client })], providers: [OrderService] })(AppModule);
 
 async function main() {
   const app = await NestFactory.createApplicationContext(AppModule, { logger: ['error'], abortOnError: false });

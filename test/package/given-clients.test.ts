@@ -1,0 +1,72 @@
+/** Clients of node-redis that an application made and gives, of every version that users have: of one server, Cluster, Sentinel, a Redlock. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { eventually } from '../support/eventually.js';
+import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
+import { startSentinel, type SentinelGroup } from '../support/redis-sentinel.js';
+import { startMasters, type RedisServer } from '../support/redis-server.js';
+import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
+import { pack, type Packed } from './packed.js';
+import { NODE_REDIS_VERSIONS } from './peers.js';
+
+/** Resolves when another server is the master, and the one before follows it, so that nothing more can be written there and lost. */
+async function moved(group: SentinelGroup): Promise<void> {
+  const before = await group.master();
+  await group.failover();
+  await eventually(async () => expect(await before.command('ROLE')).toEqual(expect.arrayContaining(['slave', 'connected'])), 60_000);
+}
+
+let packed: Packed;
+let app: Application;
+let masters: readonly RedisServer[];
+let cluster: RedisCluster;
+beforeAll(async () => {
+  packed = await pack();
+  masters = await startMasters(3);
+  cluster = await startCluster();
+  app = await Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12']);
+}, COMMAND_TAKES_AT_MOST_MS);
+afterAll(async () => {
+  await app?.remove();
+  await cluster?.stop();
+  await Promise.all(masters?.map((server) => server.stop()) ?? []);
+  await packed?.remove();
+});
+
+describe.each(NODE_REDIS_VERSIONS)('With redis@%s', (version) => {
+  const seen = {
+    version: expect.stringMatching(new RegExp(`^${version}(\\.|$)`)),
+    wereUsed: false,
+    stillOpen: true,
+    fencesRise: true,
+    writes: ['written', 'stale'],
+    balance: '2',
+  };
+  beforeAll(() => app.add(`redis@${version}`), COMMAND_TAKES_AT_MOST_MS);
+
+  it.each<[string, string, () => object]>([
+    ['createClient', 'client', () => ({ urls: [masters[0]!.url] })],
+    ['createCluster', 'cluster', () => ({ urls: [cluster.masters[1]!.url] })],
+    ['createClient, three times for a Redlock,', 'redlock', () => ({ urls: masters.map(({ url }) => url) })],
+  ])('what %s made is locked by without being used, and writes with the fence', async (_, kind, target) => {
+    for (const server of masters) await server.command('DEL', 'account:1');
+    expect(await app.seen('node', ['given-client.cjs'], { KIND: kind, TARGET: JSON.stringify(target()) })).toEqual(seen);
+  }, COMMAND_TAKES_AT_MOST_MS);
+
+  it('what createSentinel made is followed to the next master, and writes with the fence', async () => {
+    const group: SentinelGroup = await startSentinel({ downAfterMs: 1_000 });
+    try {
+      const failover = join(app.folder, `moved-${version}`);
+      const sentinels = group.sentinels.map(({ port }) => ({ host: '127.0.0.1', port }));
+      const env = { KIND: 'sentinel', TARGET: JSON.stringify({ sentinels, name: 'holdfast' }), FAILOVER: failover };
+      const { exitCode, stdout, output } = await app.run('node', ['given-client.cjs'], env, (line) => {
+        if (line === 'up') void moved(group).then(() => writeFile(failover, ''));
+      });
+      if (exitCode !== 0) throw new Error(output);
+      expect(JSON.parse(stdout.trim().split('\n').at(-1) ?? '')).toEqual(seen);
+    } finally {
+      await group.stop();
+    }
+  }, COMMAND_TAKES_AT_MOST_MS);
+});
