@@ -114,12 +114,12 @@ export class LockService {
     });
   }
 
-  /** The lease inside which the running code is: that of `key`, or without a key the innermost one. */
+  /** The lease of the hold around the running code, for `key`, or without a key the innermost one. Undefined when there is none. */
   currentLease(key?: string): Lease | undefined {
     return this.calls.context.find(key === undefined ? undefined : checkKey(key));
   }
 
-  /** The lease of `key` inside which the running code is. @throws LockUsageError when there is none, LockLostError when it was lost */
+  /** The lease of the hold of `key` around the running code. @throws LockUsageError when there is none, LockLostError when it was lost */
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
     checkMode(mode, key);
     const hold = this.calls.context.find(checkKey(key), mode);

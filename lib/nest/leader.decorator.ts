@@ -44,16 +44,16 @@ export interface LeaderMethod {
 }
 
 /**
- * Runs the method in one process at a time, of all that share the store: from the start of the application to its shutdown this
- * process stands for election, and the method runs while it leads.
+ * Runs the method in one process at a time, of all processes that share the store. From the start of the application to its shutdown
+ * this process stands for election, and the method runs while the process leads.
  *
  *     @Leader('indexer')
  *     async index(term: Lease): Promise<void> {
  *       while (!term.signal.aborted) await this.indexNextBatch(term.fence);
  *     }
  *
- * It must end when `term.signal` aborts. When it returns, this process rests for `restMs` and stands again; when it fails, that
- * is told in the log and as an event, and the rest grows. The class must be a singleton. Throws LockKeyError or LockUsageError
+ * The method must end when `term.signal` aborts. When it returns, this process rests for `restMs` and stands again. When it fails,
+ * the log and an event say so, and the rest grows. The class must be a singleton. Throws LockKeyError or LockUsageError
  * when the class is defined; the boot fails with LockUsageError for a class that is request-scoped or transient.
  */
 export function Leader(role: string, options?: LeaderOptions): LeaderDecorator;

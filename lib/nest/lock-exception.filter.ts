@@ -52,6 +52,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   private closingTold = false;
 
+  /** Nest calls it with each LockError that a handler did not catch. */
   catch(error: LockError, host: ArgumentsHost): unknown {
     this.log(error);
     const reply = ANSWERS[error.code];

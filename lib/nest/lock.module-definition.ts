@@ -6,7 +6,7 @@ import { lockProviders } from './lock-providers.js';
 import type { LockModuleOptions } from './lock-module-options.js';
 import { DEFAULT_INSTANCE, MODULE_OPTIONS } from './lock-names.js';
 
-/** What Nest must know before a factory can give the options: so it stands beside `useFactory`, not in its result. */
+/** Options that Nest must know before a factory makes the others. They are given beside `useFactory`, not in its result. */
 export interface LockModuleExtras {
   /**
    * Whether every module of the application can inject the locks without importing LockModule.

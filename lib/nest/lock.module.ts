@@ -54,11 +54,13 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     super();
   }
 
+  /** Makes the lock module from its options. */
   static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
     checkShape(options);
     return super.forRoot(options);
   }
 
+  /** Makes the lock module from options that a factory or a class gives when the application starts. */
   static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
     return super.forRootAsync(options);
   }

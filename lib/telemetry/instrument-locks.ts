@@ -60,7 +60,7 @@ type InstrumentOptions = LockTelemetryOptions & { instance?: string | undefined 
 const names: NamesOf<InstrumentOptions> = { attributes: true, spans: true, meterProvider: true, tracerProvider: true, instance: true };
 const OPTIONS: OptionList = { names, example: '{ spans: false }' };
 
-/** Measures `locks` from now on, until the returned function is called. @throws LockUsageError for an option that there is not */
+/** Measures `locks` from now on, until the returned function is called. @throws LockUsageError for an unknown option */
 export function instrumentLocks(
   locks: Pick<LockService, 'events'>,
   given: InstrumentOptions = {},

@@ -53,7 +53,7 @@ export class LockHealthIndicator {
 
   /**
    * Checks the store; it does not reject when the store is down. @throws LockUsageError when there is no lock module of that name, or
-   * for an option that there is not
+   * for an unknown option
    */
   async pingCheck<const Key extends string>(key: Key, options: LockHealthOptions = {}): Promise<HealthIndicatorResult<Key>> {
     const problem = optionsProblem(options, OPTIONS);

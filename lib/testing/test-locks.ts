@@ -44,7 +44,7 @@ export class TestLocks {
   private own: LockService | undefined;
   private processes = 0;
 
-  /** @throws LockUsageError for an option that there is not */
+  /** @throws LockUsageError for an unknown option */
   constructor(options: TestLocksOptions = {}) {
     const problem = optionsProblem(options, OPTIONS);
     if (problem !== undefined) throw new LockUsageError(`TestLocks: ${problem}.`);

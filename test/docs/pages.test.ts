@@ -19,6 +19,19 @@ describe('The docs', () => {
     expect(broken.map(({ link }) => link)).toEqual([]);
   });
 
+  it.each(PAGES)('name in %s only files that are there', (page) => {
+    const named = [...textOf(page).matchAll(/(?<![\w/.-])(?:test|lib|scripts|sample-app)\/[\w./-]+\.(?:ts|mjs|lua|md)\b/g)].map(([file]) => file);
+    expect(named.filter((file) => !existsSync(file))).toEqual([]);
+  });
+
+  it('say which file of the core answers which question, and what to look for in it', () => {
+    const rows = textOf('lib/core/README.md').split('## Where to look')[1]!.matchAll(/^\| [^|]+\? \| `([^`]+)`(?:, `(\w+)`)?(?: and `(\w+)`)?/gm);
+    const answers = [...rows].map(([, file = '', ...names]) => ({ file: `lib/${file}`, names: names.filter((name) => name !== undefined) }));
+    expect(answers.length).toBeGreaterThan(10);
+    const lost = answers.filter(({ file, names }) => !existsSync(file) || names.some((name) => !new RegExp(`^ *(?:export |private |async |function )*${name}\\b.*[({]`, 'm').test(textOf(file))));
+    expect(lost).toEqual([]);
+  });
+
   it('are all found from their index', () => {
     const found = linksOf('docs/README.md', textOf('docs/README.md')).map(({ file }) => file);
     expect(DOCS.filter((name) => name !== 'README.md' && !found.includes(`docs/${name}`))).toEqual([]);

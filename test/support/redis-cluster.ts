@@ -11,8 +11,8 @@ export interface ClusterShape {
 
 const SLOTS = 16_384;
 const AGREES_WITHIN_MS = 30_000;
-/** A node that is silent for so long is held for dead; short, so that failovers are. */
-const NODE_TIMEOUT_MS = 1_000;
+/** A node that is silent for so long is held for dead: soon where a replica takes over, and else not when the machine stands still for a moment. */
+const NODE_TIMEOUT_MS = { withReplicas: 1_000, alone: 15_000 };
 
 export class RedisCluster {
   private readonly clients: Cluster[] = [];
@@ -87,7 +87,8 @@ export class RedisCluster {
 }
 
 export async function startCluster({ masters: masterCount = 3, replicasEach = 0, args = [] }: ClusterShape = {}): Promise<RedisCluster> {
-  const clustered = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(NODE_TIMEOUT_MS), '--repl-diskless-sync-delay', '0', ...args];
+  const timeoutMs = replicasEach > 0 ? NODE_TIMEOUT_MS.withReplicas : NODE_TIMEOUT_MS.alone;
+  const clustered = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(timeoutMs), '--repl-diskless-sync-delay', '0', ...args];
   const nodes = await Promise.all(Array.from({ length: masterCount * (1 + replicasEach) }, () => startRedis({ args: clustered })));
   const masters = nodes.slice(0, masterCount);
   const replicas = nodes.slice(masterCount);

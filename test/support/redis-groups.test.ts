@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startFlakyProxy, type FlakyProxy } from './flaky-proxy.js';
 import { startCluster, type RedisCluster } from './redis-cluster.js';
-import { startSentinel } from './redis-sentinel.js';
+import { DOWN_SOON_MS, startSentinel } from './redis-sentinel.js';
 import { startRedis, type RedisServer } from './redis-server.js';
 import { Redis } from 'ioredis';
 
@@ -34,7 +34,7 @@ describe('a cluster of a test', () => {
 
 describe('a Sentinel group of a test', () => {
   it('gives its clients another master when the first is killed', async () => {
-    const group = await startSentinel();
+    const group = await startSentinel({ downAfterMs: DOWN_SOON_MS });
     try {
       const client = group.client({ maxRetriesPerRequest: null });
       await client.set('a', 1);

@@ -13,15 +13,18 @@ export interface SentinelShape {
   /** How many Sentinels must hold the master for dead. */
   readonly quorum?: number;
   /**
-   * How long a server is silent before it is held for dead. Below a second it is too short where the old master stays
-   * alive: Sentinel connects anew at most once a second, so it holds the new master for dead and moves back and forth.
+   * How long a server is silent before it is held for dead. By default so long that a machine that stands still for a moment
+   * moves no master. Below a second it is too short where the old master stays alive: Sentinel connects anew at most once a
+   * second, so it holds the new master for dead and moves back and forth.
    */
   readonly downAfterMs?: number;
   readonly args?: readonly string[];
 }
 
 const NAME = 'holdfast';
-const DOWN_AFTER_MS = 300;
+const DOWN_AFTER_MS = 30_000;
+/** For tests in which a master dies and stays dead. */
+export const DOWN_SOON_MS = 300;
 const AGREES_WITHIN_MS = 30_000;
 
 export class SentinelGroup {

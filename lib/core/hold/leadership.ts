@@ -29,8 +29,8 @@ export interface Leadership extends AsyncDisposable {
   /** The term under which the function runs, also when that term was lost meanwhile; undefined while the function does not run. */
   readonly term: Lease | undefined;
   /**
-   * Stands no more. While it leads, the signal of the term aborts at once, and the lock is given back when the function has
-   * ended. Resolves then, and never rejects; at once when it is called by that function itself.
+   * Stops standing for the role. If this process leads, the signal of the term aborts at once, and the lock is given back when the
+   * function has ended. Resolves after that, or at once when the function itself calls it. Never rejects.
    */
   stop(): Promise<void>;
 }

@@ -30,7 +30,7 @@ export abstract class LockError extends Error {
   }
 }
 
-/** A holder of the lock at the end of a vain wait. `host`, `pid` and `label` are undefined when its module has `describeHolders: false`. */
+/** A holder of the lock at the moment when a call gave up its wait. `host`, `pid` and `label` are undefined when its module has `describeHolders: false`. */
 export interface BusyHolder extends Whereabouts {
   readonly label?: string | undefined;
   readonly owner?: string | undefined;
@@ -83,7 +83,7 @@ export class LockLostError extends LockError {
   override readonly name = 'LockLostError';
   readonly code = 'LOCK_LOST';
   declare readonly key: string;
-  /** How the work of withLock or of a decorated method ended after its lease was lost; undefined on errors of other origin. */
+  /** How the work of withLock or of a decorated method ended after its lease was lost; undefined on other errors, such as the reason of `signal`. */
   readonly outcome: WorkOutcome | undefined;
 
   constructor(message: string, details: LockErrorDetails & { key: string; outcome?: WorkOutcome | undefined }) {

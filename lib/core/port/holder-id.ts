@@ -4,7 +4,7 @@
 export interface Whereabouts {
   readonly host?: string | undefined;
   readonly pid?: number | undefined;
-  /** The name of the process in holder ids. */
+  /** The name with which the holder ids of the process begin. */
   readonly process: string;
 }
 

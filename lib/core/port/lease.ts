@@ -40,16 +40,16 @@ export interface Lease extends AsyncDisposable {
   /** Asks the store whether it still knows this lease. @throws LockStoreError when the store cannot be asked */
   verify(): Promise<boolean>;
   /**
-   * Runs `fn` inside this hold: calls in it that want the same lock re-enter the hold. After `acquire` it is the only way to do so,
-   * because `acquire` does not change the context of its caller. @throws LockLostError
+   * Runs `fn` inside this hold: calls in it that want the same lock re-enter the hold. After `acquire`, calls re-enter only inside
+   * `run`, because `acquire` does not change the context of its caller. @throws LockLostError
    */
   run<T>(fn: () => T): T;
   /** Renews the lease now, to end `leaseMs` from now (default: the option `leaseMs`). @throws LockLostError, LockStoreError */
   renew(leaseMs?: number): Promise<void>;
   /**
-   * Hands the hold to whoever brings the ticket that this resolves with to `locks.adopt`, in any process: nobody else gets the lock in
+   * Resolves with a ticket, and hands the hold to whoever brings it to `locks.adopt`, in any process. Nobody else gets the lock in
    * between, and the ticket is good for one adoption. The hold ends here at once, as by a release: `signal` does not abort,
-   * `assertHeld` throws, and `release` has nothing left to do. When nobody adopts it within `withinMs`, the lock passes on by itself.
+   * `assertHeld` throws, and `release` has nothing left to do. When nobody adopts within `withinMs`, the lock passes on by itself.
    * @throws LockUsageError on a nested hold, while calls are inside the hold, and on a Redlock; LockLostError; LockStoreError when it is
    * not known whether the store heard of it: then the ticket is void, and the lock is released in the background
    */

@@ -8,7 +8,7 @@ export interface HolderState {
   readonly owner?: string | undefined;
   /** Time until the lease ends unless it is renewed, in ms. */
   readonly remainingMs: number;
-  /** How long the lock stays taken after that unless it is released, in ms; undefined for no longer (P15). */
+  /** How long the lock stays taken after that unless it is released, in ms. Undefined when there is no grace. */
   readonly graceMs?: number | undefined;
   /** What the holder says of itself: the option `label`, or class and method of a decorator. */
   readonly label?: string | undefined;
@@ -27,7 +27,7 @@ export interface WaiterState {
 export interface LockState {
   readonly key: string;
   readonly mode: LockMode | null;
-  /** How many may hold the lock at a time, as those who hold it named it: each holder has one of so many permits. Undefined without permits. */
+  /** How many may hold the lock at a time, each with a permit, as the calls that hold it said. Undefined without permits. */
   readonly permits?: number | undefined;
   readonly holders: readonly HolderState[];
   /** The waiters in the order in which they will be served. */

@@ -14,7 +14,7 @@ export function nestedHandOffError(key: string): LockUsageError {
 }
 
 export function entangledHandOffError(key: string): LockUsageError {
-  return new LockUsageError(`Lock '${key}': calls are still inside this hold, which cannot be handed off from under them. Await them first.`, { key });
+  return new LockUsageError(`Lock '${key}': calls are still inside this hold, so it cannot be handed off. Await them first.`, { key });
 }
 
 export function handOffError(key: string, cause: LockStoreError): LockStoreError {

@@ -22,25 +22,42 @@ export interface BuiltCall {
   readonly args: readonly ScriptArgument[];
 }
 
-const sharedBesideOwner = `local function joinAsText(text, who)
-  local longestMs, lengthMs = who.longestMs, math.max(who.leaseMs, who.minHoldMs)
-  local queued, ending, firstId, fence, owner = string.match(text, '^w([01])1 (%d+) (%S+) (%d+) %d+ %d+ (%S+)')
-  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
-  if tonumber(ending) < now or tonumber(ending) > now + longestMs or string.find(text, who.id .. ' ', 1, true) then return nil end
-  if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
+const sharedBesideOthers = `local function countLines(text)
   local lines, at = 0, 1
   while at do
     lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
   end
-  if lines >= MOST_HOLDS_OF_OWNER then return nil end
-  local newEnd = now + lengthMs + who.graceMs
+  return lines
+end
+local function sharedFence(text, who, queued)
+  local ending, firstId, fence, owner = string.match(text, '^(%d+) (%S+) (%d+) %d+ %d+ (%S+)', 5)
+  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
+  if tonumber(ending) < now or tonumber(ending) > now + who.longestMs then return nil end
+  if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
+  return countLines(text) < MOST_HOLDS_OF_OWNER and tonumber(fence) or nil
+end
+local function hasFreePermit(text, who, queued)
+  local permits = string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)
+  return queued == '0' and permits == who.owner and countLines(text) < tonumber(permits)
+end
+local function joinAsText(text, who)
+  local mode, queued = string.match(text, '^([wp])([01])1 ')
+  if mode == nil or (mode == 'p') ~= (who.mode == 'p') or string.find(text, who.id .. ' ', 1, true) then return nil end
+  local fence
+  if mode == 'w' then
+    fence = sharedFence(text, who, queued)
+  elseif hasFreePermit(text, who, queued) then
+    fence = nextFence(who.fenceKey, nowUs, who.floor, who.fences)
+  end
+  if not fence then return nil end
+  local newEnd = now + math.max(who.leaseMs, who.minHoldMs) + who.graceMs
   local line = lineOf({
-    ending = newEnd, id = who.id, fence = tonumber(fence), fences = 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
+    ending = newEnd, id = who.id, fence = fence, fences = mode == 'p' and who.fences or 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
     owner = who.owner, label = who.label, graceMs = who.graceMs,
   })
-  local keepMs = math.max(longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
+  local keepMs = math.max(who.longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
   redis.call('SET', who.lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
-  return tonumber(fence), newEnd - who.graceMs
+  return fence, newEnd - who.graceMs
 end
 local function leaveAsText(text, leaving)
   local id = leaving.id
@@ -623,7 +640,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'daeca11dfb35c35112eef6d66236e7dd1abed3d8',
+  sha1: 'd4b13a18dc54e7ddb6f4e2dbfe4fd7484e902003',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -666,7 +683,7 @@ ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
 ${sharedCloseLock}
-${sharedBesideOwner}
+${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
   local mode, queue, needsListener, plain, notAfter, floor, known, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces = string.match(args[4 * n - 1], '^(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -702,9 +719,10 @@ local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
-  if request.owner ~= '-' and request.mode ~= 'p' and replaces == '-' and recoversForMs == 0 then
+  local newMemory = memory ~= request.known and memory or nil
+  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
-    if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
+    if fence then return { 1, now, fence, request.mode == 'p' and request.fences or 1, 1, ending, tonumber(string.sub(text, 2, 2)), newMemory } end
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
@@ -714,7 +732,7 @@ local function grantOrPlace(request)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
   if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end
@@ -1880,7 +1898,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'd7e164818594d3361d3b45c86347947c3914659e',
+  sha1: '0946c5af7317cf2147e2a728e676860e02f2167d',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1905,7 +1923,7 @@ ${sharedQueue}
 ${sharedLeave}
 ${sharedSettle}
 ${sharedCloseLock}
-${sharedBesideOwner}
+${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
   local floor, abandoned, recoveryMs, known = string.match(args[2 * n], '^(%S+) (.) (%S+) (%S+)$')

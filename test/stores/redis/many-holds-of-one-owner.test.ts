@@ -8,6 +8,7 @@ import { eventually } from '../../support/eventually.js';
 import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-store.js';
 import { startMasters, startRedis, type RedisServer } from '../../support/redis-server.js';
 import { closeStores, makeRedisStore, openRedisStore, PATIENT } from '../../support/redis-store.js';
+import { serverTimeOf } from '../../support/server-time.js';
 
 const OWNER = 'saga:1';
 const MOST = 1_000;
@@ -31,24 +32,6 @@ afterEach(() => closeStores());
 
 function request(how: Partial<AcquireRequest> = {}): AcquireRequest {
   return acquireRequest({ key: 'k', leaseMs: 30_000, owner: OWNER, ...how });
-}
-
-/** What the server's processor did for one act, in ms: the least of some, which no other work has disturbed. */
-async function serverTimeOf(act: () => Promise<unknown>): Promise<number> {
-  const client = server.client();
-  const used = async (): Promise<number> => {
-    const text = await client.info('cpu');
-    const [user, system] = ['user', 'sys'].map((kind) => Number(new RegExp(`used_cpu_${kind}:([\\d.]+)`).exec(text)?.[1]));
-    return 1_000 * (user! + system!);
-  };
-  const times: number[] = [];
-  for (let round = 0; round < 10; round++) {
-    const before = await used();
-    await act();
-    times.push((await used()) - before);
-  }
-  client.disconnect();
-  return Math.min(...times);
 }
 
 /** The record of a lock with so many holds of the owner, as the scripts write it. */
@@ -99,7 +82,7 @@ describe('a lock with a thousand holds', () => {
   it('is read once for a batch of its renewals', async () => {
     const store = await openRedisStore(server.url, 'x');
     const batch = Array.from({ length: 250 }, (_, n) => ({ key: 'k', id: `x.${n}`, leaseMs: 59_000, minReplicas: 0 }));
-    const tookMs = await serverTimeOf(async () => {
+    const tookMs = await serverTimeOf(server, async () => {
       for (const outcome of await store.renew(batch)) expect(outcome.kind).toBe('renewed');
     });
     expect(tookMs).toBeLessThan(LONGEST_SCRIPT_MS);
@@ -109,7 +92,7 @@ describe('a lock with a thousand holds', () => {
     const store = await openRedisStore(server.url, 'p');
     const waiting = Array.from({ length: 100 }, (_, n) => request({ owner: `another:${n}` }));
     for (const one of waiting) expect((await store.acquire(one)).kind).toBe('waiting');
-    const tookMs = await serverTimeOf(async () => {
+    const tookMs = await serverTimeOf(server, async () => {
       for (const outcome of await store.heartbeat(waiting)) expect(outcome.kind).toBe('waiting');
     });
     expect(tookMs).toBeLessThan(LONGEST_SCRIPT_MS);
@@ -117,7 +100,7 @@ describe('a lock with a thousand holds', () => {
 
   it('is not read as a whole by one more hold of its owner, nor by one less', async () => {
     const store = await openRedisStore(server.url, 'p');
-    const tookMs = await serverTimeOf(async () => {
+    const tookMs = await serverTimeOf(server, async () => {
       const one = request();
       expect((await store.acquire(one)).kind).toBe('granted');
       expect(await store.release(one)).toBe('released');

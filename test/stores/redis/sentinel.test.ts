@@ -3,12 +3,12 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
-import { startSentinel, type SentinelGroup } from '../../support/redis-sentinel.js';
+import { DOWN_SOON_MS, startSentinel, type SentinelGroup } from '../../support/redis-sentinel.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
 
 let group: SentinelGroup;
 beforeEach(async () => {
-  group = await startSentinel();
+  group = await startSentinel({ downAfterMs: DOWN_SOON_MS });
   // A replica that was just attached counts only after its first word.
   const master = (await group.master()).client();
   await eventually(async () => {
@@ -59,7 +59,7 @@ describe('a failover', () => {
   }, 60_000);
 
   it('is followed though the Sentinel that is asked first is frozen', async () => {
-    const several = await startSentinel({ sentinels: 3, quorum: 2 });
+    const several = await startSentinel({ sentinels: 3, quorum: 2, downAfterMs: DOWN_SOON_MS });
     // The group itself asks its first one.
     const last = several.sentinels.at(-1)!;
     const sentinels = [...several.options.sentinels!].reverse();

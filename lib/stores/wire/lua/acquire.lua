@@ -87,7 +87,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/leave
 --- @include shared/settle
 --- @include shared/close-lock
---- @include shared/beside-owner
+--- @include shared/beside-others
 --- @include shared/refusal
 --- @request
 
@@ -123,9 +123,10 @@ local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', lockKey) or ''
-  if request.owner ~= '-' and request.mode ~= 'p' and replaces == '-' and recoversForMs == 0 then
+  local newMemory = memory ~= request.known and memory or nil
+  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
-    if fence then return { 1, now, fence, 1, 1, ending, tonumber(string.sub(text, 2, 2)) } end
+    if fence then return { 1, now, fence, request.mode == 'p' and request.fences or 1, 1, ending, tonumber(string.sub(text, 2, 2)), newMemory } end
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
@@ -135,7 +136,7 @@ local function grantOrPlace(request)
   local code, holder = answer(lock, request)
   closeLock(lock)
   if code == 1 then
-    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, memory ~= request.known and memory or nil }
+    return { 1 + more, now, holder.fence, holder.fences, lock.mode == 'r' and 0 or 1, leaseEnd(holder), lock.queued and 1 or 0, newMemory }
   end
   if code == 2 then return { 2 + more, now, askAgainIn(lock, request.id) } end
   if code == 3 then return { 3 + more, now, nextEnd(lock) - now + 1 } end

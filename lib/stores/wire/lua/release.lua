@@ -44,7 +44,7 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @include shared/leave
 --- @include shared/settle
 --- @include shared/close-lock
---- @include shared/beside-owner
+--- @include shared/beside-others
 --- @include shared/refusal
 --- @request
 
