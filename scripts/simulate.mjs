@@ -1,6 +1,6 @@
 // Simulates the whole library on the committed Lua text, on virtual time (docs/proof.md):
 //
-//   npm run simulate -- --seeds 10000 [--from 1] [--topology single|redlock] [--profile storm] [--calls 200] [--workers 2]
+//   npm run simulate -- --seeds 10000 [--from 1] [--topology single|redlock|sentinel|cluster] [--profile storm] [--calls 200] [--workers 2]
 //   npm run simulate -- --seed 4711 --topology single [--trace]      the same run again; --trace tells the faults while they
 //                                                                  happen, --account all that happened, also when nothing failed
 import { fork } from 'node:child_process';

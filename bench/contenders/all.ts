@@ -5,6 +5,7 @@ import { asyncMutex } from './local-mutex.js';
 import { bare } from './bare.js';
 import type { Contender } from './contender.js';
 import { floor } from './floor.js';
+import { holdfastFenced, holdfastUnfenced, nodeRedissonGuard, redisSemaphoreGuard, redlock5Guard, redlockUniversalGuard } from './guards.js';
 import { holdfast, holdfastOnCluster, holdfastPermits } from './holdfast.js';
 import { murlock, nodeRedisson, redisKit, redisSemaphore, redisSemaphorePermits, redlock4, redlock5, redlockUniversal } from './peers.js';
 import { holdfastOnRedlock, redisSemaphoreOnNodes, redlock4OnNodes, redlock5OnNodes, redlockUniversalOnNodes } from './redlocks.js';
@@ -37,6 +38,12 @@ const contenders: Readonly<Record<string, (setting?: number) => Contender>> = {
   redlock5OnNodes: () => redlock5OnNodes,
   redisSemaphoreOnNodes: () => redisSemaphoreOnNodes,
   redlockUniversalOnNodes: () => redlockUniversalOnNodes,
+  holdfastFenced: () => holdfastFenced,
+  holdfastUnfenced: () => holdfastUnfenced,
+  redlock5Guard: () => redlock5Guard,
+  redisSemaphoreGuard: () => redisSemaphoreGuard,
+  redlockUniversalGuard: () => redlockUniversalGuard,
+  nodeRedissonGuard: () => nodeRedissonGuard,
 };
 
 /** `'redlock5'`, or with a setting `'redlock5@5'`. */

@@ -3,11 +3,21 @@
  */
 import { createRequire } from 'node:module';
 
+/** What a careful application has inside a lock to learn whether it still holds it. */
+export interface Guard {
+  /** Missing where the library gives out none, or the application makes no use of it. */
+  readonly fence?: number | undefined;
+  /** Whether the library has said by now that the lock is lost; always false where it says nothing. */
+  isLost(): boolean;
+}
+
 export interface LockUnderTest {
   withLock(key: string, work: () => Promise<void> | void): Promise<void>;
   withMode?(mode: 'read' | 'write', key: string, work: () => Promise<void> | void): Promise<void>;
   /** Takes a lock and keeps it renewed; resolves to its release. Missing where the library renews nothing. */
   hold?(key: string, leaseMs: number, onLost: () => void): Promise<() => Promise<void>>;
+  /** Runs work inside a lock that is renewed. Missing where the question is not asked. */
+  guard?(key: string, leaseMs: number, work: (guard: Guard) => Promise<void>): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -11,12 +11,12 @@ import type { RedisTarget } from '../../lib/stores/wire/redis-target.js';
 import { BENCH_CLIENT } from '../harness/bench-client.js';
 import type { Contender } from './contender.js';
 
-export async function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`): Promise<RedisStore> {
+export async function openStore(connection: RedisTarget, process = `bench-${randomUUID().slice(0, 8)}`, recoveryMs = 0): Promise<RedisStore> {
   const report = ({ message }: { message: string }): void => console.error(message);
-  return new RedisStore({ connection: await connectTo(connection, BENCH_CLIENT), prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, recoveryMs: 0, clock: systemClock, report });
+  return new RedisStore({ connection: await connectTo(connection, BENCH_CLIENT), prefix: 'lock', process, maxLeaseMs: 60_000, commandTimeoutMs: 2_000, bootTimeoutMs: 10_000, recoveryMs, clock: systemClock, report });
 }
 
-const single = (port: number): RedisTarget => ({ port, host: '127.0.0.1' });
+export const single = (port: number): RedisTarget => ({ port, host: '127.0.0.1' });
 /** Over any of its nodes, which names the others. */
 const cluster = (port: number): RedisTarget => ({ cluster: [{ port, host: '127.0.0.1' }] });
 

@@ -9,6 +9,9 @@ import type { Order } from './worker.js';
 export interface Member {
   readonly contender: Contender;
   order<T>(order: Order): Promise<T>;
+  /** SIGSTOP: it does nothing until it goes on. */
+  stop(): void;
+  goOn(): void;
   close(): Promise<void>;
 }
 
@@ -21,6 +24,8 @@ export async function join(entry: string, ports: readonly number[], watched: rea
   const member: Member = {
     contender: contenderNamed(entry),
     order: (order) => ask(child, entry, order),
+    stop: () => void child.kill('SIGSTOP'),
+    goOn: () => void child.kill('SIGCONT'),
     async close() {
       const killer = setTimeout(() => child.kill('SIGKILL'), CLOSING_MS);
       await ask(child, entry, { kind: 'close' }).catch(() => {});

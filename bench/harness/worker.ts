@@ -4,6 +4,7 @@
  */
 import { createHook } from 'node:async_hooks';
 import { contenderNamed } from '../contenders/all.js';
+import { runElements, type ElementsRun } from './elements.js';
 import { giveBack, runHolding, type Holding } from './holding.js';
 import { runLoop, STUCK_MS, orStuck, type Loop } from './loop.js';
 import { runTurns, type TurnsRun } from './turns.js';
@@ -13,6 +14,7 @@ export type Order =
   | { readonly kind: 'loop'; readonly loop: Loop }
   | { readonly kind: 'turns'; readonly run: TurnsRun }
   | { readonly kind: 'hold'; readonly holding: Holding }
+  | { readonly kind: 'elements'; readonly run: ElementsRun }
   | { readonly kind: 'give back' }
   | { readonly kind: 'timers' }
   | { readonly kind: 'close' };
@@ -41,6 +43,8 @@ async function obey(order: Order): Promise<unknown> {
       return runTurns(lock, order.run);
     case 'hold':
       return runHolding(lock, order.holding);
+    case 'elements':
+      return runElements(lock, order.run);
     case 'give back':
       return giveBack();
     case 'timers':

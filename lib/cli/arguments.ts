@@ -2,6 +2,7 @@
  * Reads and checks the command line of `holdfast`.
  */
 import { parseArgs } from 'node:util';
+import { urlProblem } from '../stores/wire/server-url.js';
 
 export interface Target {
   /** One Redis, the masters of a Redlock, nodes of a Cluster, or Sentinels. */
@@ -169,7 +170,11 @@ function targetOf({ redis, cluster = false, sentinel, tls, cacert, username, pre
   const fromEnvironment = environment['REDIS_URL'];
   const urls = redis ?? (fromEnvironment ? [fromEnvironment] : []);
   if (urls.length === 0) throw new UsageError('give --redis <url>, or set REDIS_URL');
-  for (const url of urls) if (!/^rediss?:\/\/./.test(url)) throw new UsageError(`expected a URL that starts with redis:// or rediss://, got '${withoutLogin(url)}'`);
+  for (const url of urls) {
+    if (!/^rediss?:\/\/./.test(url)) throw new UsageError(`expected a URL that starts with redis:// or rediss://, got '${withoutLogin(url)}'`);
+    const problem = urlProblem(url);
+    if (problem !== undefined) throw new UsageError(`the URL of --redis ${problem}`);
+  }
   if (cluster && sentinel !== undefined) throw new UsageError('--cluster and --sentinel exclude each other');
   if (sentinel === '') throw new UsageError('--sentinel wants the name of the master');
   if (!cluster && sentinel === undefined && urls.length > 1 && (urls.length < 3 || urls.length % 2 === 0)) {

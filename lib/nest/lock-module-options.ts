@@ -55,7 +55,8 @@ export interface LockModuleOptions extends LockDefaults {
    * For how long a Redis that may have forgotten what it granted (it was restarted, replaced by a failover, or flushed) grants
    * nothing new, in ms, while all processes tell it what they hold. `'lease'` means `maxLeaseMs`: then no earlier lease can be
    * trusted any more when something new is granted. 0: nothing waits, nothing is brought back, and two may hold a lock until the first one's
-   * next renewal. At most `maxLeaseMs`. It should be the same in all processes. A Redlock has its quarantine instead.
+   * next renewal. At most `maxLeaseMs`. Where processes have different values, the longest counts of those that reach the server before it
+   * grants anything new; one with 0 that comes first opens it at once. A Redlock has its quarantine instead.
    * @default 1000; 0 where NODE_ENV is test, because test suites flush their Redis
    */
   recoveryMs?: number | 'lease' | undefined;

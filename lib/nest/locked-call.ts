@@ -6,6 +6,7 @@ import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey, type CallKey, type KeyOfCall } from '../core/key/call-key.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import { optionsProblem, type OptionList } from '../core/port/option-names.js';
+import { show } from '../core/port/option-values.js';
 import { LONGEST_LABEL_BYTES } from '../core/port/resolve-options.js';
 import type { TemplateSubject } from '../core/key/key-template.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
@@ -36,13 +37,13 @@ export interface LockedCall {
 export function lockedCall(key: CallKey, given: LockedOptions, place: string): LockedCall {
   const { onBusy = 'throw', returns = 'promise', instance = DEFAULT_INSTANCE, signal, ...options } = given;
   if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
-    throw new LockUsageError(`${place}: expected onBusy to be 'throw', 'skip' or a function, got ${String(onBusy)}.`);
+    throw new LockUsageError(`${place}: expected onBusy to be 'throw', 'skip' or a function, got ${show(onBusy)}.`);
   }
   if (returns !== 'promise' && returns !== 'observable') {
-    throw new LockUsageError(`${place}: expected returns to be 'promise' or 'observable', got ${String(returns)}.`);
+    throw new LockUsageError(`${place}: expected returns to be 'promise' or 'observable', got ${show(returns)}.`);
   }
   if (typeof instance !== 'string' || instance === '') {
-    throw new LockUsageError(`${place}: expected instance to be the name of a lock module, got ${String(instance)}.`);
+    throw new LockUsageError(`${place}: expected instance to be the name of a lock module, got ${show(instance)}.`);
   }
   // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
@@ -72,7 +73,7 @@ function signalFunction(signal: CallableFunction, place: string): (args: readonl
 function checkSignal(given: unknown, expected: string): asserts given is AbortSignal | undefined {
   if (given === undefined) return;
   const isSignal = typeof given === 'object' && given !== null && 'addEventListener' in given && 'aborted' in given;
-  if (!isSignal) throw new LockUsageError(`${expected}, got ${String(given)}.`);
+  if (!isSignal) throw new LockUsageError(`${expected}, got ${show(given)}.`);
 }
 
 /** The key before rendering, as one line of text for telemetry and events. */

@@ -3,10 +3,12 @@
  * such as the Redis on this machine, and a misspelt ioredis option must not silently lead to a default, such as database 0.
  */
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { show } from '../core/port/option-values.js';
 import { clusterNames, redisNames } from '../stores/wire/ioredis/option-names.js';
 import { isIoredis } from '../stores/wire/ioredis/ioredis-connections.js';
 import { isNodeRedis } from '../stores/wire/node-redis/given-clients.js';
 import type { ClusterTarget } from '../stores/wire/redis-target.js';
+import { urlProblem } from '../stores/wire/server-url.js';
 
 const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true };
 
@@ -19,20 +21,49 @@ const LOOK_WHERE = 'look whether an environment variable is missing';
 
 /** What is wrong with this target, as the end of a sentence; undefined when it is valid. `name` is the option it was given as. */
 export function targetProblem(name: string, target: unknown): string | undefined {
-  if (typeof target === 'string' && target.trim() !== '') return urlProblem(name, target);
-  if (typeof target !== 'object' || target === null) return `${name} was given, but it is undefined or empty; ${LOOK_WHERE}`;
+  if (typeof target === 'string' && target.trim() !== '') return textProblem(name, target);
+  if (target == null || typeof target === 'string') return `${name} was given, but it is undefined or empty; ${LOOK_WHERE}`;
+  if (typeof target !== 'object') return `expected ${name} to be a URL, options or a client, got ${show(target)}`;
   if (isIoredis(target) || isNodeRedis(target)) return undefined;
   if (isForeignClient(target)) {
     return `${name} is a client that locks cannot use; give the URL, a client of ioredis (new Redis(), new Cluster()), or one of node-redis (createClient(), createCluster(), createSentinel())`;
   }
   if ('url' in target) return `${name} has no option url; give the URL itself as ${name}`;
-  return namesProblem(name, target) ?? addressProblem(name, target);
+  return namesProblem(name, target) ?? addressProblem(name, target) ?? numbersProblem(name, target);
 }
 
 /** A serverless database is often given by an HTTP endpoint, which has neither connections nor messages. */
-function urlProblem(name: string, url: string): string | undefined {
-  if (!/^https?:\/\//i.test(url)) return undefined;
-  return `${name} is an HTTP endpoint, and locks need the Redis protocol, for connections that stay open and messages; give the redis:// or rediss:// URL of the same database`;
+function textProblem(name: string, url: string): string | undefined {
+  if (/^https?:\/\//i.test(url)) {
+    return `${name} is an HTTP endpoint, and locks need the Redis protocol, for connections that stay open and messages; give the redis:// or rediss:// URL of the same database`;
+  }
+  const problem = urlProblem(url);
+  return problem === undefined ? undefined : `${name} ${problem}`;
+}
+
+/** ioredis would take what is no number for database 0, and fail without being asked: `Number(process.env.REDIS_DB)` of nothing is NaN. */
+function numbersProblem(name: string, target: object): string | undefined {
+  const db = 'db' in target ? target.db : undefined;
+  if (!isWhole(db)) return `expected ${name}.db to be a whole number from 0, got ${show(db)}; ${LOOK_WHERE}`;
+  for (const server of serversOf(target) as readonly unknown[]) {
+    const problem = typeof server === 'string' ? textProblem(`${name}.cluster`, server) : portProblem(name, server);
+    if (problem !== undefined) return problem;
+  }
+  if ('sentinels' in target && target.sentinels != null && !('name' in target && typeof target.name === 'string' && target.name !== '')) {
+    return `${name} has sentinels, but no name of the master that they watch, such as name: 'mymaster'`;
+  }
+  return undefined;
+}
+
+function portProblem(name: string, server: unknown): string | undefined {
+  const port: unknown = typeof server === 'object' && server !== null && 'port' in server ? server.port : server;
+  if (typeof port === 'object' || (isWhole(port) && Number(port ?? 1) >= 1 && Number(port ?? 1) <= 65_535)) return undefined;
+  return `expected ${name}.port to be a whole number from 1 to 65535, got ${show(port)}; ${LOOK_WHERE}`;
+}
+
+/** Whether this is a whole number, perhaps as the text of an environment variable, or was left out. */
+function isWhole(value: unknown): boolean {
+  return value == null || (typeof value === 'string' ? /^\d+$/.test(value) : Number.isInteger(value) && Number(value) >= 0);
 }
 
 function namesProblem(name: string, target: object): string | undefined {

@@ -1,6 +1,6 @@
 /** What one script must not do, whoever asked: looked at in the records before and after it. */
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
-import { RecordCheck, waitersOf } from '../simulation/record-check.js';
+import { hears, RecordCheck, waitersOf } from '../simulation/record-check.js';
 import { KEYS } from './redis-client.js';
 import type { Letter, State } from './redis-state.js';
 import { viewOf, type ServerMemory } from './small-server.js';
@@ -41,8 +41,8 @@ function sight(memory: ServerMemory, now: number, isHeard: Heard): Sight {
   const text = view.text(KEYS.lockKey) ?? '';
   const queue = text[1] === '1' ? view.hash(KEYS.queueKey) : undefined;
   const waiting = new Map<string, LockMode>();
-  for (const { id, turn } of waitersOf(queue, 'w', view.nowMs())) if (turn === '0' || isHeard(`{sim}:c:${id.slice(0, id.lastIndexOf('.'))}`)) waiting.set(id, 'write');
-  for (const { id, turn } of waitersOf(queue, 'r', view.nowMs())) if (turn === '0' || isHeard(`{sim}:c:${id.slice(0, id.lastIndexOf('.'))}`)) waiting.set(id, 'read');
+  for (const waiter of waitersOf(queue, 'w', view.nowMs())) if (hears(view, KEYS.lockKey, waiter)) waiting.set(waiter.id, 'write');
+  for (const waiter of waitersOf(queue, 'r', view.nowMs())) if (hears(view, KEYS.lockKey, waiter)) waiting.set(waiter.id, 'read');
   const holders = text === '' ? [] : text.slice(4).split('\n').map(holderIn).filter(({ end }) => end >= view.nowMs());
   return { mode: text[0] === 'r' ? 'read' : 'write', holders, waiting };
 }

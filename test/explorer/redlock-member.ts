@@ -6,7 +6,9 @@ import { quorumEnd, quorumOf, verdict } from '../../lib/stores/redlock/quorum.js
 import {
   admitCall, giveBackCall, greetCall, raiseFenceCall, readGreetMemory, readSurveyHead, readVote, surveyCall, surveyHeadSize, voteCall, type BuiltCall,
 } from '../../lib/stores/wire/lua.generated.js';
+import { UNKNOWN_RUN_ID } from '../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../lib/stores/wire/server-clock.js';
+import { NEVER } from '../../lib/stores/wire/trial-lock.js';
 import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
 import { changeKnown, changeMember, changeNode, wallFence, type Known, type Member, type NodeLetter, type NodeQuestion, type NodesState } from './redlock-state.js';
 
@@ -55,7 +57,7 @@ export class Voting {
     state.nodes.forEach((_, node) => {
       this.know(node, { vote: undefined, asked: true, mute: 0, raised: 'no' });
       this.post(node, 'vote', id, voteCall(NODE_KEYS, {
-        id, mode: 'write', leaseMs: rules.leaseMs, fences: 1, proposal, notAfter: this.has('votes have no limit') ? 0 : limit + AHEAD, minHoldMs: 0, graceMs: 0,
+        id, mode: 'write', leaseMs: rules.leaseMs, fences: 1, proposal, plain: true, notAfter: this.has('votes have no limit') ? NEVER : limit + AHEAD, runId: UNKNOWN_RUN_ID, minHoldMs: 0, graceMs: 0,
         maxLeaseMs: rules.maxLeaseMs, process: member.name, waitedMs: -1, patienceMs: 0,
       }));
     });
@@ -250,7 +252,7 @@ export class Voting {
   }
 
   private postWithdrawal(node: number, id: string): void {
-    this.post(node, 'withdrawal', id, giveBackCall(NODE_KEYS, { id, abandoned: false, process: this.member.name, waitedMs: -2, mode: 'write', patienceMs: 0 }));
+    this.post(node, 'withdrawal', id, giveBackCall(NODE_KEYS, { id, keepsMarks: true, abandoned: false, process: this.member.name, waitedMs: -1, mode: 'write', patienceMs: 0 }));
   }
 
   private post(node: number, what: NodeQuestion, about: string, call: BuiltCall): void {

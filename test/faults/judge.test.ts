@@ -73,6 +73,42 @@ describe('The judge of fault runs', () => {
     expect(brokenOf(lost(900), { losses: 'during' })).toEqual([expect.stringContaining('without need')]);
   });
 
+  describe('where servers forgot', () => {
+    const forgetful: Allowance = { losses: 'ended', recoveryMs: 1_000, resumesWithinMs: 2_500 };
+    /** A lease that was granted before the fault and lost, beside one of the same process that was renewed at `reachedAt`. */
+    const lost = (at: number, trustedUntil: number, reachedAt: number, more: Partial<StayRecord> = {}): StayRecord[] => [
+      stay('p3', 500, at, { keys: ['j'], fences: { j: 1 }, leaseMs: 30_000, abortedAt: at, trustedUntil, ...more }),
+      stay('p3', 600, 4_000, { keys: ['i'], leaseMs: 30_000, trustedUntil: 32_000, renewedAt: [reachedAt] }),
+      stay('p3', 4_200, 4_300, { keys: ['j'], fences: { j: 2 } }),
+    ];
+    const found = (stays: readonly StayRecord[], more: Partial<RunRecord> = {}): readonly string[] => brokenOf([...orderly(), ...stays], forgetful, more);
+
+    it('allows the loss of a lease whose own trust ended before its process had reached the server again', () => {
+      expect(found(lost(1_900, 1_900, 2_100))).toEqual([]);
+    });
+
+    it('finds a lease that ended although its process had reached the server, and one that ended before the fault', () => {
+      expect(found(lost(2_400, 2_400, 2_100))).toEqual([expect.stringContaining('its process reached the servers 100 ms after the fault')]);
+      expect(found(lost(900, 900, 2_100))).toEqual([expect.stringContaining('without need')]);
+    });
+
+    it('finds a lease of which the server said before its end that it is lost, unless its process came after recoveryMs', () => {
+      expect(found(lost(2_400, 30_400, 2_100))).toEqual([expect.stringContaining('trusted for 28000 ms more')]);
+      expect(found(lost(3_200, 30_400, 3_100))).toEqual([]);
+    });
+
+    it('excuses a process that was not let run for a third of what it trusted, however long its leases are otherwise', () => {
+      const stays = [...orderly(), ...lost(2_400, 2_400, 2_100, { renewedAt: [1_000] })];
+      const judged = (ms: number): readonly string[] => {
+        const { reports } = record(stays);
+        const lags = reports.map((report) => ({ ...report, lags: report.stays[0]?.process === 'p3' ? [[2_300, ms] as const] : [] }));
+        return brokenOf(stays, forgetful, { reports: lags });
+      };
+      expect(judged(500)).toEqual([]);
+      expect(judged(400)).toEqual([expect.stringContaining('without need')]);
+    });
+  });
+
   it('finds an acquire that outlasts its wait, an error outside the fault, and a release that throws', () => {
     const { grantedAt, fences, sureAt, releasedAt, outcome, ...asked } = stay('p1', 3_000, 3_001);
     expect(brokenOf([...orderly(), { ...asked, refusedAt: asked.askedAt + 1_501 + asked.waitMs, code: 'LOCK_TIMEOUT' }])).toEqual([expect.stringContaining('more than its waitMs')]);

@@ -65,6 +65,46 @@ describe('bring-back.lua', () => {
   });
 });
 
+describe('A server that is about to open again', () => {
+  const recoveryMs = 20_000;
+
+  /** It forgot so long ago, and lets nobody new in for so long. */
+  async function recovering(key: string, sinceMs: number, forMs: number): Promise<LuaLock> {
+    const lock = lua.lock(key);
+    const memory = await lock.memory();
+    const now = await lua.now();
+    await lua.client.set(lock.fenceKey, `70 ${memory.slice(0, 17)}${now - sinceMs} ${now + forMs}`);
+    return lock;
+  }
+
+  /** How long it lets nobody new in from now on, in whole seconds. */
+  async function closedFor(lock: LuaLock): Promise<number> {
+    const [, leftMs] = (await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs: 0, floors: [0] }))) as number[];
+    return Math.ceil(leftMs! / 5_000) * 5;
+  }
+
+  it('stays closed for recoveryMs after a lease that is brought back, because more may follow', async () => {
+    const lock = await recovering('bb14', 30_000, 5_000);
+    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
+    expect(await closedFor(lock)).toBe(20);
+  });
+
+  it('stays closed no longer than a lease can last', async () => {
+    const lock = await recovering('bb15', 50_000, 4_000);
+    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs, longestMs: 60_000 })).toBe(1);
+    expect(await closedFor(lock)).toBe(10);
+  });
+
+  it('opens at its time when nothing but what it has is renewed', async () => {
+    const lock = await recovering('bb16', 30_000, 15_000);
+    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
+    const [last, memory] = ((await lua.client.get(lock.fenceKey)) ?? '').split(' ');
+    await lua.client.set(lock.fenceKey, `${last} ${memory} ${(await lua.now()) + 5_000}`);
+    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
+    expect(await closedFor(lock)).toBe(5);
+  });
+});
+
 describe('A server that forgot, and has let nobody new in since,', () => {
   const recovering = { recoveryMs: 10_000, known: 'a'.repeat(16) + ':1700000000000' } as const;
 
@@ -124,5 +164,29 @@ describe('recall.lua', () => {
     expect((await lock.takes('p.1')).fence).toBe(seen + 1);
     expect(await recalled(seen + 1, 5_000)).toBe(0);
     expect(await recalled(seen + 2, 5_000)).toBe(5_000);
+  });
+
+  it('keeps a server that forgot closed for the longest recoveryMs of those who come before it lets anybody in', async () => {
+    const lock = lua.lock('bb12');
+    const begun = await lua.now();
+    const recall = async (recoveryMs: number): Promise<number[]> => (await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs, floors: [0] }))) as number[];
+    const opensAt = async (recoveryMs: number): Promise<number> => {
+      const [now, leftMs] = await recall(recoveryMs);
+      return now! + leftMs!;
+    };
+    const first = await opensAt(5_000);
+    expect(first).toBeGreaterThanOrEqual(begun + 5_000);
+    expect(await opensAt(30_000)).toBe(first + 25_000);
+    expect(await opensAt(1_000)).toBe(first + 25_000);
+    expect(await lock.acquire('p.1', { recoveryMs: 1_000 })).toEqual([7, expect.any(Number), expect.any(Number)]);
+  });
+
+  it('does not close a server again that has let somebody in, for a process with a longer recoveryMs', async () => {
+    const other = lua.lock('bb13');
+    const shortly = recallCall({ fenceKeys: [other.fenceKey] }, { recoveryMs: 1, floors: [0] });
+    const [opened] = (await lua.run(shortly)) as number[];
+    await lua.past(opened! + 2);
+    await other.takes('p.1');
+    expect(((await lua.run(recallCall({ fenceKeys: [other.fenceKey] }, { recoveryMs: 30_000, floors: [0] }))) as number[])[1]).toBe(0);
   });
 });

@@ -1,4 +1,4 @@
-/** Waiters whose processes are gone, on a real server: nobody listens on their channels. */
+/** Waiters whose processes are gone or stand still, on a real server: nobody listens on their channels, or they are silent. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { releaseCall } from '../../lib/stores/wire/lua.generated.js';
@@ -124,10 +124,49 @@ describe('A waiter for which nobody listens', () => {
     expect(await holders(lock)).toEqual(['live.1']);
   });
 
-  it('has its turn where processes cannot tell who listens, as on a Cluster', async () => {
+  it('has its turn where processes cannot tell who listens, as on a Cluster, while it is heard of', async () => {
     const lock = await waitedFor('n10', ['elsewhere.1', 'live.1'], { needsListener: false });
     await listens('live');
     await lock.release('holder.1');
     expect(await holders(lock)).toEqual(['elsewhere.1']);
+  });
+});
+
+describe.each([true, false])('A waiter that was not heard of for 1.2 s, where processes can tell who listens: %s', (needsListener) => {
+  /** A lock that `holder.1` has until the waiter `still.1` is silent; `live.1` behind it has just been heard of. */
+  async function silentBeside(key: string): Promise<LuaLock> {
+    const lock = lua.lock(key);
+    const { grantedAt } = await lock.takes('holder.1');
+    for (const process of ['still', 'live']) await listens(process);
+    for (const id of ['still.1', 'live.1', 'live.2']) await lock.acquire(id, { needsListener });
+    await lua.past(grantedAt + 1_400);
+    for (const id of ['live.1', 'live.2']) expect(((await lock.heartbeat(id)) as number[])[1]).toBe(2);
+    return lock;
+  }
+
+  it('is passed over by the next that was heard of, and has the next turn when it is heard of again', async () => {
+    const lock = await silentBeside(`s1:${needsListener}`);
+    await lock.release('holder.1');
+    expect(await holders(lock)).toEqual(['live.1']);
+    expect(await waiters(lock)).toEqual(['still.1', 'live.2']);
+    expect(((await lock.heartbeat('still.1')) as number[])[1]).toBe(2);
+    await lock.release('live.1');
+    expect(await holders(lock)).toEqual(['still.1']);
+  });
+
+  it('has its turn when nobody else waits', async () => {
+    const lock = await silentBeside(`s2:${needsListener}`);
+    for (const id of ['live.1', 'live.2', 'holder.1']) await lock.release(id);
+    expect(await holders(lock)).toEqual(['still.1']);
+  });
+
+  it('does not lose its turn twice, however long it is silent after it was heard of', async () => {
+    const lock = await silentBeside(`s3:${needsListener}`);
+    await lock.release('holder.1');
+    const [heardAt] = (await lock.heartbeat('still.1')) as [number];
+    await lua.past(heardAt + 1_400);
+    expect(((await lock.heartbeat('live.2')) as number[])[1]).toBe(2);
+    await lock.release('live.1');
+    expect(await holders(lock)).toEqual(['still.1']);
   });
 });

@@ -7,7 +7,7 @@ const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F', marksKey: 'M', epochKey
 const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
 const known = 'f00dcafef00dcafe:1790000000000';
 const vote = {
-  id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 0, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50,
+  id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50, plain: true, runId: '-'.repeat(40),
 } as const;
 const named = { owner: 'saga 7', label: '-' };
 
@@ -33,10 +33,14 @@ describe('a request of format version 2', () => {
       'L Q F', ['p.1', `w 80 700 69 2 0 400 60000 900 ${known}`, 'saga%207 %2D'],
     ],
     ['inspect', scripts.inspectCall(on), 'L Q', []],
-    ['vote', scripts.voteCall(on, vote), 'L F M E', ['p.1/1', 'w', 3_000, 1, 70, 0, '-', '-', 0, 0, 60_000, '-', 'p', -1, 50]],
-    ['vote with names', scripts.voteCall(on, { ...vote, ...named, mode: 'read', graceMs: 400, runId: 'abc' }), 'L F M E', ['p.1/1', 'r', 3_000, 1, 70, 0, '%2D', 'saga%207', 0, 400, 60_000, 'abc', 'p', -1, 50]],
-    ['give-back', scripts.giveBackCall(on, { id: 'p.1/1', abandoned: true, next: 'q', process: 'p', waitedMs: 5, mode: 'read', patienceMs: 50 }), 'L M', ['p.1/1', 1, 'q', 'p', 5, 'r', 50]],
-    ['give-back of nothing', scripts.giveBackCall(on, { abandoned: false, process: 'p', waitedMs: -2, mode: 'write', patienceMs: 0 }), 'L M', ['-', 0, '-', 'p', -2, 'w', 0]],
+    ['vote', scripts.voteCall(on, vote), 'L F M E', ['p.1/1', 3_000, `w1 9999999999999 0000000000000070 ${'-'.repeat(40)} 1 0 0 60000 -1 50 p`, '- -']],
+    [
+      'vote with all that can be said',
+      scripts.voteCall(on, { ...vote, ...named, mode: 'read', plain: false, notAfter: 1, runId: '5'.repeat(40), fences: 16, minHoldMs: 900, graceMs: 400 }),
+      'L F M E', ['p.1/1', 3_000, `r0 0000000000001 0000000000000070 ${'5'.repeat(40)} 16 900 400 60000 -1 50 p`, 'saga%207 %2D'],
+    ],
+    ['give-back', scripts.giveBackCall(on, { id: 'p.1/1', keepsMarks: false, abandoned: true, next: 'q', process: 'p', waitedMs: 5, mode: 'read', patienceMs: 50 }), 'L M', ['p.1/1', '01 r 5 50 p q']],
+    ['give-back of nothing', scripts.giveBackCall(on, { keepsMarks: true, abandoned: false, process: 'p', waitedMs: -1, mode: 'write', patienceMs: 0 }), 'L M', ['-', '10 w -1 0 p -']],
     ['raise-fence', scripts.raiseFenceCall(on, { id: 'p.1/1', fence: 70, fences: 16 }), 'L F', ['p.1/1', 70, 16]],
     ['greet', scripts.greetCall({ epochKey: 'E', fenceKeys: ['F', 'G'] }, { maxLeaseMs: 60_000, floors: [70, 71] }), 'E F G', [60_000, 70, 71]],
     ['survey', scripts.surveyCall({ epochKey: 'E', fenceKeys: ['F', 'G'] }, { maxLeaseMs: 60_000 }), 'E F G', [60_000]],

@@ -60,12 +60,23 @@ describe.each(services)('%s', (_name, locks) => {
     ['a fence as a bare number', 'forceRelease', [7], `Lock 'k': expected options to be an object such as { fence: 7 }, got 7. Leave`],
     ['a fence by the word of others', 'forceRelease', [{ token: 7 }], `unknown option 'token'; fence is probably meant`],
     ['no options', 'forceRelease', [null], 'got null'],
-    ['a mode that does not exist', 'isLocked', ['exclusive'], `Lock 'k': expected mode to be 'read' or 'write', got exclusive`],
+    ['a mode that does not exist', 'isLocked', ['exclusive'], `Lock 'k': expected mode to be 'read' or 'write', got 'exclusive'`],
     ['a mode that does not exist', 'assertLocked', [{ mode: 'read' }], `expected mode to be 'read' or 'write'`],
   ])('refuses %s: %s(k, …%j)', async (_what, method, args, words) => {
     const service = await locks();
     await expectRefused(call(service, method, ['k', ...args]), words);
     expect(await service.isLocked('k')).toBe(false);
+  });
+
+  it('tells an object without a prototype, such as the input of a GraphQL call, as what it is', async () => {
+    const service = await locks();
+    const input: unknown = Object.create(null);
+    await expect(call(service, 'acquire', [input])).rejects.toThrow('Expected a key or a list of keys, got an object. Is an argument missing?');
+    for (const option of ['mode', 'leaseMs', 'renew', 'owner', 'permits', 'signal', 'label', 'waitMs']) {
+      await expectRefused(call(service, 'acquire', ['k', { [option]: input }]), 'got an object');
+    }
+    await expectRefused(call(service, 'isLocked', ['k', input]), 'got an object');
+    await expectRefused(call(service, 'forceRelease', ['k', { fence: input }]), 'got an object');
   });
 
   it.each<[string, unknown, string]>([

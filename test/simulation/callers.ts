@@ -76,6 +76,7 @@ export class Callers {
     const keys = permits !== undefined ? [PERMIT_KEY] : fancy && inside === undefined && random.chance(0.25) ? [...plan.keys] : [random.pick(inside?.keys ?? plan.keys)];
     const common: WithLockOptions = {
       permits,
+      minReplicas: plan.minReplicas,
       mode: permits === undefined && random.chance(plan.readers) ? 'read' : 'write',
       leaseMs: random.pick(plan.leasesMs),
       waitMs: random.pick(plan.waitsMs),
@@ -172,7 +173,7 @@ export class Callers {
 
   private handsOn(random: Random): boolean {
     const { topology, fancy } = this.world.plan;
-    return topology === 'single' && fancy > 0 && random.chance(0.3);
+    return topology !== 'redlock' && fancy > 0 && random.chance(0.3);
   }
 
   /** Adopts a hold that some process handed off, and works under it. */

@@ -22,9 +22,7 @@ export class LuaInterpreter {
         return [this.redisCall(command)];
       } catch (error) {
         if (!(error instanceof ServerError)) throw error;
-        const table = new LuaTable();
-        table.set('err', bytesOf(error.message));
-        return [table];
+        return [tableOf('err', bytesOf(error.message))];
       }
     },
   };
@@ -51,8 +49,16 @@ export class LuaInterpreter {
       if (typeof word === 'number') return printed(word, 17);
       throw new ServerError('ERR Lua redis lib command arguments must be strings or integers');
     });
-    return valueOf(this.call(words));
+    const reply = this.call(words);
+    // A status is a table. Of the commands that scripts send only SET answers one.
+    return reply === 'OK' && words[0] === 'SET' ? tableOf('ok', 'OK') : valueOf(reply);
   }
+}
+
+function tableOf(field: string, value: LuaValue): LuaTable {
+  const table = new LuaTable();
+  table.set(field, value);
+  return table;
 }
 
 /** As Redis hands replies to Lua: nothing is false. */
@@ -67,5 +73,7 @@ function replyOf(value: LuaValue): LuaReply {
   if (typeof value === 'number') return Math.trunc(value);
   if (typeof value === 'string') return textOf(value);
   if (typeof value === 'boolean') return value ? 1 : null;
-  return value instanceof LuaTable ? value.list.map(replyOf) : null;
+  if (!(value instanceof LuaTable)) return null;
+  const status = value.get('ok');
+  return typeof status === 'string' ? status : value.list.map(replyOf);
 }

@@ -17,8 +17,8 @@ export const library: Readonly<Record<string, LuaFunction | number>> = {
     const at = stringOf(text).indexOf(stringOf(wanted), numberOf(from) - 1);
     return at < 0 ? NOTHING : [at + 1, at + stringOf(wanted).length];
   },
-  'string.match': (text, pattern) => {
-    const found = regexOf(stringOf(pattern)).exec(stringOf(text));
+  'string.match': (text, pattern, from = 1) => {
+    const found = regexOf(stringOf(pattern)).exec(slice(stringOf(text), numberOf(from), -1));
     return found === null ? NOTHING : captured(found);
   },
   'string.gmatch': (text, pattern) => {

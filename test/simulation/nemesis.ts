@@ -1,4 +1,5 @@
 /** Does to a world what its plan allows, one fault after another and some at once, and heals all of it in the end. */
+import { Failovers } from './failovers.js';
 import type { Fault, ServerFault } from './plan.js';
 import type { Random } from './random.js';
 import type { SimServer } from './sim-server.js';
@@ -15,6 +16,7 @@ export class Nemesis {
   private readonly active = new Set<() => void>();
   private readonly steps = new Map<SimServer, number>();
   private stopped = false;
+  private readonly failovers: Failovers;
   /** When the last fault ended. */
   endedAt = 0;
 
@@ -23,7 +25,9 @@ export class Nemesis {
     private readonly random: Random,
     /** Lets another process join. */
     private readonly join: () => void,
-  ) {}
+  ) {
+    this.failovers = new Failovers(world, random, (end) => this.begun(end));
+  }
 
   get calm(): boolean {
     return this.active.size === 0;
@@ -47,7 +51,7 @@ export class Nemesis {
   private strike(fault: Fault): void {
     const { world, random } = this;
     const member = random.pick(world.members.filter(({ process, opened }) => process.alive && opened));
-    const server = random.pick(world.servers);
+    const server = this.aServer();
     if (member === undefined) return;
     const way = member.ways[world.servers.indexOf(server)]!;
     switch (fault) {
@@ -75,6 +79,13 @@ export class Nemesis {
         return member.process.stepWall(random.between(-3_600_000, 3_600_000));
       case 'force release':
         return this.forceRelease(member);
+      case 'master killed':
+      case 'master frozen':
+      case 'partition':
+      case 'replication lags':
+      case 'replication cut':
+      case 'slot moves':
+        return this.failovers.strike(fault);
       default:
         if (server.state === 'up') this.strikeServer(fault, server);
     }
@@ -93,7 +104,7 @@ export class Nemesis {
       case 'flush':
         world.note(`${server.name} is flushed`);
         server.flush();
-        return world.forgets();
+        return world.forgets(server);
       case 'loading':
         server.loading = true;
         return this.last(`${server.name} loads its data`, random.between(50, 2_000), () => (server.loading = false));
@@ -125,6 +136,13 @@ export class Nemesis {
         if (ms > 0) world.excuse(12_000 + world.plan.maxLeaseMs);
       }
     }
+  }
+
+  /** One that serves. */
+  private aServer(): SimServer {
+    const { world, random } = this;
+    const { setting, plan } = world;
+    return setting.replicated.length === 0 ? random.pick(setting.servers) : setting.homeOf(random.pick(plan.keys));
   }
 
   private pause({ process }: Member): void {
@@ -179,7 +197,7 @@ export class Nemesis {
       if (fault === 'failover') server.failOver(missed, random.between(-100, 100));
       else server.start(fault === 'restart');
       if (fault === 'restart' || world.plan.topology === 'redlock') return;
-      world.forgets();
+      world.forgets(server);
     });
     // Whoever trusted a lease of the old memory may do so for a lease; nobody new is let in before it is up again.
   }

@@ -1,7 +1,7 @@
 /** What a seed stands for: who takes part, what they want, and what is done to them. */
 import { Random } from './random.js';
 
-export type Topology = 'single' | 'redlock';
+export type Topology = 'single' | 'redlock' | 'sentinel' | 'cluster';
 
 export type ServerFault =
   | 'freeze'
@@ -16,9 +16,13 @@ export type ServerFault =
   | 'clock'
   | 'clock jump';
 
+/** What happens to a master that has a replica, between the two, and between two such masters of a Cluster. */
+export type FailoverFault = 'master killed' | 'master frozen' | 'partition' | 'replication lags' | 'replication cut' | 'slot moves';
+
 /** The kinds of faults that a run may have. */
 export type Fault =
   | ServerFault
+  | FailoverFault
   | 'pause'
   | 'crash'
   | 'cut'
@@ -55,12 +59,20 @@ export interface Plan {
   readonly storeCalls: number;
   /** How many permits the lock {@link PERMIT_KEY} has; undefined when nobody asks for it. */
   readonly permits: number | undefined;
+  /** How many replicas must have a grant. */
+  readonly minReplicas: number;
+  /** Nothing that is done may let two hold a lock: no hold is excused because the servers forgot it. */
+  readonly certain: boolean;
 }
 
 interface Profile {
   readonly weight: number;
   /** The recovery after a loss of memory is as long as the longest lease. */
   readonly recoversForALease?: true;
+  /** All grants count only when the replica has them. */
+  readonly acknowledged?: true;
+  /** Every process reaches the new master well within the recovery. */
+  readonly prompt?: true;
   readonly faults: readonly Fault[];
 }
 
@@ -88,6 +100,51 @@ const REDLOCK: Readonly<Record<string, Profile>> = {
   storm: { weight: 3, faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'slow', 'freeze', 'restart', 'empty restart', 'clock', 'shutdown'] },
 };
 
+const SENTINEL: Readonly<Record<string, Profile>> = {
+  calm: { weight: 2, faults: [] },
+  failovers: { weight: 3, prompt: true, faults: ['master killed', 'master killed', 'replication lags', 'replication cut'] },
+  'failovers and silence': {
+    weight: 3, recoversForALease: true,
+    faults: ['master killed', 'master killed', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'deaf', 'slow', 'duplicate', 'crash'],
+  },
+  acknowledged: {
+    weight: 4, acknowledged: true,
+    faults: ['master killed', 'master frozen', 'partition', 'partition', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'drop', 'crash'],
+  },
+  partitions: { weight: 3, faults: ['partition', 'partition', 'master frozen', 'replication lags', 'pause', 'cut', 'deaf', 'crash', 'shutdown'] },
+  storm: {
+    weight: 3,
+    faults: [
+      'master killed', 'master frozen', 'partition', 'replication lags', 'replication cut', 'restart', 'empty restart', 'flush', 'freeze', 'readonly', 'full', 'clock',
+      'pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow', 'shutdown', 'script flush', 'force release',
+    ],
+  },
+};
+
+const CLUSTER: Readonly<Record<string, Profile>> = {
+  calm: { weight: 1, faults: [] },
+  'slots move': { weight: 3, prompt: true, faults: ['slot moves', 'slot moves', 'pause', 'cut', 'deaf', 'slow', 'crash'] },
+  failovers: { weight: 2, prompt: true, faults: ['master killed', 'master killed', 'slot moves', 'replication lags', 'replication cut'] },
+  'failovers and silence': {
+    weight: 3, recoversForALease: true,
+    faults: ['master killed', 'master killed', 'slot moves', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'deaf', 'slow', 'duplicate', 'crash'],
+  },
+  acknowledged: {
+    weight: 2, acknowledged: true,
+    faults: ['master killed', 'master frozen', 'partition', 'slot moves', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'drop', 'crash'],
+  },
+  partitions: { weight: 2, faults: ['partition', 'partition', 'master frozen', 'slot moves', 'replication lags', 'pause', 'cut', 'deaf', 'crash', 'shutdown'] },
+  storm: {
+    weight: 3,
+    faults: [
+      'master killed', 'master frozen', 'partition', 'slot moves', 'replication lags', 'replication cut', 'restart', 'empty restart', 'flush', 'freeze', 'full', 'clock',
+      'pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow', 'shutdown', 'script flush', 'force release',
+    ],
+  },
+};
+
+const PROFILES: Readonly<Record<Topology, Readonly<Record<string, Profile>>>> = { single: SINGLE, redlock: REDLOCK, sentinel: SENTINEL, cluster: CLUSTER };
+
 /** The lock of which calls want permits. */
 export const PERMIT_KEY = 'smtp';
 
@@ -96,11 +153,11 @@ const KEYS = ['order:1', 'wallet:ä{7}', 'nightly'];
 
 /** @param only the name of a profile, for those who look for something */
 export function planOf(seed: number, topology: Topology, random: Random, storeCalls: number, only?: string): Plan {
-  const profiles = topology === 'single' ? SINGLE : REDLOCK;
+  const profiles = PROFILES[topology];
   const drawn = random.pick(Object.entries(profiles).flatMap(([name, { weight }]) => new Array<string>(weight).fill(name)));
   const profile = only !== undefined && only in profiles ? only : drawn;
   const longestMs = topology === 'redlock' ? random.pick([3_000, 6_000]) : 30_000;
-  const { faults, recoversForALease = false } = profiles[profile] as Profile;
+  const { faults, recoversForALease = false, acknowledged = false, prompt = false } = profiles[profile] as Profile;
   const leases = random.pick([[3_000], [1_000, 10_000], [400], [2_000, 2_000, 30_000], [600, 5_000]]);
   const leasesMs = leases.map((leaseMs) => Math.min(leaseMs, longestMs));
   const maxLeaseMs = recoversForALease ? Math.max(...leasesMs) : longestMs;
@@ -109,8 +166,8 @@ export function planOf(seed: number, topology: Topology, random: Random, storeCa
     topology,
     profile,
     faults,
-    nodes: topology === 'single' ? 1 : random.pick([3, 3, 3, 5]),
-    processes: random.whole(2, topology === 'single' ? 4 : 3),
+    nodes: topology === 'redlock' ? random.pick([3, 3, 3, 5]) : 1,
+    processes: random.whole(2, topology === 'redlock' ? 3 : 4),
     callers: random.whole(2, 4),
     keys: KEYS.slice(0, random.pick([1, 1, 2, 3])),
     leasesMs,
@@ -120,11 +177,13 @@ export function planOf(seed: number, topology: Topology, random: Random, storeCa
     handOn: random.pick([1, 2, 16, 16]),
     commandTimeoutMs: random.pick([300, 1_000, 2_000]),
     maxLeaseMs,
-    recoveryMs: recoversForALease ? maxLeaseMs : random.pick([0, 1_000, 1_000]),
+    recoveryMs: recoversForALease ? maxLeaseMs : random.pick(topology === 'single' || topology === 'redlock' ? [0, 1_000, 1_000] : [1_000, 1_000, 3_000]),
     readers: random.pick([0, 0.3, 0.7]),
     fancy: random.pick([0, 0.2, 0.4]),
     storeCalls,
     // Drawn apart, so that the other choices of a seed are those that they were before there were permits.
-    permits: topology === 'single' ? new Random(~seed).pick([undefined, undefined, 2, 3]) : undefined,
+    permits: topology === 'redlock' ? undefined : new Random(~seed).pick([undefined, undefined, 2, 3]),
+    minReplicas: acknowledged ? 1 : 0,
+    certain: recoversForALease || acknowledged || prompt,
   };
 }

@@ -6,12 +6,12 @@ import type { LuaReply } from './lua-interpreter.js';
 import type { SimServer } from './sim-server.js';
 
 /** What is looked at of a server. */
-export type RecordView = Pick<SimServer, 'text' | 'hash' | 'nowMs' | 'expiryOf' | 'isHeardOn'>;
+export type RecordView = Pick<SimServer, 'text' | 'hash' | 'nowMs' | 'expiryOf' | 'isHeardOn'> & { readonly name?: string };
 
 /** What acquire.lua and adopt.lua answer when they came too late and did nothing. */
 const LATE: readonly unknown[] = [5, 'late'];
 
-interface Holder {
+export interface Holder {
   readonly end: number;
   readonly fence: number;
   readonly fences: number;
@@ -51,8 +51,9 @@ export class RecordCheck {
     const queue = server.hash(queueKey);
     const now = server.nowMs();
     const fence = parseInt(server.text(fenceKey) ?? '0', 10);
-    if (fence < (this.fences.get(fenceKey) ?? 0)) yield 'the fence counter went back';
-    this.fences.set(fenceKey, fence);
+    const counter = `${server.name} ${fenceKey}`;
+    if (fence < (this.fences.get(counter) ?? 0)) yield 'the fence counter went back';
+    this.fences.set(counter, fence);
     const waiting = { r: waitersOf(queue, 'r', now).length, w: waitersOf(queue, 'w', now).length };
     if (text === undefined) {
       if (queue !== undefined && waiting.r + waiting.w > 0) yield 'a queue without its lock';
@@ -93,23 +94,31 @@ export function readHolders(text: string): Holder[] {
     });
 }
 
-/** A live waiter: its id, and what its record says of who listens for it. */
+/** A live waiter: its id, until when its place is kept for it, and what its record says of when others go first. */
 export interface Waiter {
   readonly id: string;
+  readonly end: number;
   readonly turn: string;
 }
 
+/** Who has as little time left was last heard of 1.2 s ago. */
+const LEFT_TO_THE_SILENT_MS = 1_300;
+
 /** Whether a script would let it in when its turn comes. */
-function hears(server: RecordView, lockKey: string, { id, turn }: Waiter): boolean {
+export function hears(server: RecordView, lockKey: string, { id, end, turn }: Waiter): boolean {
+  if (turn === '0') return true;
+  if (end < server.nowMs() + LEFT_TO_THE_SILENT_MS) return false;
   const [, prefix] = /^\{(.*):\d+\}/.exec(lockKey) ?? [];
-  return turn === '0' || server.isHeardOn(`{${prefix}}:c:${id.slice(0, id.lastIndexOf('.'))}`);
+  return turn === '3' || server.isHeardOn(`{${prefix}}:c:${id.slice(0, id.lastIndexOf('.'))}`);
 }
 
 export function waitersOf(queue: ReadonlyMap<string, string> | undefined, mode: 'r' | 'w', now: number): Waiter[] {
   const waiters: Waiter[] = [];
   for (let id = queue?.get(`${mode}h`); id !== undefined; id = queue?.get(`>${id}`)) {
     const record = queue?.get(`@${id}`);
-    if (record !== undefined && Number(record.slice(0, 13)) >= now) waiters.push({ id, turn: record.charAt(15) });
+    if (record === undefined) continue;
+    const end = Number(record.slice(0, 13));
+    if (end >= now) waiters.push({ id, end, turn: record.charAt(15) });
   }
   return waiters;
 }

@@ -18,9 +18,11 @@ import type {
 import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../lib/core/port/ticket-store.js';
 import type { HistoryEvent } from '../model/history.js';
 import { StoreAround } from '../support/store-around.js';
+import type { Plan } from './plan.js';
 import type { SimProcess } from './sim-process.js';
 
 export interface Recorder {
+  readonly plan: Pick<Plan, 'minReplicas'>;
   readonly history: HistoryEvent[];
   /** Calls of the port, by all processes. */
   storeCalls: number;
@@ -76,8 +78,12 @@ export class RecordingStore extends StoreAround {
     const outcomes = await this.store.heartbeat(waiters);
     waiters.forEach(({ id }, at) => {
       const outcome = outcomes[at] as HeartbeatOutcome;
-      if (outcome.kind === 'granted') this.granted(id, outcome.grant);
-      if (outcome.kind === 'gone') this.tell(id, { kind: 'left' });
+      // Where a replica must have a grant, one that a heartbeat tells of is nobody's before it has been asked for.
+      if (outcome.kind === 'granted' && this.recorder.plan.minReplicas === 0) this.granted(id, outcome.grant);
+      if (outcome.kind !== 'gone') return;
+      // A grant that a message told of, and that the store forgot before work began under it, is nobody's either.
+      this.tell(id, { kind: 'lost' });
+      this.tell(id, { kind: 'left' });
     });
     return outcomes;
   }

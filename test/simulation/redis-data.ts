@@ -30,6 +30,9 @@ export type Refusal = 'nothing' | 'oom' | 'readonly';
 /** What has to be put back to undo one script: the keys it wrote as they were before. */
 export type Undo = ReadonlyMap<string, Entry | undefined>;
 
+/** What one script or command wrote: the keys as they are after it. */
+export type Changes = ReadonlyMap<string, Entry | undefined>;
+
 const WRITES = new Set(['SET', 'DEL', 'HSET', 'HDEL', 'PEXPIRE']);
 const NEEDS_MEMORY = new Set(['SET', 'HSET']);
 
@@ -38,7 +41,11 @@ export class RedisData {
   private entries = new Map<string, Entry>();
   private undo = new Map<string, Entry | undefined>();
 
-  constructor(private readonly runId: () => string) {}
+  /** `nodeId` is the name of a node of a Cluster; undefined for any other server. */
+  constructor(
+    private readonly runId: () => string,
+    private readonly nodeId: () => string | undefined = () => undefined,
+  ) {}
 
   /** Runs one command. Throws a ServerError with the server's words. */
   run([name = '', ...args]: readonly string[], context: CommandContext): LuaReply {
@@ -74,10 +81,20 @@ export class RedisData {
       case 'PUBSUB':
         return rest.flatMap((channel) => [channel, context.listeners(channel)]);
       case 'INFO':
-        return `# Server\r\nredis_version:7.0.15\r\nrun_id:${this.runId()}\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n`;
+        return this.info();
+      case 'CLUSTER': {
+        const nodeId = this.nodeId();
+        if (nodeId === undefined || key.toUpperCase() !== 'MYID') throw new ServerError('ERR This instance has cluster support disabled');
+        return nodeId;
+      }
       default:
         throw new ServerError(`ERR unknown command '${name}'`);
     }
+  }
+
+  private info(): string {
+    const mode = this.nodeId() === undefined ? 'standalone' : 'cluster';
+    return `# Server\r\nredis_version:7.0.15\r\nredis_mode:${mode}\r\nrun_id:${this.runId()}\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n`;
   }
 
   /** Ends the collection of what one script or command wrote. */
@@ -88,7 +105,17 @@ export class RedisData {
   }
 
   putBack(undo: Undo): void {
-    for (const [key, entry] of undo) {
+    this.copy(undo);
+  }
+
+  /** The keys that were written, as they are now. */
+  changed(undo: Undo): Changes {
+    return new Map([...undo.keys()].map((key) => [key, this.entries.get(key)]));
+  }
+
+  /** Writes what another server wrote. */
+  copy(changes: Changes): void {
+    for (const [key, entry] of changes) {
       if (entry === undefined) this.entries.delete(key);
       else this.entries.set(key, entry);
     }

@@ -1,11 +1,13 @@
 /** Random calls of every script, such that they meet each other: few locks, few processes, and ids of which most were asked for. */
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
-import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
+import { UNKNOWN_MEMORY, UNKNOWN_RUN_ID } from '../../lib/stores/wire/redis-keys.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 import type { Random } from './random.js';
 import type { RedisData } from './redis-data.js';
 
 const EPOCH = '{sim}:e';
+/** A slot group's last fence where only a Redlock has locks: no memory of a single Redis stands behind it. */
+const NODE_FENCE = '{sim:5}:f';
 /** The last instant that an acquire can name. */
 const NEVER = 9_999_999_999_999;
 
@@ -48,16 +50,12 @@ export class ScriptCalls {
       case 6:
       case 16:
       case 17:
-        return scripts.voteCall(on, {
-          id: this.newId(), mode: this.mode(), leaseMs: 3_000, fences: random.pick([1, 16]), proposal: this.nowUs, notAfter: random.pick([0, 0, 0, 1]), label: 'Class.method',
-          owner: random.pick([undefined, 'saga:1', 'saga:1', 'saga:1']), minHoldMs: random.pick([0, 0, 900]), graceMs: random.pick([0, 0, 700]), maxLeaseMs: random.pick([1, 1, 5_000]),
-          runId: random.pick([undefined, runId]), process: random.pick(['p1', 'p2', 'p3']), waitedMs: random.pick([-1, 0, 3, 700]), patienceMs: random.pick([1, 50]),
-        });
+        return scripts.voteCall({ ...on, fenceKey: random.pick([on.fenceKey, NODE_FENCE]) }, this.vote());
       case 19:
       case 20:
         return scripts.giveBackCall(on, {
-          id: random.pick([undefined, this.holderOf(on.lockKey), id]), abandoned: random.pick([false, false, true]), next: random.pick([undefined, 'p1', 'p2']),
-          process: random.pick(['p1', 'p2']), waitedMs: random.pick([-2, -1, 0, 700]), mode: this.mode(), patienceMs: random.pick([1, 50]),
+          id: random.pick([undefined, this.holderOf(on.lockKey), id]), keepsMarks: random.pick([false, true]), abandoned: random.pick([false, false, true]), next: random.pick([undefined, 'p1', 'p2']),
+          process: random.pick(['p1', 'p2']), waitedMs: random.pick([-1, 0, 700]), mode: this.mode(), patienceMs: random.pick([1, 50]),
         });
       case 7:
         return scripts.raiseFenceCall(on, { id: random.pick([id, this.holderOf(on.lockKey)]), fence: this.nowUs + random.pick([-10, 10]), fences: 1 });
@@ -154,6 +152,16 @@ export class ScriptCalls {
 
   private mode(): LockMode {
     return this.random.pick(['write', 'write', 'read']);
+  }
+
+  private vote(): scripts.VoteArgs {
+    const { random, runId, nowUs: proposal } = this;
+    const said = {
+      id: this.newId(), mode: this.mode(), leaseMs: 3_000, fences: random.pick([1, 1, 16]), proposal, notAfter: random.pick([NEVER, NEVER, NEVER, 1]), label: 'Class.method',
+      owner: random.pick([undefined, 'saga:1', 'saga:1', 'saga:1']), minHoldMs: random.pick([0, 0, 900]), graceMs: random.pick([0, 0, 700]), maxLeaseMs: random.pick([1, 1, 5_000]),
+      runId: random.pick([UNKNOWN_RUN_ID, runId]), process: random.pick(['p1', 'p2', 'p3']), waitedMs: random.pick([-1, 0, 3, 700]), patienceMs: random.pick([1, 50]),
+    };
+    return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.graceMs === 0 };
   }
 
   private newId(): string {

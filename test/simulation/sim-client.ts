@@ -7,8 +7,10 @@
  */
 import { EventEmitter } from 'node:events';
 import type { Redis, RedisOptions } from 'ioredis';
+import type { Timer } from '../../lib/core/port/clock.js';
 import type { LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';
+import { SimPipeline } from './sim-pipeline.js';
 import { SimSocket, type Way } from './sim-socket.js';
 
 interface Pending {
@@ -16,7 +18,7 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-type Argument = string | number;
+export type Argument = string | number;
 
 export class SimClient extends EventEmitter {
   status: 'wait' | 'connecting' | 'ready' | 'close' | 'reconnecting' | 'end' = 'wait';
@@ -28,24 +30,31 @@ export class SimClient extends EventEmitter {
   private socket: SimSocket | undefined;
   private readonly pending = new Map<number, Pending>();
   private requests = 0;
+  /** Commands that wait for the connection. */
+  private unsent: (() => void)[] = [];
+  private patience: Timer | undefined;
   private attempts = 0;
   private ended = false;
+  /** The way to the server that it was led to last. */
+  private way: Way;
 
+  /** `lead` says which server to connect to, each time anew. */
   constructor(
-    private readonly way: Way,
+    private readonly lead: () => Way,
     readonly options: RedisOptions = {},
   ) {
     super();
-    this.options = { host: way.server.name, port: 6379, ...options };
+    this.way = lead();
+    this.options = { host: this.way.server.name, port: 6379, ...options };
   }
 
   /** As the application's client that a store is given. */
-  static for(way: Way): Redis {
-    return new SimClient(way) as unknown as Redis;
+  static for(lead: () => Way, options: RedisOptions = {}): Redis {
+    return new SimClient(lead, options) as unknown as Redis;
   }
 
   duplicate(options: RedisOptions): SimClient {
-    return new SimClient(this.way, { ...this.options, ...options });
+    return new SimClient(this.lead, { ...this.options, ...options });
   }
 
   /** By this a client of ioredis is told from those of other packages. */
@@ -113,23 +122,55 @@ export class SimClient extends EventEmitter {
     return this.ask('subscribe', channels);
   }
 
+  /** Commands that are sent together, on one connection. */
+  pipeline(): SimPipeline {
+    return new SimPipeline((command, args) => this.ask(command, args));
+  }
+
   /** Gives itself a name, for people who look at a server. */
   client(): Promise<LuaReply> {
     return Promise.resolve('OK');
   }
 
-  private ask(command: string, args: readonly Argument[]): Promise<LuaReply> {
-    if (this.status !== 'ready') return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
+  /** Sends a command. One that keeps commands until it is connected, as the nodes of a Cluster do, begins to connect. */
+  ask(command: string, args: readonly Argument[]): Promise<LuaReply> {
+    if (this.status !== 'ready' && this.options.enableOfflineQueue !== true) {
+      return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
+    }
+    if (this.status === 'end') return Promise.reject(new Error('Connection is closed.'));
+    if (this.status === 'wait') this.connect().catch(() => {}); // whoever waits is told by the end of the connection
     return new Promise((resolve, reject) => {
       const request = ++this.requests;
       this.pending.set(request, { resolve, reject });
-      this.socket?.send(request, [command, ...args.map(String)]);
+      const send = (): void => this.sendNow(request, [command, ...args.map(String)]);
+      if (this.status === 'ready') send();
+      else this.unsent.push(send);
     });
+  }
+
+  private sendNow(request: number, command: readonly string[]): void {
+    if (!this.pending.has(request)) return;
+    this.socket?.send(request, command);
+    this.impatient();
+  }
+
+  /** With socketTimeout a connection ends that owes an answer and brings nothing for so long. */
+  private impatient(): void {
+    const { socketTimeout } = this.options;
+    const { clock } = this.way.process;
+    if (socketTimeout !== undefined) this.patience ??= clock.setTimer(() => this.lose(), socketTimeout);
+  }
+
+  private heard(): void {
+    if (this.patience === undefined) return;
+    this.way.process.clock.clearTimer(this.patience);
+    this.patience = undefined;
+    if (this.pending.size > 0) this.impatient();
   }
 
   /** Tries to connect: the handshake costs a way there and back, and may hang. */
   private knock(): void {
-    const { way } = this;
+    const way = (this.way = this.lead());
     const { time, process, server } = way;
     const attempt = ++this.attempts;
     const stillTrying = (): boolean => attempt === this.attempts && this.status === 'connecting';
@@ -155,6 +196,7 @@ export class SimClient extends EventEmitter {
     this.socket = socket;
     this.status = 'ready';
     this.emit('ready');
+    for (const send of this.unsent.splice(0)) send();
   }
 
   private failed(error: Error): void {
@@ -166,6 +208,7 @@ export class SimClient extends EventEmitter {
     const pending = this.pending.get(request);
     if (pending === undefined) return;
     this.pending.delete(request);
+    this.heard();
     if (!(answer instanceof ServerError)) return pending.resolve(answer);
     pending.reject(answer);
     if (this.options.reconnectOnError?.(answer)) this.lose();
@@ -186,6 +229,8 @@ export class SimClient extends EventEmitter {
     this.attempts++;
     const waiting = [...this.pending.values()];
     this.pending.clear();
+    this.unsent = [];
+    this.heard();
     for (const { reject } of waiting) reject(new Error('Connection is closed.'));
     this.emit('close');
     const delayMs = this.ended ? null : this.options.retryStrategy?.(1);

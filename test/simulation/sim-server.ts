@@ -8,7 +8,8 @@
 import { createHash } from 'node:crypto';
 import { LuaInterpreter, type LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';
-import { RedisData, type CommandContext, type Undo } from './redis-data.js';
+import { RedisData, type Changes, type CommandContext, type Entry, type Undo } from './redis-data.js';
+import type { Replication } from './replication.js';
 import type { SimSocket } from './sim-socket.js';
 import type { VirtualTime } from './virtual-time.js';
 
@@ -21,6 +22,19 @@ const LONGEST_TAIL = 64;
 /** Told after each script that ran. */
 export type ScriptWatch = (server: SimServer, keys: readonly string[], reply: LuaReply, source: string) => void;
 
+/** The other nodes of a Cluster, as one of them sees them. */
+export interface ClusterBus {
+  /** Throws the redirection of a command whose keys have to be asked for elsewhere. */
+  admit(server: SimServer, keys: readonly string[], asking: boolean): void;
+  /** The answer to CLUSTER SLOTS. */
+  slots(server: SimServer): LuaReply;
+  /** A message goes to all nodes. */
+  spread(from: SimServer, channel: string, message: string): void;
+}
+
+/** Commands without a key. */
+const KEYLESS = new Set(['time', 'publish', 'pubsub', 'scan', 'info', 'subscribe', 'asking', 'cluster']);
+
 export class SimServer {
   state: 'up' | 'down' | 'frozen' = 'up';
   /** Answers to everything but this; empty for none. */
@@ -29,7 +43,13 @@ export class SimServer {
   /** Commands it has run, scripts counting once. */
   commands = 0;
   readonly sockets = new Set<SimSocket>();
-  private readonly data = new RedisData(() => this.runId);
+  /** It hears nothing of the other nodes of its Cluster, nor they of it. */
+  isAlone = false;
+  /** The replica that it sends its writes to. */
+  replication: Replication | undefined;
+  /** What it knows of the other nodes, when it is one of a Cluster. */
+  cluster: ClusterBus | undefined;
+  private readonly data = new RedisData(() => this.runId, () => (this.cluster === undefined ? undefined : sha1Of(`node ${this.name}`)));
   private runs = 1;
   private scripts = new Map<string, string>();
   private tail: Undo[] = [];
@@ -58,16 +78,38 @@ export class SimServer {
   receive(command: readonly string[], socket: SimSocket | undefined, reply: (answer: LuaReply | ServerError) => void): void {
     if (this.state === 'down') return;
     if (this.state === 'frozen') return void this.waiting.push(() => this.receive(command, socket, reply));
+    if (socket?.held !== undefined) return void socket.held.push(() => this.receive(command, socket, reply));
     this.commands++;
+    if (command[0] === 'WAIT' && socket !== undefined) return this.await(command, socket, reply);
     try {
       reply(this.run(command, socket));
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       reply(error);
     } finally {
-      this.tail.push(this.data.takeUndo());
+      const undo = this.data.takeUndo();
+      if (undo.size > 0) this.replication?.send(this.data.changed(undo));
+      this.tail.push(undo);
       if (this.tail.length > LONGEST_TAIL) this.tail.shift();
     }
+  }
+
+  /** Writes what its master wrote. */
+  copies(written: Changes | undefined): void {
+    if (written === undefined) this.data.clear();
+    else this.data.copy(written);
+  }
+
+  /** Has the data of a master, and nothing else. */
+  become(master: SimServer): void {
+    this.data.become(master.data.contents());
+    this.tail = [];
+  }
+
+  /** As a replica it refuses all writes. Whoever is connected is told of a change by the end of the connection. */
+  takePart(as: 'master' | 'replica'): void {
+    this.refuseWrites(as === 'replica' ? 'readonly' : 'nothing');
+    this.cutOff();
   }
 
   freeze(): void {
@@ -84,8 +126,7 @@ export class SimServer {
   stop(): void {
     this.state = 'down';
     this.waiting.length = 0;
-    for (const socket of [...this.sockets]) socket.cut(true);
-    this.sockets.clear();
+    this.cutOff();
   }
 
   /** Comes back as another incarnation, with its data or without. */
@@ -95,6 +136,7 @@ export class SimServer {
     this.runs++;
     this.scripts.clear();
     this.state = 'up';
+    this.replication?.copy();
   }
 
   /** A replica takes over that missed the last `missed` scripts, with a clock of its own. */
@@ -108,6 +150,7 @@ export class SimServer {
   flush(): void {
     this.data.clear();
     this.tail = [];
+    this.replication?.send(undefined);
   }
 
   forgetScripts(): void {
@@ -146,9 +189,37 @@ export class SimServer {
     this.data.run(['SET', key, value], this.context());
   }
 
+  private cutOff(): void {
+    for (const socket of [...this.sockets]) socket.cut(true);
+    this.sockets.clear();
+  }
+
+  /** Says how many replicas have all that was written so far, at the latest when the time of WAIT is over. Until then the connection stands still. */
+  private await([, , timeoutMs]: readonly string[], socket: SimSocket, reply: (answer: LuaReply) => void): void {
+    const held: (() => void)[] = (socket.held = []);
+    const answer = (replicas: number): void => {
+      if (socket.held !== held) return;
+      socket.held = undefined;
+      if (this.state === 'up') reply(replicas);
+      for (const go of held) go();
+    };
+    const forget = this.replication?.whenAcknowledged(() => answer(1));
+    this.time.after(Number(timeoutMs), () => {
+      forget?.();
+      answer(0);
+    });
+  }
+
   private run([name = '', ...args]: readonly string[], socket: SimSocket | undefined): LuaReply {
     if (this.loading) throw new ServerError('LOADING Redis is loading the dataset in memory');
+    const asking = socket?.asking ?? false;
+    if (socket !== undefined) socket.asking = name === 'asking';
+    if (!KEYLESS.has(name)) this.cluster?.admit(this, keysOf(name, args), asking);
     switch (name) {
+      case 'asking':
+        return 'OK';
+      case 'cluster':
+        return this.cluster?.slots(this) ?? null;
       case 'evalsha': {
         const source = this.scripts.get(args[0] ?? '');
         if (source === undefined) throw new ServerError('NOSCRIPT No matching script. Please use EVAL.');
@@ -190,9 +261,32 @@ export class SimServer {
   }
 
   private publish(channel: string, message: string): number {
+    this.cluster?.spread(this, channel, message);
+    return this.tell(channel, message);
+  }
+
+  /** A message for those who listen here. Returns how many. */
+  tell(channel: string, message: string): number {
     const listeners = this.listeners(channel);
     for (const socket of listeners) socket.push(channel, message);
     return listeners.length;
+  }
+
+  has(key: string): boolean {
+    return this.data.peek(key, this.nowMs()) !== undefined;
+  }
+
+  /** A key goes to another server, with what is left of its time. */
+  migrate(key: string, to: SimServer): void {
+    const entry = this.data.peek(key, this.nowMs());
+    this.store(key, undefined);
+    if (entry !== undefined) to.store(key, { value: entry.value, expiresAt: to.nowMs() + entry.expiresAt - this.nowMs() });
+  }
+
+  private store(key: string, entry: Entry | undefined): void {
+    const changes: Changes = new Map([[key, entry]]);
+    this.data.copy(changes);
+    this.replication?.send(changes);
   }
 
   /** Whether a message on this channel reaches anybody. */
@@ -203,6 +297,10 @@ export class SimServer {
   private listeners(channel: string): SimSocket[] {
     return [...this.sockets].filter(({ channels }) => channels.has(channel));
   }
+}
+
+function keysOf(name: string, args: readonly string[]): readonly string[] {
+  return name === 'eval' || name === 'evalsha' ? args.slice(2, 2 + Number(args[1])) : args.slice(0, 1);
 }
 
 function sha1Of(source: string): string {

@@ -59,6 +59,10 @@ export interface SocketListener {
 
 export class SimSocket {
   readonly channels = new Set<string>();
+  /** The next command may be served by a node to which its slot is being moved. */
+  asking = false;
+  /** What came behind a WAIT that is not answered yet. */
+  held: (() => void)[] | undefined;
   private open = true;
   /** Bytes are missing: nothing that comes after them is ever read. */
   private broken = false;

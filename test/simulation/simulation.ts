@@ -96,7 +96,7 @@ async function runToItsEnd(world: World): Promise<void> {
 
 function judgeHistory(world: World): void {
   for (const { rule, key, message } of checkHistory(world.history)) {
-    if (rule === 'order' ? !world.orderIsPromised : world.excusedUntil > 0 || world.fencesExcusedUntil > 0 || world.plan.faults.includes('force release')) continue;
+    if (rule === 'order' ? !world.orderIsPromised : world.historyIsExcused) continue;
     world.violations.push(`${rule} of '${key}': ${message}`);
   }
 }

@@ -88,7 +88,7 @@ export class Tickets {
     const { world } = this;
     const what = `a ticket of '${given.keys.join()}' from ${given.handedOffAt.toFixed(1)}`;
     // What a server lost can come back with an old copy of its data: a ticket that was adopted, or a lock that others had since.
-    const excused = world.forgottenAt >= given.handedOffAt || world.plan.faults.includes('force release') || world.time.now <= world.excusedUntil;
+    const excused = world.forgottenAt >= given.handedOffAt || world.isParted || world.plan.faults.includes('force release') || world.time.now <= world.excusedUntil;
     if (given.adopted && !excused) world.violations.push(`${what} was adopted twice`);
     given.adopted = true;
     const jumps = world.plan.faults.includes('clock jump');

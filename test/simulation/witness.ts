@@ -26,8 +26,8 @@ export interface Excuses {
   overlap(at: number): boolean;
   /** Fences need not rise. */
   fences(at: number): boolean;
-  /** Whether the store has the lease with this fence in its records. */
-  knows(key: string, fence: number): boolean;
+  /** Whether the store has the lease with this fence in its records, for so long at least. */
+  knows(key: string, fence: number, forMs: number): boolean;
   /** Fences are only compared within a process: the data is gone and the clock was set back. */
   readonly fencesByProcess: boolean;
 }
@@ -37,6 +37,8 @@ interface Highest {
   write: number;
 }
 
+/** Clocks of servers differ by less than this. */
+const CLOCKS_APART_MS = 10;
 /** A signal aborts when the event loop next turns; timers are a little late. */
 const SIGNAL_LATE_MS = 3;
 
@@ -51,7 +53,10 @@ export class Witness {
   private readonly forced = new Map<string, number>();
   /** Holds that the store may have forgotten, and that have not been brought back: until they are, nobody is kept from their lock. */
   private readonly doubted = new Set<WitnessedHold>();
+  /** Until when a server that does not decide about its lock keeps a hold. */
+  private readonly strayUntil = new Map<WitnessedHold, number>();
   private forgot = false;
+  private permitsExcused = false;
   begun = 0;
   /** The fences of holds with permits: they begin in any order, and the history is judged by that of their grants. */
   private readonly ofPermits = new Set<number>();
@@ -94,10 +99,21 @@ export class Witness {
     for (const hold of this.doubted) if (this.isKnown(hold)) this.doubted.delete(hold);
   }
 
+  /** A server that does not decide about this lock has granted it, or renewed it, for so long. */
+  stray(key: string, forMs: number, isIt: (fence: number) => boolean): void {
+    for (const hold of this.holds) {
+      if (!isIt(hold.lease.fences.get(key) ?? 0)) continue;
+      this.doubted.add(hold);
+      this.strayUntil.set(hold, this.now() + forMs);
+      // Whoever has a permit of a former master brings it back beside those of the present one, and hands it on.
+      if (hold.permits !== undefined) this.permitsExcused = true;
+    }
+  }
+
   end(hold: WitnessedHold): void {
     this.doubted.delete(hold);
+    this.strayUntil.delete(hold);
     this.holds.delete(hold);
-
   }
 
   /** In the middle of a hold: looks around, and at what the lease says of itself. */
@@ -156,14 +172,17 @@ export class Witness {
   private countPermits(hold: WitnessedHold, permits: number): void {
     const [key] = hold.keys as [string];
     const certain = (one: WitnessedHold): boolean => one.inside === undefined && !this.doubted.has(one) && !this.wasForced(one, key);
-    if (!certain(hold) || this.excuses.overlap(this.now())) return;
+    if (!certain(hold) || this.permitsExcused || this.excuses.overlap(this.now())) return;
     const others = [...this.holds].filter((other) => other !== hold && other.keys.includes(key) && other.lease.remainingMs > 0 && other.process.alive && certain(other));
     if (others.length < permits) return;
     this.violations.push(`at ${this.now().toFixed(1)} ${others.length + 1} hold '${key}' with ${permits} permits: ${[hold, ...others].map(tell).join('; ')}`);
   }
 
-  private isKnown({ lease }: WitnessedHold): boolean {
-    return [...lease.fences].every(([key, fence]) => this.excuses.knows(key, fence));
+  /** Whether the store knows it for as long as its holder may trust it. */
+  private isKnown(hold: WitnessedHold): boolean {
+    const { remainingMs, fences } = hold.lease;
+    const forMs = Math.max(remainingMs, (this.strayUntil.get(hold) ?? 0) - this.now() - CLOCKS_APART_MS);
+    return [...fences].every(([key, fence]) => this.excuses.knows(key, fence, forMs));
   }
 
   private wasForced({ lease }: WitnessedHold, key: string): boolean {
@@ -171,6 +190,8 @@ export class Witness {
   }
 
   private compareFences(hold: WitnessedHold, key: string): void {
+    // The counter that it comes from may be one that the store has forgotten.
+    if (this.doubted.has(hold)) return;
     const name = this.excuses.fencesByProcess ? `${key} ${hold.process.name}` : key;
     const highest = this.fences.get(name) ?? { any: 0, write: 0 };
     this.fences.set(name, highest);

@@ -14,17 +14,15 @@ import { PhaseJudge } from './phase-judge.js';
 import type { Plan } from './plan.js';
 import type { Random } from './random.js';
 import { bringBack, forceRelease, handOff } from '../../lib/stores/wire/lua.generated.js';
-import { RecordCheck, readHolders } from './record-check.js';
+import { RecordCheck, readHolders, type Holder } from './record-check.js';
 import { RecordingStore, type Recorder } from './recording-store.js';
-import { SimClient } from './sim-client.js';
+import { driftOf, lockKeyOf, type Setting } from './setting.js';
 import { SimProcess } from './sim-process.js';
-import { SimServer, type ScriptWatch } from './sim-server.js';
+import type { ScriptWatch, SimServer } from './sim-server.js';
 import { Way } from './sim-socket.js';
+import { settingOf } from './topologies.js';
 import { VirtualTime } from './virtual-time.js';
 import { Witness } from './witness.js';
-
-/** Less than half of the margin of trust each, so that any two clocks stay within it. */
-const DRIFT = 0.004;
 
 export interface Member {
   readonly process: SimProcess;
@@ -40,7 +38,7 @@ export class World implements Recorder {
   readonly history: HistoryEvent[] = [];
   readonly happened: string[] = [];
   readonly violations: string[] = [];
-  readonly servers: readonly SimServer[];
+  readonly setting: Setting;
   readonly members: Member[] = [];
   readonly records = new RecordCheck();
   readonly witness: Witness;
@@ -62,29 +60,45 @@ export class World implements Recorder {
     readonly random: Random,
     private readonly tracing: boolean,
   ) {
-    this.servers = Array.from({ length: plan.nodes }, (_, n) => new SimServer(`redis${n + 1}`, this.time, this.drift()));
+    this.setting = settingOf(plan, this.time, random);
     for (const server of this.servers) {
-      if (plan.topology === 'single') server.watch = this.watch;
+      if (plan.topology !== 'redlock') server.watch = this.watch;
       // As after a quarantine: nothing was granted before the world began.
       else server.put('{lock}:e', `${server.runId} ${server.nowMs()} 1`);
     }
     this.witness = new Witness(() => this.time.now, {
       overlap: (at) => at <= this.excusedUntil,
       fences: (at) => at <= Math.max(this.excusedUntil, this.fencesExcusedUntil),
-      knows: (key, fence) => this.stands(key, fence),
+      knows: (key, fence, forMs) => this.stands(key, fence, forMs),
       fencesByProcess: plan.faults.includes('clock jump') && plan.faults.includes('empty restart'),
     });
     this.phases = new PhaseJudge(() => this.time.now, this.orderIsPromised);
   }
 
+  get servers(): readonly SimServer[] {
+    return this.setting.servers;
+  }
+
   /** Whether the order of service can be promised: nobody was silent, nothing was forgotten. */
   get orderIsPromised(): boolean {
-    return this.plan.topology === 'single' && this.plan.faults.length === 0;
+    return this.plan.topology !== 'redlock' && this.plan.faults.length === 0;
   }
 
   /** Whether nobody may be passed again and again: all nodes and processes are there, and no owner passes those who wait. */
   get turnsArePromised(): boolean {
     return this.plan.topology === 'redlock' && this.plan.faults.length === 0 && this.plan.fancy === 0;
+  }
+
+  /** A former master may still grant what the present one grants. */
+  get isParted(): boolean {
+    return !this.plan.certain && this.setting.replicated.some(({ former }) => former !== undefined);
+  }
+
+  /** Whether requests may have heard what excludes each other: then the witness alone judges who holds. */
+  get historyIsExcused(): boolean {
+    const { excusedUntil, fencesExcusedUntil, plan, forgottenAt } = this;
+    const isForgotten = this.setting.replicated.length > 0 && forgottenAt > 0 && !plan.certain;
+    return excusedUntil > 0 || fencesExcusedUntil > 0 || isForgotten || plan.faults.includes('force release');
   }
 
   /** How a key stands in Redis. */
@@ -98,15 +112,18 @@ export class World implements Recorder {
     if (this.tracing) console.log(line);
   }
 
-  /** The server lost its memory, all of it or the last of it. */
-  forgets(): void {
+  /** A server lost its memory, all of it or the last of it. */
+  forgets(server: SimServer): void {
     const { plan, records, witness, time } = this;
+    // A part of a lock is left on the other server.
+    if (this.setting.moves?.(server) === true) records.lenient = true;
     const longestMs = Math.max(...plan.leasesMs);
     this.forgottenAt = time.now;
     records.forget();
     if (plan.recoveryMs === 0) return this.excuse(longestMs);
-    this.fencesExcusedUntil = time.now + longestMs + plan.recoveryMs;
-    if (plan.recoveryMs < plan.maxLeaseMs) witness.doubtAll();
+    // Clocks of a master and its replica go together, and nothing new is granted for longer than they are apart.
+    if (this.setting.replicated.length === 0) this.fencesExcusedUntil = time.now + longestMs + plan.recoveryMs;
+    if (!plan.certain && plan.recoveryMs < plan.maxLeaseMs) witness.doubtAll();
   }
 
   /** From here on, and for a lease, the store does not know what it granted: no exclusion is promised. */
@@ -117,7 +134,7 @@ export class World implements Recorder {
   /** A process starts. */
   async join(): Promise<Member> {
     const { plan, time, random } = this;
-    const process = new SimProcess(`p${++this.joined}`, time, random.fork(), this.drift());
+    const process = new SimProcess(`p${++this.joined}`, time, random.fork(), driftOf(random));
     const ways = this.servers.map((server) => new Way(process, server, random.fork(), time));
     const store = new RecordingStore(this.storeFor(process, ways), process, this);
     const { commandTimeoutMs, maxLeaseMs, handOn } = plan;
@@ -152,24 +169,39 @@ export class World implements Recorder {
     return [...this.violations, ...this.witness.violations, ...this.phases.violations, ...this.records.violations];
   }
 
-  /** Whether the server has the lease with this fence in its records. */
-  private stands(key: string, fence: number): boolean {
-    const [server] = this.servers;
-    const lockKey = server?.keys().find((redisKey) => redisKey.endsWith(`}:l:${encodeKey(key)}`));
-    const holders = readHolders(server?.text(lockKey ?? '') ?? '');
-    return holders.some((holder) => holder.fence <= fence && fence < holder.fence + holder.fences && holder.end >= server!.nowMs());
+  /** Whether the server that decides about a lock has the lease with this fence in its records, for so long at least. */
+  private stands(key: string, fence: number, forMs: number): boolean {
+    const server = this.setting.homeOf(key);
+    const holders = readHolders(server.text(lockKeyOf(key)) ?? '');
+    return holders.some((holder) => has(holder, fence) && holder.end >= server.nowMs() + Math.max(0, forMs));
   }
 
   private readonly watch: ScriptWatch = (server, keys, reply, source) => {
     // What bring-back.lua refuses it leaves as it was, and hand-off.lua lets nobody in.
-    if (source !== bringBack.source && source !== handOff.source) this.records.after(server, keys, reply);
+    if (source !== bringBack.source && source !== handOff.source && !this.isReplica(server)) this.records.after(server, keys, reply);
     this.witness.lookForDoubted();
+    if (this.setting.replicated.length > 0 && !this.plan.certain) this.lookForStrays(server, keys);
     if (source !== forceRelease.source || reply !== 1) return;
     const [lockKey = '', , fenceKey = ''] = keys;
     // All holders were sent away; whoever holds it after this script was let in by it.
     const present = readHolders(server.text(lockKey) ?? '').map(({ fence }) => fence);
     this.witness.force(decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4)), Math.min(parseInt(server.text(fenceKey) ?? '0', 10), ...present.map((fence) => fence - 1)));
   };
+
+  private isReplica(server: SimServer): boolean {
+    return this.setting.replicated.some(({ replication }) => replication?.replica === server);
+  }
+
+  /** A former master goes on granting and renewing, of which the present one knows nothing. */
+  private lookForStrays(server: SimServer, keys: readonly string[]): void {
+    for (const lockKey of keys.filter((redisKey) => redisKey.includes('}:l:'))) {
+      const key = decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4));
+      if (server === this.setting.homeOf(key)) continue;
+      for (const holder of readHolders(server.text(lockKey) ?? '')) {
+        this.witness.stray(key, holder.end - server.nowMs(), (fence) => has(holder, fence));
+      }
+    }
+  }
 
   private storeFor(process: SimProcess, ways: readonly Way[]): LockStore {
     const { commandTimeoutMs, maxLeaseMs } = this.plan;
@@ -183,11 +215,11 @@ export class World implements Recorder {
       clock: process.clock,
       report: ({ message }: Finding) => this.note(`${process.name} reports: ${message}`),
     };
-    const clients = ways.map((way) => byIoredis(SimClient.for(way)));
-    return this.plan.topology === 'single' ? new RedisStore({ ...common, connection: clients[0]! }) : new RedlockStore({ ...common, nodes: clients });
+    const clients = this.setting.clients(process, ways).map((client) => byIoredis(client));
+    return this.plan.topology === 'redlock' ? new RedlockStore({ ...common, nodes: clients }) : new RedisStore({ ...common, connection: clients[0]! });
   }
+}
 
-  private drift(): number {
-    return this.random.between(-DRIFT, DRIFT);
-  }
+function has({ fence: first, fences }: Holder, fence: number): boolean {
+  return first <= fence && fence < first + fences;
 }

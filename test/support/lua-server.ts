@@ -60,7 +60,7 @@ export class LuaServer {
     const server = await startRedis({ args: ['--cluster-enabled', 'yes'] });
     const client = server.client();
     await client.call('CLUSTER', 'ADDSLOTS', ...Array(16_384).keys());
-    await eventually(async () => expect(await client.call('CLUSTER', 'INFO')).toContain('cluster_state:ok'));
+    await eventually(async () => expect(await client.call('CLUSTER', 'INFO')).toContain('cluster_state:ok'), 20_000);
     return new LuaServer(server, client, (await majorVersion()) >= 7 ? '#!lua flags=allow-oom\n' : '');
   }
 

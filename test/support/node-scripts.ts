@@ -3,7 +3,8 @@ import type { Redis } from 'ioredis';
 import {
   addGiveBack, addVote, admitCall, giveBack, giveBackCall, greetCall, raiseFenceCall, surveyCall, vote, voteCall, type BuiltCall, type GiveBackArgs, type ScriptArgument, type VoteArgs,
 } from '../../lib/stores/wire/lua.generated.js';
-import { RedisKeys, type NodeKeys } from '../../lib/stores/wire/redis-keys.js';
+import { RedisKeys, UNKNOWN_RUN_ID, type NodeKeys } from '../../lib/stores/wire/redis-keys.js';
+import { NEVER } from '../../lib/stores/wire/trial-lock.js';
 import { startRedis, type RedisServer } from './redis-server.js';
 
 export interface VoteArguments {
@@ -89,7 +90,7 @@ export class NodeScripts {
   }
 
   private on(key: string): NodeKeys {
-    return this.keys.onNode(this.keys.groupOf(key), key);
+    return this.keys.nodeSpotOf(key);
   }
 
   private memoryOf(groups: Iterable<number>): { epochKey: string; fenceKeys: string[] } {
@@ -98,13 +99,14 @@ export class NodeScripts {
 
   private voteArgs(id: string, { mode = 'w', owner, ...how }: VoteArguments): VoteArgs {
     return {
-      id, mode: mode === 'w' ? 'write' : 'read', owner: owner === '-' ? undefined : owner, leaseMs: 5_000, fences: 1, proposal: 1, notAfter: 0, minHoldMs: 0, graceMs: 0,
-      maxLeaseMs: this.maxLeaseMs, runId: this.runId, process: 'p', waitedMs: -1, patienceMs: 50, ...how,
+      id, mode: mode === 'w' ? 'write' : 'read', owner: owner === '-' ? undefined : owner, leaseMs: 5_000, proposal: 1, notAfter: NEVER,
+      maxLeaseMs: this.maxLeaseMs, runId: this.runId ?? UNKNOWN_RUN_ID, process: 'p', waitedMs: -1, patienceMs: 50, fences: 1, minHoldMs: 0, graceMs: 0,
+      plain: (how.fences ?? 1) === 1 && (how.minHoldMs ?? 0) === 0, ...how,
     };
   }
 
   private giveBackArgs(id: string, how: Partial<GiveBackArgs> = {}): GiveBackArgs {
-    return { id, abandoned: false, process: 'p', waitedMs: -2, mode: 'write', patienceMs: 50, ...how };
+    return { id, keepsMarks: how.waitedMs === undefined, abandoned: false, process: 'p', waitedMs: -1, mode: 'write', patienceMs: 50, ...how };
   }
 
   private run({ script, keys, args }: BuiltCall): Promise<unknown> {

@@ -3,6 +3,7 @@
  * compiled once, when the class is defined.
  */
 import { LockKeyError } from '../port/errors.js';
+import { show } from '../port/option-values.js';
 import { checkKey } from './check-key.js';
 import { parseKeyTemplate } from './key-template.js';
 
@@ -60,7 +61,7 @@ function checkedKey(made: unknown, place: string): string {
 
 /** The keys without duplicates, sorted by bytes: all callers take locks in the same order, so they cannot deadlock. @throws LockKeyError */
 export function keysInOrder(keys: readonly string[]): string[] {
-  if (!Array.isArray(keys)) throw new LockKeyError(`Expected a key or a list of keys, got ${String(keys)}. Is an argument missing?`);
+  if (!Array.isArray(keys)) throw new LockKeyError(`Expected a key or a list of keys, got ${show(keys)}. Is an argument missing?`);
   const different = new Set(keys.map((key) => checkKey(key)));
   if (different.size === 0) throw new LockKeyError('A list of keys must name at least one lock, got [].');
   return [...different].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));

@@ -18,9 +18,13 @@ import { GuardedLease, type LeaseGuard } from './guarded-lease.js';
 const LARGEST_BATCH = 250;
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const EARLY = 1 / 24;
+/** The longest and the shortest pause before a renewal without an answer is tried again, in ms. */
 const LONGEST_RETRY_MS = 500;
+const SHORTEST_RETRY_MS = 20;
 /** So many leases are looked at in one turn of the event loop when all are renewed: a hundred thousand must not stop it. */
-const LOOKED_AT_TOGETHER = 8_000;
+const LOOKED_AT_TOGETHER = 1_000;
+/** Of so many leases those that can share a command are looked at together: in a Cluster the commands are the fewer, the more they are. */
+const SORTED_TOGETHER = 8_000;
 
 export class Watchdog implements LeaseGuard {
   readonly schedule: Schedule;
@@ -89,11 +93,12 @@ export class Watchdog implements LeaseGuard {
   private eachLease(look: (lease: GuardedLease, now: number) => unknown): void {
     const leases = this.leases();
     const { groupOf } = this.store.capabilities;
+    let sorted: GuardedLease[] = [];
     const lookAtSome = (): void => {
       const now = this.clock.now();
-      const some = leases.splice(-LOOKED_AT_TOGETHER).filter(({ isHeld }) => isHeld);
-      for (const lease of groupOf ? inGroups(some, groupOf) : some) look(lease, now);
-      if (leases.length > 0) this.clock.nextTurn(lookAtSome);
+      if (sorted.length === 0) sorted = inGroups(leases.splice(-SORTED_TOGETHER), groupOf);
+      for (const lease of sorted.splice(-LOOKED_AT_TOGETHER)) if (lease.isHeld) look(lease, now);
+      if (sorted.length > 0 || leases.length > 0) this.clock.nextTurn(lookAtSome);
     };
     lookAtSome();
   }
@@ -172,8 +177,7 @@ export class Watchdog implements LeaseGuard {
       case 'unknown': {
         if (outcome.lateUntil !== undefined) lease.mayReturn(outcome.lateUntil);
         this.renewFailed(lease, outcome.cause);
-        const retryMs = Math.min(LONGEST_RETRY_MS, lease.lengthMs / 20) * (0.5 + Math.random());
-        this.schedule.set(lease, lease.nextLook(now + retryMs));
+        this.schedule.set(lease, lease.nextLook(now + pauseBefore(lease, now) * (0.5 + Math.random())));
       }
     }
   }
@@ -184,8 +188,14 @@ export class Watchdog implements LeaseGuard {
   }
 }
 
+/** The pause before a renewal is tried again: the less trust is left, the shorter, because the store may serve again just before its end. */
+function pauseBefore({ lengthMs, trustedUntil }: GuardedLease, now: number): number {
+  return Math.max(SHORTEST_RETRY_MS, Math.min(LONGEST_RETRY_MS, lengthMs / 20, (trustedUntil - now) / 4));
+}
+
 /** Those that can share a command stand together. */
-function inGroups(leases: readonly GuardedLease[], groupOf: (key: string) => number): GuardedLease[] {
+function inGroups(leases: GuardedLease[], groupOf: ((key: string) => number) | undefined): GuardedLease[] {
+  if (!groupOf) return leases;
   const groups = new Map<number, GuardedLease[]>();
   for (const lease of leases) {
     const group = groupOf(lease.key);

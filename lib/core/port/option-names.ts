@@ -1,6 +1,7 @@
 /**
  * Finds options that nothing reads, because a misspelt name, or one of another library, would silently mean a default.
  */
+import { show } from './option-values.js';
 
 /** The names of the options that one call takes. */
 export interface OptionList {
@@ -66,7 +67,7 @@ export function optionsProblem(given: unknown, list: OptionList): string | undef
 
 /** What is wrong with `given` when it is not an object, as the end of a sentence; undefined when it is one. */
 export function shapeProblem(given: unknown, { example }: OptionList): string | undefined {
-  return isObject(given) ? undefined : `expected options to be an object such as ${example}, got ${shown(given)}`;
+  return isObject(given) ? undefined : `expected options to be an object such as ${example}, got ${show(given)}`;
 }
 
 function isObject(given: unknown): given is Readonly<Record<string, unknown>> {
@@ -109,10 +110,4 @@ function wrongLetters(a: string, b: string): number {
     }
   }
   return row[b.length]!;
-}
-
-function shown(value: unknown): string {
-  if (typeof value === 'function') return 'a function';
-  if (Array.isArray(value)) return 'an array';
-  return typeof value === 'string' ? `'${value}'` : String(value);
 }

@@ -20,6 +20,10 @@ export function invalid(problem: string, key?: string): LockUsageError {
   return new LockUsageError(key === undefined ? `Lock options: ${problem}.` : `Lock '${key}': ${problem}.`, { key });
 }
 
+/** How a value that a caller gave stands in a message. Objects are not written out: one without a prototype has no text, as in GraphQL. */
 export function show(value: unknown): string {
-  return typeof value === 'string' ? `'${value}'` : String(value);
+  if (typeof value === 'string') return `'${value}'`;
+  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
+  return String(value);
 }

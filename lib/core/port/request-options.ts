@@ -4,6 +4,7 @@ import type { LockMode } from './lock-mode.js';
 import type { CallSite, LockDefaults, LockOptions, WithLockOptions } from './lock-options.js';
 import type { ListOptions } from './lock-state.js';
 import { optionsProblem, type NamesOf, type OptionList } from './option-names.js';
+import { show } from './option-values.js';
 
 /** Options of {@link LockService.forceRelease}. */
 export interface ForceReleaseOptions {
@@ -65,7 +66,7 @@ export function checkForceRelease(options: ForceReleaseOptions | undefined, key:
 
 function fenceProblem(fence: unknown): string | undefined {
   if (fence === undefined || (Number.isSafeInteger(fence) && Number(fence) > 0)) return undefined;
-  return `expected fence to be the number of a hold, got ${String(fence)}`;
+  return `expected fence to be the number of a hold, got ${show(fence)}`;
 }
 
 /** Checks the options of list: an invalid filter must not mean all locks. @throws LockUsageError */
@@ -77,11 +78,11 @@ export function checkList(options: ListOptions | undefined): void {
 
 function startProblem(startsWith: unknown): string | undefined {
   if (startsWith === undefined || typeof startsWith === 'string') return undefined;
-  return `expected startsWith to be a string, got ${String(startsWith)}`;
+  return `expected startsWith to be a string, got ${show(startsWith)}`;
 }
 
 /** Checks the mode of isLocked and assertLocked, because nobody ever holds a lock in a misspelt one. @throws LockUsageError */
 export function checkMode(mode: LockMode | undefined, key: string): void {
   if (mode === undefined || mode === 'read' || mode === 'write') return;
-  throw new LockUsageError(`Lock '${key}': expected mode to be 'read' or 'write', got ${String(mode)}.`, { key });
+  throw new LockUsageError(`Lock '${key}': expected mode to be 'read' or 'write', got ${show(mode)}.`, { key });
 }

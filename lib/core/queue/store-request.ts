@@ -110,13 +110,14 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   heartbeatAnswered(outcome: HeartbeatOutcome): void {
     if (this.state !== 'open') return;
     // While a try is open or has failed, its release may be giving this grant back. So the store is asked what is left of it.
-    if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError ? undefined : outcome.grant);
+    if (outcome.kind === 'granted') return this.wake(this.asking || this.lastError || this.backoff ? undefined : outcome.grant);
     if (outcome.kind === 'unknown') {
       this.lastError = outcome.cause;
       return;
     }
     this.lastError = undefined;
-    if (outcome.kind === 'waiting') return this.askIn(outcome.askAgainInMs);
+    // A try that failed is made again all the same: with it the store forgot what the grant needs, such as replicas that have it.
+    if (outcome.kind === 'waiting') return this.backoff ? undefined : this.askIn(outcome.askAgainInMs);
     // The store no longer has the place. The next request gets a new id, so that late answers to this one cannot be taken for its.
     this.end('cancelled');
     this.releaseLate();

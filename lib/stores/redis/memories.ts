@@ -20,6 +20,8 @@ import type { Trust } from './trust.js';
 const RETRY_MS = 100;
 /** A recall without an answer is sent again after this long, in ms: a late answer counts all the same. */
 const ANSWERS_WITHIN_MS = 300;
+/** How long nodes that come and go are followed by no other recall than the first, in ms. A node that is down does so ten times a second. */
+const NODES_SETTLE_MS = 300;
 /** How long a new connection waits with its recall for the subscription, after which a recall has to follow in any case, in ms. */
 const AFTER_SUBSCRIPTION_MS = 300;
 
@@ -55,6 +57,10 @@ export class Memories implements StoreRecovery {
   private readonly questions: readonly Question[];
   private hasChanged = false;
   private later: Timer | undefined;
+  /** Runs for {@link NODES_SETTLE_MS} after a node came or went. */
+  private settling: Timer | undefined;
+  /** Whether another node came or went meanwhile. */
+  private hasChangedAgain = false;
   private state: 'closed' | 'open' = 'closed';
   /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;
@@ -85,6 +91,8 @@ export class Memories implements StoreRecovery {
   close(): void {
     this.state = 'closed';
     this.stopTimer();
+    if (this.settling !== undefined) this.parts.clock.clearTimer(this.settling);
+    this.settling = undefined;
   }
 
   of(group: number): string {
@@ -137,6 +145,18 @@ export class Memories implements StoreRecovery {
   recall(): void {
     this.stopTimer();
     if (this.state === 'open') for (const question of this.questions) void this.askUntilAnswered(question);
+  }
+
+  /** Recalls after a node of a Cluster came or went, while the others serve on: at once, and then once for all that follow shortly. */
+  recallAfterChange(): void {
+    if (this.state !== 'open') return;
+    this.hasChangedAgain = this.settling !== undefined;
+    if (this.hasChangedAgain) return;
+    this.recall();
+    this.settling = this.parts.clock.setTimer(() => {
+      this.settling = undefined;
+      if (this.hasChangedAgain) this.recallAfterChange();
+    }, NODES_SETTLE_MS);
   }
 
   /**

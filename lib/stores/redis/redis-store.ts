@@ -81,7 +81,6 @@ export class RedisStore implements LockStore {
   private readonly bundles: Bundles;
   private readonly spots: Spots;
   private readonly acquiring: Acquiring;
-  private readonly renewals: Renewals;
   private readonly heartbeats: Heartbeats;
   private readonly channel: WakeChannel;
   private listener: (wake: Wake) => void = () => {};
@@ -103,7 +102,7 @@ export class RedisStore implements LockStore {
     const memories = (this.recovery = this.memories = new Memories({ runner, keys, trust, clock, node, isCluster, recoveryMs, changed: () => this.doubted('where it says so') }));
     const spots = (this.spots = new Spots(keys, sourceOf));
     this.bundles = new Bundles(runner);
-    const renewals = (this.renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs }));
+    const renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs });
     this.bringingBack = new BringingBack({ runner, keys, trust, renewals, memories, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
     const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
     this.acquiring = new Acquiring({ bundles: this.bundles, spots, places: this.places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release });
@@ -114,6 +113,11 @@ export class RedisStore implements LockStore {
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
       lost: (key, id) => this.listener({ kind: 'lost', key, id }),
       forgot: (memory) => memories.hear(memory),
+      // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
+      flushed: recoveryMs === 0 ? undefined : () => {
+        memories.recall();
+        this.doubted('all');
+      },
       listening: () => {
         memories.recall();
         this.askAll();
@@ -123,7 +127,7 @@ export class RedisStore implements LockStore {
       trust.reset();
       memories.reset();
       // Of a Cluster one node may have changed, and the others serve on.
-      if (connections.commands.state.isOpen) memories.recall();
+      if (connections.commands.state.isOpen) memories.recallAfterChange();
     });
     connections.commands.onEnd(() => outage.closed(connections.lastError));
     connections.commands.onOpen(() => {
@@ -167,7 +171,7 @@ export class RedisStore implements LockStore {
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes = await this.bringingBack.notForgotten(requests, await this.renewals.renew(requests));
+    const outcomes = await this.bringingBack.renew(requests);
     outcomes.forEach(({ kind }, at) => {
       // A grant with a used fence is given back and asked for anew, but its message may have made it a lease: its new place is dropped.
       if (kind === 'lost') this.places.release(requests[at]!.id);

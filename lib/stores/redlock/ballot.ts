@@ -9,7 +9,7 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { AcquireOutcome, Grant } from '../../core/port/lock-store.js';
 import { marginOf } from '../wire/server-clock.js';
 import { agreeOnFence, correctFence } from './fence-agreement.js';
-import { answersOf, noQuorum, poll, voteTimeoutMs, type Reply } from './poll.js';
+import { answersOf, noQuorum, poll, voteTimeoutMs, type Hear, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';
 import { reasonOf, sharedWord, wordOf, type GrantedVote, type Leaving, type Mark, type NodeVote, type VoteRequest } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';
@@ -55,7 +55,7 @@ export class Ballot {
   ) {}
 
   get key(): string {
-    return this.wish.key;
+    return this.wish.on.key;
   }
 
   /** The ballot's id on the nodes. */
@@ -76,18 +76,18 @@ export class Ballot {
     const { nodes, clock, deadlines, commandTimeoutMs, floors } = this.context;
     this.castAt = this.heardAt = clock.now();
     const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
-    const proposal = Math.max(floors.of(this.wish.group) + 1, Math.floor(clock.wallNow()) * 1_000);
+    const proposal = Math.max(floors.of(this.wish.on.group) + 1, Math.floor(clock.wallNow()) * 1_000);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
-    const enough = nodes.filter((node) => node.connected && !node.silent).length >= quorumOf(nodes.length);
+    const isSpared = nodes.some(({ silent }) => silent) && nodes.filter((node) => node.connected && !node.silent).length >= quorumOf(nodes.length);
     this.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs) + this.graceMs);
     const { result, replies } = await poll({
       nodes,
       clock,
       deadlines,
       timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
-      ask: (node) => {
-        if (enough && node.silent) return Promise.reject(node.failure('silent', this.key));
-        return this.ask(node, this.wish, proposal, limit);
+      ask: (node, hear) => {
+        if (isSpared && node.silent) return hear({ kind: 'failure', error: node.failure('silent', this.key) });
+        this.ask(node, this.wish, proposal, limit, hear);
       },
       decide: (replies: Replies) => {
         if (this.plain >= quorumOf(nodes.length)) return { result: 'granted', replies };
@@ -98,7 +98,10 @@ export class Ballot {
     this.context.tookMs = this.tookMs;
     try {
       if (this.state === 'over') return this.busy([]);
-      if (result === 'granted' || result.startsWith('shared')) return await this.settle(result);
+      if (result === 'granted' || result.startsWith('shared')) {
+        const ends = this.settle(result);
+        return this.granted(ends instanceof Promise ? await ends : ends);
+      }
       return this.refused(replies, result);
     } finally {
       // A release may have ended the ballot meanwhile. Otherwise only a granted ballot goes on.
@@ -138,11 +141,11 @@ export class Ballot {
    * Puts a held lock back on a node that does not have it. Until `trustedUntil` no other process can have been granted the
    * lock: the nodes that granted this one have it, or forgot it and stay in quarantine for longer.
    */
-  async rejoin(node: RedlockNode, leaseMs: number): Promise<void> {
+  rejoin(node: RedlockNode, leaseMs: number): void {
     // Without a limit the vote might come too late and take the lock for a holder that has lost it.
     if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
     const again = { ...this.wish, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
-    await this.ask(node, again, this.fence, this.trustedUntil).catch(() => {}); // the next renewal tries again
+    this.ask(node, again, this.fence, this.trustedUntil, () => {}); // after a failure the next renewal tries again
   }
 
   /** Ends the ballot. The caller releases it on the nodes. */
@@ -174,8 +177,8 @@ export class Ballot {
 
   /** What the nodes are told when the ballot is taken back or released. */
   get leaving(): Leaving {
-    const { key, id, abandoned, next } = this;
-    return { key, id, abandoned, next };
+    const { wish: { on, id }, abandoned, next } = this;
+    return { on, id, abandoned, next };
   }
 
   /** How long the nodes that answered took, in ms. */
@@ -183,24 +186,26 @@ export class Ballot {
     return this.heardAt - this.castAt;
   }
 
-  private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
+  private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number, hear: Hear<NodeVote>): void {
     if (node.connected) this.asked.add(node);
-    const vote = node.vote(request, proposal, limit);
-    vote.then(
-      (answer) => this.heard(node, answer),
-      () => {
-        if (this.asked.has(node)) this.mute.set(node, limit);
-        if (this.state === 'over') this.released(node);
-      },
-    );
-    return vote;
+    node.vote(request, proposal, limit, (reply) => {
+      if (reply.kind === 'answer') this.heard(node, reply.answer);
+      else this.unheard(node, limit);
+      hear(reply);
+    });
+  }
+
+  /** The node did not answer. Until `limit` the request may still act there. */
+  private unheard(node: RedlockNode, limit: number): void {
+    if (this.asked.has(node)) this.mute.set(node, limit);
+    if (this.state === 'over') this.released(node);
   }
 
   private heard(node: RedlockNode, vote: NodeVote): void {
-    if (this.state === 'open') this.heardAt = this.context.clock.now();
+    if (this.state === 'open') this.heardAt = node.heardAt;
     if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.context.forgetful(node);
     if (vote.kind !== 'granted') return void this.asked.delete(node);
-    this.context.floors.saw(this.wish.group, vote.fence + this.wish.fences - 1);
+    this.context.floors.saw(this.wish.on.group, vote.fence + this.wish.fences - 1);
     if (!vote.shared) this.plain += 1;
     // This vote may have come after our release: a script that the server did not know is sent again, behind it.
     if (this.state === 'over') void (vote.sentAt >= this.overAt && this.withdraw(node));
@@ -208,18 +213,17 @@ export class Ballot {
     else if (vote.fence !== this.fence) correctFence(node, this.wish, this.fence);
   }
 
-  /** Agrees on one fence, and on how long the grant can be trusted. */
-  private async settle(result: string): Promise<AcquireOutcome> {
+  /** Agrees on one fence. Tells when the votes for it end. */
+  private settle(result: string): readonly number[] | Promise<readonly number[]> {
     const { votes, context } = this;
     const shared = [...votes.values()].find((vote) => sharedWord(vote) === result);
     if (shared !== undefined) this.wish = { ...this.wish, mode: shared.mode, fences: 1 };
     this.fence = shared?.fence ?? Math.max(...[...votes.values()].map(({ fence }) => fence));
-    const ends = await agreeOnFence(this.fence, this.wish, votes, context);
-    if (this.state === 'over') return this.busy([]);
-    return { kind: 'granted', grant: this.granted(ends) };
+    return agreeOnFence(this.fence, this.wish, votes, context);
   }
 
-  private granted(ends: readonly number[]): Grant {
+  private granted(ends: readonly number[]): AcquireOutcome {
+    if (this.state === 'over') return this.busy([]);
     const { nodes, clock } = this.context;
     const trustedUntil = quorumEnd(ends, nodes.length);
     if (clock.now() >= trustedUntil) {
@@ -230,7 +234,7 @@ export class Ballot {
     this.trustedUntil = trustedUntil;
     this.abandoned = false;
     for (const { next } of this.votes.values()) this.next ??= next;
-    return this.grantUntil(trustedUntil);
+    return { kind: 'granted', grant: this.grantUntil(trustedUntil) };
   }
 
   private refused(replies: Replies, result: string): AcquireOutcome {

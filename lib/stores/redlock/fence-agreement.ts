@@ -3,25 +3,27 @@
  * node's counter. Where a quorum answered the same, that is the fence. Otherwise the greatest answer is the fence, and it is
  * written back until a quorum has it, before anybody uses it: every later quorum then has a node that knows it.
  */
-import { LockStoreError } from '../../core/port/errors.js';
 import type { GrantedVote, VoteRequest } from './node-vote.js';
-import { answersOf, noQuorum, poll, voteTimeoutMs, type Reply } from './poll.js';
+import { answersOf, hearing, noQuorum, poll, voteTimeoutMs, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';
 import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
 type Votes = ReadonlyMap<RedlockNode, GrantedVote>;
 
-/** Returns when the votes end, in local instants, that stand with this fence: a quorum of them. Rejects with LockStoreError when it gets none. */
-export async function agreeOnFence(fence: number, request: VoteRequest, votes: Votes, context: QuorumContext): Promise<readonly number[]> {
+/**
+ * When the votes end, in local instants, that stand with this fence: a quorum of them. It is a promise only when nodes have to be
+ * told the fence first, which rejects with LockStoreError when no quorum has it.
+ */
+export function agreeOnFence(fence: number, request: VoteRequest, votes: Votes, context: QuorumContext): readonly number[] | Promise<readonly number[]> {
   const ends: number[] = [];
   const others: RedlockNode[] = [];
   for (const [node, vote] of votes) {
     if (vote.fence === fence) ends.push(vote.end);
     else others.push(node);
   }
-  if (ends.length < quorumOf(context.nodes.length)) ends.push(...(await writeBack(fence, request, others, ends.length, votes, context)));
-  else for (const node of others) correctFence(node, request, fence);
+  if (ends.length < quorumOf(context.nodes.length)) return writeBack(fence, request, others, ends, votes, context);
+  for (const node of others) correctFence(node, request, fence);
   return ends;
 }
 
@@ -31,25 +33,24 @@ export function correctFence(node: RedlockNode, request: VoteRequest, fence: num
 }
 
 /** Gives the fence to nodes that voted with another one, until a quorum has it. */
-async function writeBack(
+function writeBack(
   fence: number,
   request: VoteRequest,
   others: readonly RedlockNode[],
-  settled: number,
+  settled: readonly number[],
   votes: Votes,
   { nodes, clock, commandTimeoutMs }: QuorumContext,
 ): Promise<readonly number[]> {
-  const result = await poll({
+  return poll({
     nodes: others,
     clock,
     timeoutMs: voteTimeoutMs(request.leaseMs, commandTimeoutMs),
-    ask: (node) => node.raiseFence(request, fence),
+    ask: (node, hear) => hearing(node.raiseFence(request, fence), hear),
     decide: (replies: ReadonlyMap<RedlockNode, Reply<boolean>>) => {
-      const ends = answersOf(replies).flatMap(([node, stands]) => (stands ? votes.get(node)!.end : []));
-      if (settled + ends.length >= quorumOf(nodes.length)) return ends;
-      return replies.size < others.length ? undefined : noQuorum('its fence', request.key, others, replies, (stands) => (stands ? 'agreed' : 'lost the vote'));
+      const ends = [...settled, ...answersOf(replies).flatMap(([node, stands]) => (stands ? votes.get(node)!.end : []))];
+      if (ends.length >= quorumOf(nodes.length)) return ends;
+      if (replies.size < others.length) return undefined;
+      throw noQuorum('its fence', request.on.key, others, replies, (stands) => (stands ? 'agreed' : 'lost the vote'));
     },
   });
-  if (result instanceof LockStoreError) throw result;
-  return result;
 }

@@ -3,6 +3,7 @@
  * lost its memory stays out until it cannot do harm (recovery.ts), and one that was not there at boot joins later
  * (redlock-boot.ts).
  */
+import { TurnEnd } from '../wire/bundles.js';
 import type { Connect } from '../wire/connections.js';
 import { KnownServers } from './known-servers.js';
 import { MemoryLog } from './memory-log.js';
@@ -12,7 +13,7 @@ import { Recovery, type RecoverySurroundings } from './recovery.js';
 import { LateNodes, RedlockBoot } from './redlock-boot.js';
 import { RedlockNode, type NodeSurroundings } from './redlock-node.js';
 
-type Surroundings = Omit<NodeSurroundings, 'outages' | 'servers' | 'connected'> & Pick<RecoverySurroundings, 'floors'>;
+type Surroundings = Omit<NodeSurroundings, 'outages' | 'servers' | 'turnEnd' | 'connected'> & Pick<RecoverySurroundings, 'floors'>;
 
 export class Members {
   readonly nodes: readonly RedlockNode[];
@@ -27,8 +28,9 @@ export class Members {
     const { clock, report } = around;
     this.outages = new NodeOutages(connects.length, clock, report);
     const servers = new KnownServers<NodeLink>();
+    const turnEnd = new TurnEnd();
     const connected = (node: RedlockNode): void => void this.lateNodes.join(node);
-    this.nodes = connects.map((connect) => new RedlockNode(connect, { ...around, outages: this.outages, servers, connected }));
+    this.nodes = connects.map((connect) => new RedlockNode(connect, { ...around, outages: this.outages, servers, turnEnd, connected }));
     this.recovery = new Recovery({ ...around, nodes: this.nodes, log: new MemoryLog(connects.length, clock, report) });
     this.lateNodes = new LateNodes(clock, (node) => this.recovery.attend(node), report);
   }

@@ -13,18 +13,21 @@ import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
 import { nodeRightsError } from '../wire/access-rule.js';
 import { probe } from '../wire/boot-probe.js';
-import { giveBackCall, greetCall, voteCall, type LuaScript } from '../wire/lua.generated.js';
+import { giveBackCall, greetCall, voteCall, type BuiltCall } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
 import type { Connect, Connections, Sender } from '../wire/connections.js';
-import type { RedisKeys } from '../wire/redis-keys.js';
-import { ScriptRunner, type ScriptCall, type ScriptReply } from '../wire/script-runner.js';
+import type { NodeSpot, RedisKeys } from '../wire/redis-keys.js';
+import { ScriptRunner, type ScriptCall } from '../wire/script-runner.js';
 import { ServerClock } from '../wire/server-clock.js';
 import type { ServerFacts } from '../wire/server-facts.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { WakeChannel } from '../wire/wake-channel.js';
-import { Bundles, type BundledRequest } from '../wire/bundles.js';
+import { Bundles, type TurnEnd } from '../wire/bundles.js';
 import type { KnownServers } from './known-servers.js';
+import { giveBackArgs, trialRequest, voteArgs } from './node-calls.js';
+import { NodeRequest, type DecodeNow } from './node-request.js';
 import type { NodeOutages } from './node-outages.js';
+import type { Hear } from './poll.js';
 
 export interface LinkOptions {
   readonly keys: RedisKeys;
@@ -37,6 +40,8 @@ export interface LinkOptions {
   readonly outages: NodeOutages;
   readonly strictServer?: boolean | undefined;
   readonly servers: KnownServers<NodeLink>;
+  /** When the requests of this turn of the event loop leave for all nodes. */
+  readonly turnEnd?: TurnEnd | undefined;
   /** Nodes may be asked without the checks at boot. Set by the command line, which only reads. */
   readonly unchecked?: boolean | undefined;
 }
@@ -49,7 +54,8 @@ export interface LinkListener {
   connected(): void;
 }
 
-type DecodeNow<T> = (reply: ScriptReply, sentAt: number, receivedAt: number) => T;
+/** An instant of every server's past: a vote that may not act after it does nothing. */
+const LONG_AGO = 1;
 
 export class NodeLink {
   readonly name: string;
@@ -89,7 +95,7 @@ export class NodeLink {
       ask: () => void this.runner.command('time', (client) => client.call('time')).catch(() => undefined), // a failure is noted by the runner, which tells the outage
     });
     this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs, this.outage);
-    this.bundles = new Bundles(this.runner);
+    this.bundles = new Bundles(this.runner, options.turnEnd);
     this.channel = new WakeChannel(() => this.connections.subscribe(), [keys.channel(process)], clock, commandTimeoutMs, {
       granted: () => {},
       contended: (_key, id, by) => this.twin === undefined && listener.contended(id, by),
@@ -174,17 +180,13 @@ export class NodeLink {
 
   /** Runs a script on a connection that has not been checked yet. */
   send<T>(call: ScriptCall, decode: DecodeNow<T>): Promise<T> {
-    return this.runner.run(call, this.hearing(decode));
+    return this.runner.run(call, (reply, sentAt, receivedAt) => decode(reply, sentAt, this.heard(receivedAt)));
   }
 
-  /** Runs a script for one request, in one command with all other requests of this turn of the event loop. */
-  runBundled<T>(script: LuaScript, request: Pick<BundledRequest, 'key' | 'lockKey' | 'addTo'>, decode: DecodeNow<T>): Promise<T> {
-    if (!this.connected) return Promise.reject(this.refusal(request.key));
-    const heard = this.hearing(decode);
-    return new Promise<T>((resolve, failed) => {
-      const answered = (reply: ScriptReply, sentAt: number): void => resolve(heard(reply, sentAt, this.options.clock.now()));
-      this.bundles.add(script, 0, { ...request, askedAt: undefined, answered, failed });
-    });
+  /** Runs a script for one request about a lock, in one command with all other such requests of this turn of the event loop. */
+  runBundled<T>(call: BuiltCall, on: NodeSpot, decode: DecodeNow<T>, hear: Hear<T>): void {
+    if (!this.connected) return hear({ kind: 'failure', error: this.refusal(on.key) });
+    this.bundles.add(call.script, 0, new NodeRequest(call, on, decode, hear, this.answeredNow));
   }
 
   /** Why the node must not be asked. */
@@ -193,13 +195,13 @@ export class NodeLink {
   }
 
   /** Any answer shows that the node is not silent. */
-  private hearing<T>(decode: DecodeNow<T>): DecodeNow<T> {
-    return (reply, sentAt, receivedAt) => {
-      this.silent = false;
-      this.heardAt = receivedAt;
-      return decode(reply, sentAt, receivedAt);
-    };
+  private heard(receivedAt: number): number {
+    this.silent = false;
+    this.heardAt = receivedAt;
+    return receivedAt;
   }
+
+  private readonly answeredNow = (): number => this.heard(this.options.clock.now());
 
   /**
    * Loads the scripts of votes and give-backs. A server that does not know a script would get its text in a second request, which
@@ -207,11 +209,10 @@ export class NodeLink {
    */
   private async teachScripts(): Promise<void> {
     const { runner, options } = this;
-    const { keys, process, maxLeaseMs } = options;
-    const on = keys.onNode(keys.groupOf(''), '');
-    const tooLate = { id: '-', mode: 'write', leaseMs: 1, fences: 1, proposal: 1, notAfter: 1, minHoldMs: 0, graceMs: 0, maxLeaseMs, process, waitedMs: -1, patienceMs: 0 } as const;
-    await runner.run(voteCall(on, tooLate), () => undefined);
-    await runner.run(giveBackCall(on, { abandoned: false, process, waitedMs: -2, mode: 'write', patienceMs: 0 }), () => undefined);
+    const { keys, process } = options;
+    const on = keys.nodeSpotOf('');
+    await runner.run(voteCall(on, voteArgs(trialRequest('-', 1), options, 1, undefined, LONG_AGO)), () => undefined);
+    await runner.run(giveBackCall(on, giveBackArgs({ id: '-' }, process)), () => undefined);
   }
 
   /** Asks the server for its run id. Only a Redlock needs it. */

@@ -4,8 +4,9 @@
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { LockState } from '../../core/port/lock-state.js';
-import type { AcquireRequest, ReleaseRequest } from '../../core/port/lock-store.js';
+import type { AcquireRequest } from '../../core/port/lock-store.js';
 import type { VoteReply } from '../wire/lua.generated.js';
+import type { NodeSpot } from '../wire/redis-keys.js';
 import { trustOf } from '../wire/server-clock.js';
 import type { Reply } from './poll.js';
 import type { Vote } from './quorum.js';
@@ -13,8 +14,7 @@ import { patienceMs } from './retry-pause.js';
 
 /** The request of a ballot to every node. */
 export interface VoteRequest {
-  readonly key: string;
-  readonly group: number;
+  readonly on: NodeSpot;
   /** The ballot's id. */
   readonly id: string;
   readonly mode: LockMode;
@@ -31,10 +31,10 @@ export interface VoteRequest {
 }
 
 /** The request of one ballot with this id. `waitedMs`: for how long its holder has been refused; -1 when it does not wait. */
-export function voteRequestOf(request: AcquireRequest, group: number, id: string, waitedMs: number, tookMs: number): VoteRequest {
-  const { key, mode, fences, owner, label, graceMs = 0 } = request;
+export function voteRequestOf(request: AcquireRequest, on: NodeSpot, id: string, waitedMs: number, tookMs: number): VoteRequest {
+  const { mode, fences, owner, label, graceMs = 0 } = request;
   const leaseMs = Math.floor(request.leaseMs);
-  return { key, group, id, mode, leaseMs, fences, minHoldMs: Math.floor(request.minHoldMs), graceMs, owner, label, waitedMs, patienceMs: patienceMs(tookMs) };
+  return { on, id, mode, leaseMs, fences, minHoldMs: Math.floor(request.minHoldMs), graceMs, owner, label, waitedMs, patienceMs: patienceMs(tookMs) };
 }
 
 export type NodeVote =
@@ -67,7 +67,12 @@ export interface RenewPart {
 }
 
 /** What a node is told when a ballot is released or taken back. */
-export interface Leaving extends ReleaseRequest {
+export interface Leaving {
+  readonly on: NodeSpot;
+  /** The ballot's id. */
+  readonly id: string;
+  /** Whether no work was done under it, so that no minHoldMs is owed. */
+  readonly abandoned?: boolean | undefined;
   /** The process that should have the lock next, as far as the holder knows. */
   readonly next?: string | undefined;
   /** The new mark of this process; the mark stays as it is when this is undefined. */

@@ -16,6 +16,17 @@ const BUSY_FACTOR = 4;
 
 export type Reply<A> = { readonly kind: 'answer'; readonly answer: A } | { readonly kind: 'failure'; readonly error: LockStoreError };
 
+/** Called with what a node says to one question. It is no promise: a question to five nodes is asked for every lock, twice. */
+export type Hear<A> = (reply: Reply<A>) => void;
+
+/** Hears a promise, which must reject with LockStoreError only. */
+export function hearing<A>(answer: Promise<A>, hear: Hear<A>): void {
+  answer.then(
+    (answer) => hear({ kind: 'answer', answer }),
+    (error: LockStoreError) => hear({ kind: 'failure', error }),
+  );
+}
+
 /** What a poll needs to know of a node. */
 export interface Asked {
   readonly name: string;
@@ -32,9 +43,12 @@ export interface Poll<N extends Asked, A, R> {
   readonly deadlines?: Deadlines;
   /** How long to wait for a node, in ms. */
   readonly timeoutMs: number;
-  /** Sends the question. Must reject with LockStoreError only. */
-  ask(node: N): Promise<A>;
-  /** Called after each reply with all replies so far. Returns undefined while missing replies can change the result, and never after the last reply. */
+  /** Sends the question. `hear` is to be called once, at any time. */
+  ask(node: N, hear: Hear<A>): void;
+  /**
+   * Called after each reply with all replies so far. Returns undefined while missing replies can change the result, and never after
+   * the last reply. When it throws, the poll rejects with the error.
+   */
   decide(replies: ReadonlyMap<N, Reply<A>>): R | undefined;
   /** Called for each reply that comes after the decision or after the node's timeout. */
   late?(node: N, reply: Reply<A>): void;
@@ -89,23 +103,18 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
     const deadline: Deadline = { at: 0, due: () => open && giveUp() };
     const askedAt = clock.now();
     wait();
-    for (const node of nodes) {
-      question.ask(node).then(
-        (answer) => hear(node, { kind: 'answer', answer }),
-        (error: LockStoreError) => hear(node, { kind: 'failure', error }),
-      );
-    }
+    for (const node of nodes) question.ask(node, (reply) => hear(node, reply));
   });
 }
 
 /** A poll whose answers are words. Returns the word of a quorum; rejects with LockStoreError when no word has a quorum. */
-export async function agree<N extends Asked, A extends string>(
+export function agree<N extends Asked, A extends string>(
   what: string,
   key: string | undefined,
   question: Pick<Poll<N, A, A>, 'nodes' | 'clock' | 'deadlines' | 'timeoutMs' | 'ask'>,
 ): Promise<A> {
   const { nodes } = question;
-  const result = await poll<N, A, A | LockStoreError>({
+  return poll<N, A, A>({
     ...question,
     decide: (replies) => {
       const word = verdict<A>(
@@ -114,11 +123,10 @@ export async function agree<N extends Asked, A extends string>(
           return reply?.kind === 'failure' ? null : reply?.answer;
         }),
       );
-      return word === 'split' ? noQuorum(what, key, nodes, replies, String) : word;
+      if (word === 'split') throw noQuorum(what, key, nodes, replies, String);
+      return word;
     },
   });
-  if (result instanceof LockStoreError) throw result;
-  return result;
 }
 
 /** The answers among the replies, each with its node. */

@@ -4,15 +4,15 @@
  * quorum of the others too: a lease that three of five nodes granted outlives the loss of one of the three.
  */
 import type { Clock } from '../../core/port/clock.js';
-import { LockStoreError } from '../../core/port/errors.js';
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
 import type { Ballot } from './ballot.js';
 import type { RenewedThere } from './node-vote.js';
-import { answersOf, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
+import { answersOf, hearing, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
 import { quorumEnd, quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
+import { noReplicas } from './refusals.js';
 
 /** Leases in one command: so many cost a node well under a millisecond. */
 const BATCH = 250;
@@ -55,14 +55,14 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeout
   const request = parts.map(({ ballot: { key, id, graceMs }, leaseMs }) => ({ key, id, leaseMs, graceMs }));
   const giveBack = (node: RedlockNode, there: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
-      if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) void ballot.rejoin(node, leaseMs);
+      if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) ballot.rejoin(node, leaseMs);
     });
   };
   const replies = await poll({
     nodes,
     clock,
     timeoutMs: leaseTimeoutMs(shortestMs, commandTimeoutMs),
-    ask: (node) => node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)),
+    ask: (node, hear) => hearing(node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)), hear),
     decide: (replies: Answers) => (replies.size === nodes.length || parts.every((_, n) => hasQuorum(n, replies, nodes.length)) ? new Map(replies) : undefined),
     late: (node, reply) => reply.kind === 'answer' && giveBack(node, reply.answer),
   });
@@ -93,9 +93,4 @@ function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], r
 function renewed(there: readonly RenewedThere[], nodes: number): RenewOutcome {
   const trustedUntil = quorumEnd(there.map(({ end }) => end), nodes);
   return { kind: 'renewed', trustedUntil, contended: there.some(({ contended }) => contended) };
-}
-
-export function noReplicas(key: string): LockStoreError {
-  const message = `Lock '${key}': minReplicas cannot be counted on a Redlock, whose nodes are independent masters. Leave it out.`;
-  return new LockStoreError(message, { key, retryable: false });
 }

@@ -4,7 +4,7 @@
  */
 import type { HolderState, LockState } from '../../core/port/lock-state.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';
-import { answersOf, noQuorum, poll, type Reply } from './poll.js';
+import { answersOf, hearing, noQuorum, poll, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';
 import type { NodeView } from './node-vote.js';
 import { quorumEnd, quorumOf } from './quorum.js';
@@ -27,7 +27,7 @@ export async function viewOf(key: string, { nodes, clock, commandTimeoutMs }: Qu
     nodes,
     clock,
     timeoutMs: Math.min(commandTimeoutMs, LONGEST_WAIT_MS),
-    ask: (node) => node.inspect(key),
+    ask: (node, hear) => hearing(node.inspect(key), hear),
     decide: (replies: ReadonlyMap<RedlockNode, Reply<NodeView>>) => {
       const heard = nodes.filter((node) => replies.has(node) || node.silent).length;
       return heard === nodes.length && (replies.size === nodes.length || answersOf(replies).length >= quorum) ? new Map(replies) : undefined;

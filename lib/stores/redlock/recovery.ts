@@ -15,7 +15,7 @@
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { SLOT_GROUPS } from '../wire/redis-keys.js';
 import type { FenceFloors } from '../wire/fence-floors.js';
-import { answersOf, poll, type Reply } from './poll.js';
+import { answersOf, hearing, poll, type Reply } from './poll.js';
 import type { MemoryLog } from './memory-log.js';
 import type { Memory, Survey } from './node-memory.js';
 import { quorumOf } from './quorum.js';
@@ -99,7 +99,7 @@ export class Recovery {
       nodes: others,
       clock,
       timeoutMs: Math.min(commandTimeoutMs, RETRY_MS),
-      ask: (other) => other.memory.survey(),
+      ask: (other, hear) => hearing(other.memory.survey(), hear),
       decide: (replies: ReadonlyMap<RedlockNode, Reply<Survey>>) => (replies.size === others.length ? new Map(replies) : undefined),
     });
     const answers = answersOf(replies);

@@ -6,17 +6,19 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { LockState } from '../../core/port/lock-state.js';
 import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import {
-  addGiveBack, addVote, downgradeCall, forceReleaseCall, giveBack, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, vote, voteCall,
-  type GiveBackArgs, type VoteArgs,
+  downgradeCall, forceReleaseCall, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, voteCall, type VoteArgs, type VoteReply,
 } from '../wire/lua.generated.js';
 import type { Connect } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
+import type { ScriptReply } from '../wire/script-runner.js';
 import { trustOf } from '../wire/server-clock.js';
-import { TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
+import { NEVER, TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
 import { NodeLink, type LinkOptions } from './node-link.js';
 import { NodeMemory } from './node-memory.js';
 import type { NodeNews } from './node-news.js';
-import { reasonOf, voteOf, type Leaving, type Mark, type NodeView, type NodeVote, type RenewedThere, type RenewPart, type VoteRequest } from './node-vote.js';
+import { giveBackArgs, trialRequest, voteArgs } from './node-calls.js';
+import { reasonOf, voteOf, type Leaving, type NodeView, type NodeVote, type RenewedThere, type RenewPart, type VoteRequest } from './node-vote.js';
+import type { Hear, Reply } from './poll.js';
 
 export interface NodeSurroundings extends LinkOptions {
   readonly news: Pick<NodeNews, 'contended' | 'turn' | 'taken'>;
@@ -24,7 +26,8 @@ export interface NodeSurroundings extends LinkOptions {
   readonly connected: (node: RedlockNode) => void;
 }
 
-const UNCHANGED: Mark = { mode: 'write', waitedMs: -2, patienceMs: 0 };
+/** As the limit of a request: it is too late by any clock. */
+const ALWAYS_LATE = 1;
 
 export class RedlockNode {
   readonly memory: NodeMemory;
@@ -86,25 +89,27 @@ export class RedlockNode {
    * Asks the node for its vote. `notAfter` is the local instant after which it must not vote any more. When the node's time is
    * not known, which is so after a minute without an answer, a first request that is too late by any clock only learns the time.
    */
-  async vote(request: VoteRequest, proposal: number, notAfter: number): Promise<NodeVote> {
+  vote(request: VoteRequest, proposal: number, notAfter: number, hear: Hear<NodeVote>): void {
     const { clock } = this.around;
     const limit = this.link.serverClock.before(0, notAfter, clock.now());
-    const answer = await this.ask(request, proposal, limit || 1);
-    return limit === 0 && answer.kind === 'late' && clock.now() < notAfter ? this.vote(request, proposal, notAfter) : answer;
+    if (limit > 0) return this.ask(request, proposal, limit, hear);
+    const again = (reply: Reply<NodeVote>): void => {
+      const isLate = reply.kind === 'answer' && reply.answer.kind === 'late';
+      if (isLate && clock.now() < notAfter) this.vote(request, proposal, notAfter, hear);
+      else hear(reply);
+    };
+    this.ask(request, proposal, ALWAYS_LATE, again);
   }
 
-  private ask(request: VoteRequest, proposal: number, limit: number): Promise<NodeVote> {
-    const { key, group, id, mode, leaseMs, fences, label, owner, minHoldMs, graceMs, patienceMs } = request;
-    const { around: { process, maxLeaseMs }, link } = this;
-    const { runId } = link;
-    const waitedMs = Math.floor(request.waitedMs);
-    const on = this.keys.onNode(group, key);
-    const asked: VoteArgs = { id, mode, leaseMs, fences, proposal, notAfter: limit, label, owner, minHoldMs, graceMs, maxLeaseMs, runId, process, waitedMs, patienceMs };
-    return link.runBundled(vote, { key, lockKey: on.lockKey, addTo: (keys, args) => addVote(keys, args, on, asked) }, (reply, sentAt, receivedAt) => {
-      const told = readVote(listOf(reply));
-      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: told.now });
+  private ask(request: VoteRequest, proposal: number, limit: number, hear: Hear<NodeVote>): void {
+    const { link } = this;
+    const asked = voteArgs(request, this.around, proposal, link.runId, limit);
+    const decode = (reply: ScriptReply, sentAt: number, receivedAt: number): NodeVote => {
+      const told = toldBy(reply, asked);
+      link.serverClock.observe(0, { sentAt, receivedAt, serverNow: told.now });
       return voteOf(told, sentAt);
-    });
+    };
+    link.runBundled(voteCall(request.on, asked), request.on, decode, hear);
   }
 
   /** Whether a limit in the node's time can be sent to it: it has answered since it was connected. */
@@ -114,9 +119,8 @@ export class RedlockNode {
   }
 
   /** Sets the fence of a ballot on this node. False when the ballot does not stand here. */
-  raiseFence({ key, group, id, fences }: VoteRequest, fence: number): Promise<boolean> {
-    const call = raiseFenceCall(this.keys.onNode(group, key), { id, fence, fences });
-    return this.link.run({ ...call, key }, (reply) => reply === 1);
+  raiseFence({ on, id, fences }: VoteRequest, fence: number): Promise<boolean> {
+    return this.link.run({ ...raiseFenceCall(on, { id, fence, fences }), key: on.key }, (reply) => reply === 1);
   }
 
   /** Renews leases on this node. The result of a lease is undefined when it does not stand here. */
@@ -132,11 +136,8 @@ export class RedlockNode {
     });
   }
 
-  release({ key, id, abandoned, next, mark }: Leaving): Promise<'released' | 'lost'> {
-    const on = this.keys.onNode(this.keys.groupOf(key), key);
-    const { mode, waitedMs, patienceMs } = mark ?? UNCHANGED;
-    const said: GiveBackArgs = { id, abandoned: abandoned === true, next, process: this.around.process, waitedMs: Math.floor(waitedMs), mode, patienceMs };
-    return this.link.runBundled(giveBack, { key, lockKey: on.lockKey, addTo: (keys, args) => addGiveBack(keys, args, on, said) }, releaseOutcome);
+  release(leaving: Leaving, hear: Hear<'released' | 'lost'>): void {
+    this.link.runBundled(giveBackCall(leaving.on, giveBackArgs(leaving, this.around.process)), leaving.on, releaseOutcome, hear);
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {
@@ -149,15 +150,13 @@ export class RedlockNode {
 
   /** Finds out whether the node grants locks: takes a lock that nobody else can name, and gives it back. */
   async tryOut(): Promise<'grants'> {
-    const { link, keys, around: { process, maxLeaseMs } } = this;
-    const { id, keys: trial } = trialOf(process, keys);
+    const { link, keys, around } = this;
+    const { id, keys: trial } = trialOf(around.process, keys);
     const on = { ...trial, marksKey: keys.marksBeside(trial.lockKey), epochKey: keys.epoch };
-    const asked: VoteArgs = {
-      id, mode: 'write', leaseMs: TRIAL_LEASE_MS, fences: 1, proposal: 1, notAfter: 0, minHoldMs: 0, graceMs: 0, maxLeaseMs, runId: link.runId, process, waitedMs: -1, patienceMs: 0,
-    };
-    const voted = await link.run(voteCall(on, asked), (reply, sentAt) => voteOf(readVote(listOf(reply)), sentAt));
+    const asked = voteArgs(trialRequest(id, TRIAL_LEASE_MS), around, 1, link.runId, NEVER);
+    const voted = await link.run(voteCall(on, asked), (reply, sentAt) => voteOf(toldBy(reply, asked), sentAt));
     if (voted.kind !== 'granted') throw this.failure(reasonOf(voted), undefined);
-    await link.run(giveBackCall(on, { id, abandoned: true, process, ...UNCHANGED }), releaseOutcome);
+    await link.run(giveBackCall(on, giveBackArgs({ id, abandoned: true }, around.process)), releaseOutcome);
     return 'grants';
   }
 
@@ -175,6 +174,12 @@ export class RedlockNode {
     const [next, found] = await this.link.walk<[string, string[]]>('list', (server) => server.call('scan', cursor, 'MATCH', pattern, 'COUNT', 500));
     return { next, found: this.keys.keysAmong(found, startsWith) };
   }
+}
+
+/** What the node says of its vote. Where it granted what was asked for it says no more than its time. */
+function toldBy(reply: ScriptReply, { proposal: fence, leaseMs: leftMs, mode }: VoteArgs): VoteReply {
+  if (typeof reply !== 'number') return readVote(listOf(reply));
+  return { kind: 'granted', now: reply, fence, leftMs, mode, shared: false, next: undefined };
 }
 
 /** A free lock that the node keeps for the next process is reported as held by nobody (shared/marks.lua). */

@@ -7,7 +7,7 @@
  * their memory stay out until they cannot do harm (recovery.ts).
  */
 import type { Clock } from '../../core/port/clock.js';
-import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
+import { LockUsageError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
 import type { StoreSummary } from '../../core/port/store-summary.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
@@ -31,8 +31,8 @@ import { Ballot } from './ballot.js';
 import { Ballots } from './ballots.js';
 import { Deadlines } from './deadlines.js';
 import { Members } from './members.js';
-import { agree, leaseTimeoutMs } from './poll.js';
-import { noReplicas, renewByQuorum } from './quorum-renewals.js';
+import { agree, hearing, leaseTimeoutMs, type Hear } from './poll.js';
+import { renewByQuorum } from './quorum-renewals.js';
 import { NodeNews } from './node-news.js';
 import type { QuorumContext } from './quorum-context.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
@@ -40,6 +40,7 @@ import { voteRequestOf } from './node-vote.js';
 import { quorumOf } from './quorum.js';
 import { redlockSummary } from './redlock-summary.js';
 import type { RedlockNode } from './redlock-node.js';
+import { refusalOf } from './refusals.js';
 import { retryPause } from './retry-pause.js';
 import { Waiters } from './waiters.js';
 import { Withdrawals } from './withdrawals.js';
@@ -61,7 +62,7 @@ export interface RedlockStoreOptions {
   readonly strictServer?: boolean | undefined;
 }
 
-const LOST = Promise.resolve('lost' as const);
+const LOST = { kind: 'answer', answer: 'lost' } as const;
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -122,7 +123,9 @@ export class RedlockStore implements LockStore {
     const { id } = request;
     const present = this.asking.get(id);
     if (present !== undefined) return present;
-    const outcome = this.attempt(request).finally(() => this.asking.delete(id));
+    const refusal = refusalOf(request, this.closed, this.clock.now());
+    if (refusal !== undefined) return Promise.reject(refusal);
+    const outcome = this.attempt(request); // it ends after an answer, and so later than the next line
     this.asking.set(id, outcome);
     return outcome;
   }
@@ -145,18 +148,20 @@ export class RedlockStore implements LockStore {
     return waiters.map(() => ({ kind: 'gone' }));
   }
 
-  async release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
-    if (this.waiters.leave(id)) this.withdrawals.unmark(key, this.members.nodes);
+  release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
+    if (this.waiters.leave(id)) this.withdrawals.unmark(this.keys.nodeSpotOf(key), this.members.nodes);
     const ballot = this.ballots.get(id);
-    if (ballot === undefined) return 'lost';
+    if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.remove(ballot);
     ballot.finish(abandoned);
     const { leaving } = ballot;
-    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node) => {
-      if (!ballot.mayStandOn(node)) return LOST;
-      const released = node.release(leaving);
-      released.then(() => ballot.released(node), () => ballot.withdraw(node));
-      return released;
+    return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node, hear) => {
+      if (!ballot.mayStandOn(node)) return hear(LOST);
+      node.release(leaving, (reply) => {
+        if (reply.kind === 'answer') ballot.released(node);
+        else ballot.withdraw(node);
+        hear(reply);
+      });
     });
   }
 
@@ -164,7 +169,7 @@ export class RedlockStore implements LockStore {
     const ballot = this.ballots.get(id);
     if (ballot?.state !== 'held') return 'lost';
     const timeoutMs = leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs);
-    const result = await this.agree('a downgrade', key, timeoutMs, (node) => node.downgrade(key, ballot.id));
+    const result = await this.agree<'downgraded' | 'lost'>('a downgrade', key, timeoutMs, (node, hear) => hearing(node.downgrade(key, ballot.id), hear));
     if (result === 'downgraded') ballot.downgraded();
     return result;
   }
@@ -178,11 +183,11 @@ export class RedlockStore implements LockStore {
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {
-    return (await this.agree('a forced release', key, this.options.commandTimeoutMs, (node) => node.forceRelease(key, fence))) === 'taken';
+    return (await this.agree('a forced release', key, this.options.commandTimeoutMs, (node, hear) => hearing(node.forceRelease(key, fence), hear))) === 'taken';
   }
 
   async tryOut(): Promise<void> {
-    await this.agree('a trial', undefined, this.options.commandTimeoutMs, (node) => node.tryOut());
+    await this.agree('a trial', undefined, this.options.commandTimeoutMs, (node, hear) => hearing(node.tryOut(), hear));
   }
 
   async close(): Promise<void> {
@@ -195,41 +200,44 @@ export class RedlockStore implements LockStore {
   }
 
   private async attempt(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { key, id, replaces, notAfter } = request;
-    if (this.closed) throw new LockStoreError(`Lock '${key}': it was asked for after the store was closed.`, { key, retryable: false });
-    if (request.minReplicas > 0) throw noReplicas(key);
-    if (this.clock.now() > notAfter) {
-      const message = `Lock '${key}': the request began only after its time limit, and was not sent to any node.`;
-      throw new LockStoreError(`${message} It is safe to try again.`, { key });
-    }
+    const { key, id, replaces } = request;
     const held = this.ballots.get(id);
-    if (held !== undefined) {
-      const again = await this.stillHeld(held);
-      if (again !== undefined) return again;
-      // The holder was released meanwhile, and nobody would release a new grant.
-      if (this.ballots.get(id) !== held) return { kind: 'busy', retryInMs: retryPause({ waitedMs: Infinity, tookMs: 0, leftMs: 0 }, Math.random()) };
-      this.drop(held);
+    let ballot: Ballot | undefined;
+    try {
+      if (held !== undefined) {
+        const again = await this.stillHeld(held);
+        if (again !== undefined) return again;
+        // The holder was released meanwhile, and nobody would release a new grant.
+        if (this.ballots.get(id) !== held) return { kind: 'busy', retryInMs: retryPause({ waitedMs: Infinity, tookMs: 0, leftMs: 0 }, Math.random()) };
+        this.drop(held);
+      }
+      // Each node runs requests in order: the replaced lease is released before the vote is looked at.
+      const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // the release is repeated in the background
+      const askedAt = this.clock.now();
+      ballot = this.ballotFor(request, askedAt);
+      const outcome = await ballot.cast(request.notAfter);
+      this.answered(request, outcome, ballot, askedAt);
+      return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
+    } finally {
+      this.asking.delete(id);
+      if (ballot !== undefined && ballot.state !== 'held') this.ballots.remove(ballot);
     }
-    // Each node runs requests in order: the replaced lease is released before the vote is looked at.
-    const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // the release is repeated in the background
-    const outcome = await this.cast(request, notAfter);
-    return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
   }
 
-  private async cast(request: AcquireRequest, notAfter: number): Promise<AcquireOutcome> {
+  private ballotFor(request: AcquireRequest, now: number): Ballot {
     const { key, id, queue } = request;
-    const now = this.clock.now();
     const name = `${id}/${(++this.attempts).toString(36)}`;
-    const ballot = new Ballot(this.context, id, voteRequestOf(request, this.keys.groupOf(key), name, queue ? this.waiters.waitedMs(id, now) : -1, this.context.tookMs));
+    const waitedMs = queue ? this.waiters.waitedMs(id, now) : -1;
+    const ballot = new Ballot(this.context, id, voteRequestOf(request, this.keys.nodeSpotOf(key), name, waitedMs, this.context.tookMs));
     this.ballots.add(ballot, now);
-    try {
-      const outcome = await ballot.cast(notAfter);
-      if (outcome.kind !== 'busy') this.waiters.leave(id);
-      else if (queue && this.ballots.get(id) === ballot) this.waiters.add(id, key, now);
-      return outcome;
-    } finally {
-      if (ballot.state !== 'held') this.ballots.remove(ballot);
-    }
+    return ballot;
+  }
+
+  /** Notes whether the request goes on waiting, since when. Only a ballot that is held is kept. */
+  private answered({ key, id, queue }: AcquireRequest, { kind }: AcquireOutcome, ballot: Ballot, askedAt: number): void {
+    if (kind !== 'busy') this.waiters.leave(id);
+    else if (queue && this.ballots.get(id) === ballot) this.waiters.add(id, key, askedAt);
+    if (ballot.state !== 'held') this.ballots.remove(ballot);
   }
 
   /** Returns the same grant again, not prolonged, if a quorum still knows it. */
@@ -239,7 +247,7 @@ export class RedlockStore implements LockStore {
     return { kind: 'granted', grant: ballot.grantUntil(trustedUntil) };
   }
 
-  private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode) => Promise<A>): Promise<A> {
+  private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode, hear: Hear<A>) => void): Promise<A> {
     const { nodes, clock, deadlines } = this.context;
     return agree(what, key, { nodes, clock, deadlines, timeoutMs, ask });
   }

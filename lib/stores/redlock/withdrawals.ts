@@ -5,11 +5,12 @@
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { DoubtfulRelease } from '../../core/lease/background-release.js';
+import type { NodeSpot } from '../wire/redis-keys.js';
 import type { Leaving, Mark } from './node-vote.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A vote that may stand on a node. Its id is that of the ballot. */
-export interface Withdrawal extends Leaving, DoubtfulRelease {
+export interface Withdrawal extends Leaving, Pick<DoubtfulRelease, 'lateUntil'> {
   readonly node: RedlockNode;
   /** The local instant at which the vote has ended by itself. */
   readonly until: number;
@@ -29,12 +30,12 @@ export class Withdrawals {
   constructor(private readonly clock: Clock) {}
 
   add(withdrawal: Withdrawal): void {
-    void this.send(withdrawal);
+    this.send(withdrawal);
   }
 
   /** Removes this process's mark, so that no node keeps the lock for a process in which nobody waits. Sent once: marks also end by themselves. */
-  unmark(key: string, nodes: readonly RedlockNode[]): void {
-    for (const node of nodes) if (node.connected) node.release({ key, id: '-', mark: UNWANTED }).catch(() => {});
+  unmark(on: NodeSpot, nodes: readonly RedlockNode[]): void {
+    for (const node of nodes) if (node.connected) node.release({ on, id: '-', mark: UNWANTED }, () => {});
   }
 
   /** Ends all further tries. Votes that still stand end with their leases. */
@@ -44,15 +45,17 @@ export class Withdrawals {
     this.unanswered.clear();
   }
 
-  private async send(withdrawal: Withdrawal): Promise<void> {
-    const { node, until, lateUntil = -Infinity } = withdrawal;
+  private send(withdrawal: Withdrawal): void {
+    const { lateUntil = -Infinity } = withdrawal;
     const sentAt = this.clock.now();
-    try {
-      await node.release(withdrawal);
-      if (sentAt > lateUntil) return;
-    } catch {
-      // Whether the vote was taken back is still unknown.
-    }
+    withdrawal.node.release(withdrawal, ({ kind }) => {
+      // Without an answer it is unknown whether the vote was taken back.
+      if (kind === 'failure' || sentAt <= lateUntil) this.sendLater(withdrawal);
+    });
+  }
+
+  private sendLater(withdrawal: Withdrawal): void {
+    const { until } = withdrawal;
     if (this.closed || this.clock.now() >= until) return;
     this.unanswered.add({ ...withdrawal, mark: undefined }); // the mark is sent only once: the waiter has given up or asked again by then
     this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
@@ -68,7 +71,7 @@ export class Withdrawals {
       this.unanswered.delete(withdrawal);
       if (ended) continue;
       sent++;
-      void this.send(withdrawal);
+      this.send(withdrawal);
     }
     if (this.unanswered.size > 0) this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
   }

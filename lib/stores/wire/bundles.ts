@@ -30,6 +30,22 @@ export interface BundledRequest {
   failed(error: LockStoreError): void;
 }
 
+/** Lets go of what was bundled at the end of this turn of the event loop, of all connections in one go. */
+export class TurnEnd {
+  private waiting: (() => void)[] = [];
+
+  add(leave: () => void): void {
+    this.waiting.push(leave);
+    if (this.waiting.length === 1) process.nextTick(this.come);
+  }
+
+  private readonly come = (): void => {
+    const { waiting } = this;
+    this.waiting = [];
+    for (const leave of waiting) leave();
+  };
+}
+
 export class Bundles {
   private readonly open: Bundle[] = [];
   private willFlush = false;
@@ -39,7 +55,11 @@ export class Bundles {
    */
   private isSolitary = true;
 
-  constructor(private readonly runner: ScriptRunner) {}
+  constructor(
+    private readonly runner: ScriptRunner,
+    /** Shared by connections whose requests are made together. */
+    private readonly turnEnd = new TurnEnd(),
+  ) {}
 
   /** Requests for one script with the same `source` may share a command. */
   add(script: LuaScript, source: number, request: BundledRequest): void {
@@ -59,7 +79,7 @@ export class Bundles {
       bundle.leave();
     } else if (!this.willFlush) {
       this.willFlush = true;
-      process.nextTick(this.flush);
+      this.turnEnd.add(this.flush);
     }
   }
 

@@ -57,8 +57,11 @@ export interface EvalAndWait {
 
 /** A connection for messages. It ends once. */
 export interface Subscriber {
-  /** Connects and subscribes. Rejects with the error of the client or the server. */
-  open(channels: readonly string[], hear: (message: string) => void): Promise<void>;
+  /**
+   * Connects and subscribes. Rejects with the error of the client or the server. `flushed` is called whenever the data of the server were
+   * emptied or replaced, if the server tells (flush-news.ts).
+   */
+  open(channels: readonly string[], hear: (message: string) => void, flushed?: () => void): Promise<void>;
   onEnd(listener: () => void): void;
   /** Ends the connection; whoever listens for its end is told. */
   drop(): void;

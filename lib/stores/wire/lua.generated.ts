@@ -171,13 +171,20 @@ local INSTANT = '%013.0f'`;
 const sharedListening = `local TAKES_ITS_TURN = '0'
 local ONLY_IF_HEARD = '1'
 local WAS_PASSED_OVER = '2'
+local ONLY_IF_RECENT = '3'
+local SILENT_AFTER_MS = 1200
 local MOST_PASSED_OVER = 100
 local function channelOf(lock, id)
   return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
 end
+local function isSilent(lock, record)
+  return tonumber(string.sub(record, 1, 13)) < lock.now + WAITER_LEASE_MS - SILENT_AFTER_MS
+end
 local function hearsOfItsTurn(lock, id, record)
-  if string.sub(record, 16, 16) == TAKES_ITS_TURN or lock.asking[id] then return true end
-  return redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
+  local turn = string.sub(record, 16, 16)
+  if turn == TAKES_ITS_TURN or lock.asking[id] then return true end
+  if isSilent(lock, record) then return false end
+  return turn == ONLY_IF_RECENT or redis.pcall('PUBSUB', 'NUMSUB', channelOf(lock, id))[2] ~= 0
 end
 local function passOver(lock, id, record)
   if string.sub(record, 16, 16) == WAS_PASSED_OVER then return end
@@ -402,13 +409,23 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
   floor = math.min(floor, HIGHEST_FLOOR)
-  local recovers = openAt ~= '' and tonumber(openAt) > now
+  local since = tonumber(string.sub(memory, 18))
+  local opensAt = openAt ~= '' and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local recovers = opensAt > now
   local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
+  local clockSetBack = openAt ~= '' and since > now
   if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
   if openAt == '' then return memory, 0, false end
-  if not recovers or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. (recovers and ' ' .. openAt or '')) end
-  return memory, recovers and openAt - now or 0, true
+  local opens = recovers and ' ' .. string.format(INSTANT, opensAt) or ''
+  if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
+  return memory, recovers and opensAt - now or 0, true
+end
+local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
+  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
+  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
+  if opensAt <= now + recoversForMs then return end
+  local last = string.match(redis.call('GET', fenceKey), '^%d+')
+  writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
 end
 local function isOnlyForgotten(who)
   if who.recoveryMs == 0 then return false end
@@ -522,7 +539,7 @@ local function joinQueue(lock, who)
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
     tellHolders(lock)
   end
-  local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
+  local turn = who.needsListener and ONLY_IF_HEARD or ONLY_IF_RECENT
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)
@@ -567,8 +584,13 @@ local function askAgainIn(lock, id)
   return first == id and nextEnd(lock) - lock.now + 1 or -1
 end`;
 
-const sharedRefusal = `local function orRefused(done, reply)
+const sharedRefusal = `local function throwIfReplica(refusal)
+  local words = type(refusal) == 'table' and refusal.err or refusal
+  if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end
+end
+local function orRefused(done, reply)
   if done then return reply end
+  throwIfReplica(reply)
   return { 'refused', reply }
 end`;
 
@@ -640,7 +662,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'd4b13a18dc54e7ddb6f4e2dbfe4fd7484e902003',
+  sha1: 'a2a3256562de24ea2f15ef55b9184f81c4e6e3c7',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -891,7 +913,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '96086befbb72e8004008ba07bf3b24c29e951c03',
+  sha1: 'edf328412b3324cd6db4051f8a0d90a1373b0fb4',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -1018,7 +1040,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '963accbeab77f37c5d7220149d85eb9d4a8d2f73',
+  sha1: '31042e7930e46fc655a99134952b48bfe5af12a2',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1030,6 +1052,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedRefusal}
 local function requestOf(n)
   local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, longestMs, recoveryMs, known = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
@@ -1080,6 +1103,7 @@ local function bringBack(lease)
   else
     settle(lock)
     if memory ~= lease.known then holder = enterAgain(lock, lease) end
+    if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
@@ -1088,7 +1112,10 @@ end
 local reply = { now }
 for n = 1, count do
   local done, told = pcall(bringBack, requestOf(n))
-  if not done then told = { 3, told, 0, 0 } end
+  if not done then
+    throwIfReplica(told)
+    told = { 3, told, 0, 0 }
+  end
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end
 return reply`,
@@ -1191,7 +1218,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '5d600c1213c814878e05405d6926079ad773d194',
+  sha1: '44dd38e6aa826172be9ecabe48515f363444aa31',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1272,7 +1299,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '1fd7a1420c9044b85b0ee3ab42d4b786abe410d0',
+  sha1: '7ebe898fe913662918941351e71b411d09520ff6',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1331,21 +1358,21 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: 'c3fa936cd603339c97fc11bc0247199cf7456faa',
+  sha1: '0096bf33f57a898d769f390f175f4e0618a66827',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 7
+local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
 local replies, uncommon = {}, {}
 for n = 1, count do
-  local lockKey, id, waitedMs = keys[2 * n - 1], args[7 * n - 6], args[7 * n - 2]
+  local lockKey, id, keepsMarks = keys[2 * n - 1], args[2 * n - 1], string.sub(args[2 * n], 1, 1)
   local text = redis.pcall('GET', lockKey)
-  local ending, holder
-  if text and #text > 0 then ending, holder = string.match(text, '^.00 (%d+) (%S+) ') end
-  if not text and waitedMs == '-2' then
+  if keepsMarks == '0' then
+    uncommon[#uncommon + 1] = n
+  elseif not text then
     replies[n] = 0
-  elseif holder == id and waitedMs == '-2' then
+  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
-    replies[n] = tonumber(ending) >= now and 1 or 0
+    replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
   else
     uncommon[#uncommon + 1] = n
   end
@@ -1357,7 +1384,8 @@ ${sharedLockRecord}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
-  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], id = args[7 * n - 6], abandoned = args[7 * n - 5] == '1', next = args[7 * n - 4], process = args[7 * n - 3], waitedMs = tonumber(args[7 * n - 2]), mode = args[7 * n - 1], patienceMs = tonumber(args[7 * n]) }
+  local keepsMarks, abandoned, mode, waitedMs, patienceMs, process, next = string.match(args[2 * n], '^(.)(.) (.) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], id = args[2 * n - 1], keepsMarks = keepsMarks == '1', abandoned = abandoned == '1', mode = mode, waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, next = next }
 end
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
@@ -1378,7 +1406,7 @@ local function leave(lock, id, abandoned)
 end
 local function changeMarks(line, request)
   local process, waitedMs, mode = request.process, request.waitedMs, request.mode
-  if waitedMs < -1 then return end
+  if request.keepsMarks then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
   local before, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
@@ -1420,24 +1448,26 @@ export interface GiveBackKeys {
 export interface GiveBackArgs {
   /** Of the ballot. */
   readonly id?: string | undefined;
+  /** Whether the marks of the process stay as they are. */
+  readonly keepsMarks: boolean;
   /** Whether its work never began, so that it owes no minHoldMs. */
   readonly abandoned: boolean;
-  /** The process whose turn it is, if that waits here. */
-  readonly next?: string | undefined;
-  /** Of the caller. */
-  readonly process: string;
-  /** How long the process has waited for this; -1 when it does not want the lock any more, -2 to leave its marks as they are. */
-  readonly waitedMs: number;
-  /** How it waits. */
+  /** How the process waits. */
   readonly mode: LockMode;
+  /** How long it has waited for this; -1 when it does not want the lock any more. */
+  readonly waitedMs: number;
   /** How long to keep the lock for it when its turn has come. */
   readonly patienceMs: number;
+  /** Of the caller. */
+  readonly process: string;
+  /** The process whose turn it is, if that waits here. */
+  readonly next?: string | undefined;
 }
 
 /** Puts one more request into a call of give-back.lua. */
 export function addGiveBack(keys: string[], args: ScriptArgument[], on: GiveBackKeys, request: GiveBackArgs): void {
   keys.push(on.lockKey, on.marksKey);
-  args.push(request.id ?? '-', request.abandoned ? 1 : 0, request.next ?? '-', request.process, request.waitedMs, request.mode === 'write' ? 'w' : 'r', request.patienceMs);
+  args.push(request.id ?? '-', `${request.keepsMarks ? 1 : 0}${request.abandoned ? 1 : 0} ${request.mode === 'write' ? 'w' : 'r'} ${request.waitedMs} ${request.patienceMs} ${request.process} ${request.next ?? '-'}`);
 }
 
 /** A call of give-back.lua for one request. */
@@ -1498,7 +1528,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: '19ca3c17b4af1a7ef121d25b57fb51f67210c8b1',
+  sha1: 'f4931f738a1a5d49d341cb5305d0e419c690c1e4',
   source: `local keys = KEYS
 local ticketId, withinMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1574,7 +1604,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '4bc8997d27db6baa7b63f4aaa976983725aefe61',
+  sha1: '4a8a84fc8e25e8809aebd4398904b71619d7d420',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1586,6 +1616,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
+${sharedRefusal}
 local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[5 * n - 4], floor = tonumber(args[5 * n - 3]), longestMs = tonumber(args[5 * n - 2]), recoveryMs = tonumber(args[5 * n - 1]), known = args[5 * n] }
 end
@@ -1622,6 +1653,7 @@ end
 local told = {}
 for _, waiters in ipairs(locks) do
   local done, answers = pcall(heartbeat, waiters)
+  if not done then throwIfReplica(answers) end
   for n, waiter in ipairs(waiters) do
     told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
   end
@@ -1840,7 +1872,7 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
 
 export const recall = {
   name: 'recall',
-  sha1: 'cd9c2b42b9435b731e6cd438426265f789525000',
+  sha1: 'ad7d499d15f1c741b2df610035a9c0e30d2c6ebc',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1898,7 +1930,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '0946c5af7317cf2147e2a728e676860e02f2167d',
+  sha1: 'e34be35b7c67075a004874c41485a36bcc70ec91',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1987,7 +2019,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: 'de04cd482c7add5ca7c4b008a9a3d3578511c312',
+  sha1: '9354ca53e46d129adc1b09940d8d70157ae629d7',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2023,6 +2055,7 @@ for run = 1, count do
 end
 if #locks == 0 then return reply end
 ${sharedLockRecord}
+${sharedRefusal}
 local function tell(at, left, queued)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
@@ -2047,6 +2080,7 @@ end
 for _, lockKey in ipairs(locks) do
   local done, words = pcall(renew, lockKey, uncommon[lockKey])
   if not done then
+    throwIfReplica(words)
     for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end
@@ -2150,9 +2184,9 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: 'fc2a537a074295e7b8c4a9cadb664673ae767b23',
+  sha1: '99334c8a197d5c6486795b0134b65d089c82c180',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 15
+local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
@@ -2162,24 +2196,21 @@ local function remembers(epochKey, runId)
   return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
 end
 for n = 1, count do
-  local lockKey, fenceKey, epochKey, id, mode, leaseMs, fences, proposal, notAfter = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], args[15 * n - 14], args[15 * n - 13], args[15 * n - 12], args[15 * n - 11], args[15 * n - 10], args[15 * n - 9]
-  local label, owner, minHoldMs, graceMs, runId = args[15 * n - 8], args[15 * n - 7], args[15 * n - 6], args[15 * n - 5], args[15 * n - 3]
-  if notAfter ~= '0' and now > tonumber(notAfter) then
+  local lockKey, fenceKey, epochKey, id, leaseMs, notAfter, plain = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 4, 16), string.sub(args[4 * n - 1], 2, 2)
+  if now > tonumber(notAfter) then
     replies[n] = { 3, now }
-  elseif
-    minHoldMs == '0'
-    and graceMs == '0'
-    and remembers(epochKey, runId)
-    and tonumber(proposal) <= HIGHEST_FLOOR
-    and not redis.pcall('GET', lockKey)
-    and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
-  then
-    redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))
-    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. owner .. ' ' .. label
-    redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
-    replies[n] = { 1, now, tonumber(proposal), tonumber(leaseMs), mode == 'w' and 1 or 0, 0 }
   else
-    uncommon[#uncommon + 1] = n
+    local mode, proposal, runId, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 18, 33), string.sub(args[4 * n - 1], 35, 74), args[4 * n]
+    local last = plain == '1' and redis.pcall('GET', fenceKey)
+    local isNext = last and #last == 16 and last < proposal and tonumber(proposal) <= HIGHEST_FLOOR and remembers(epochKey, runId)
+    local record = isNext and mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. who
+    local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', leaseMs + LOCK_GRACE_MS)
+    if taken and taken.ok then
+      redis.call('SET', fenceKey, proposal)
+      replies[n] = now
+    else
+      uncommon[#uncommon + 1] = n
+    end
   end
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
@@ -2188,7 +2219,9 @@ ${sharedEpoch}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
-  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], id = args[15 * n - 14], mode = args[15 * n - 13], leaseMs = tonumber(args[15 * n - 12]), fences = tonumber(args[15 * n - 11]), proposal = tonumber(args[15 * n - 10]), notAfter = tonumber(args[15 * n - 9]), label = args[15 * n - 8], owner = args[15 * n - 7], minHoldMs = tonumber(args[15 * n - 6]), graceMs = tonumber(args[15 * n - 5]), maxLeaseMs = tonumber(args[15 * n - 4]), runId = args[15 * n - 3], process = args[15 * n - 2], waitedMs = tonumber(args[15 * n - 1]), patienceMs = tonumber(args[15 * n]) }
+  local mode, plain, notAfter, proposal, runId, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process = string.match(args[4 * n - 1], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local owner, label = string.match(args[4 * n], '^(%S+) (%S+)$')
+  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, plain = plain == '1', notAfter = tonumber(notAfter), proposal = tonumber(proposal), runId = runId, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), maxLeaseMs = tonumber(maxLeaseMs), waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, owner = owner, label = label }
 end
 local function granted(lock, holder, shared, waiting)
   return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
@@ -2280,40 +2313,42 @@ export interface VoteKeys {
 export interface VoteArgs {
   /** Of the ballot, new for each attempt. */
   readonly id: string;
-  /** How it wants to hold the lock. */
-  readonly mode: LockMode;
   /** How long it may hold without a renewal. */
   readonly leaseMs: number;
-  /** How many to reserve. */
-  readonly fences: number;
+  /** How it wants to hold the lock. */
+  readonly mode: LockMode;
+  /** Whether it wants one fence, owes no minHoldMs and has no grace. */
+  readonly plain: boolean;
+  /** Server time in ms after which nothing is done. */
+  readonly notAfter: number;
   /** The least fence the caller can use. */
   readonly proposal: number;
-  /** Server time in ms after which nothing is done, 0 for none. */
-  readonly notAfter: number;
-  /** What an operator reads. */
-  readonly label?: string | undefined;
-  /** Whose requests share a lock. */
-  readonly owner?: string | undefined;
+  /** Of the server, as it told on this connection, or as many dashes. */
+  readonly runId: string;
+  /** How many to reserve. */
+  readonly fences: number;
   /** How long the lock stays taken at least. */
   readonly minHoldMs: number;
   /** How long it stays taken after a lease that ended without a release. */
   readonly graceMs: number;
   /** How long a node that forgot stays out. */
   readonly maxLeaseMs: number;
-  /** Of the server, as it told on this connection. */
-  readonly runId?: string | undefined;
-  /** Of the caller. */
-  readonly process: string;
   /** How long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes. */
   readonly waitedMs: number;
   /** How long to keep the lock for it when its turn has come. */
   readonly patienceMs: number;
+  /** Of the caller. */
+  readonly process: string;
+  /** Whose requests share a lock. */
+  readonly owner?: string | undefined;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
 }
 
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
-  args.push(request.id, request.mode === 'write' ? 'w' : 'r', request.leaseMs, request.fences, request.proposal, request.notAfter, request.label === undefined ? '-' : toField(request.label), request.owner === undefined ? '-' : toField(request.owner), request.minHoldMs, request.graceMs, request.maxLeaseMs, request.runId ?? '-', request.process, request.waitedMs, request.patienceMs);
+  args.push(request.id, request.leaseMs, `${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.runId} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.maxLeaseMs} ${request.waitedMs} ${request.patienceMs} ${request.process}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of vote.lua for one request. */

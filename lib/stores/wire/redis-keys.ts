@@ -18,6 +18,8 @@ export const FORMAT_VERSION = 2;
 
 /** What is sent in place of a memory of the server (memory.lua) by who does not know it: as long as one. */
 export const UNKNOWN_MEMORY = '-'.repeat(30);
+/** What is sent in place of the run id of a server by who does not know it: as long as one. */
+export const UNKNOWN_RUN_ID = '-'.repeat(40);
 /** How a memory begins whose server does not say who it is. */
 export const NO_SERVER = `${'0'.repeat(16)}:`;
 
@@ -43,6 +45,12 @@ export interface NodeKeys {
   readonly fenceKey: string;
   readonly marksKey: string;
   readonly epochKey: string;
+}
+
+/** Where a lock stands on every node of a Redlock. */
+export interface NodeSpot extends NodeKeys {
+  readonly key: string;
+  readonly group: number;
 }
 
 /** Where a lock stands: its slot group and its Redis keys. */
@@ -105,9 +113,12 @@ export class RedisKeys {
     return `${this.heads[group]}m:${encodeKey(key)}`;
   }
 
-  /** What stands for a lock on a node of a Redlock, with what the node remembers of its own past. */
-  onNode(group: number, key: string): NodeKeys {
-    return { lockKey: this.lock(group, key), fenceKey: this.fence(group), marksKey: this.marks(group, key), epochKey: this.epoch };
+  /** The slot group of a lock of a Redlock, what stands for it on each node, and what the node remembers of its own past. */
+  nodeSpotOf(key: string): NodeSpot {
+    const group = this.groupOf(key);
+    const head = this.heads[group]!;
+    const encoded = encodeKey(key);
+    return { key, group, lockKey: `${head}l:${encoded}`, fenceKey: this.fences[group]!, marksKey: `${head}m:${encoded}`, epochKey: this.epoch };
   }
 
   /** The Redis key of the marks for the lock with this Redis key. */

@@ -10,7 +10,7 @@ import type { ScriptReply, ScriptRunner } from './script-runner.js';
 /** The length of the trial's lease in ms. If the release does not arrive, the lock is free after it. */
 export const TRIAL_LEASE_MS = 1_000;
 /** The last instant of thirteen digits: what is asked for here may act whenever it arrives. */
-const NEVER = 9_999_999_999_999;
+export const NEVER = 9_999_999_999_999;
 
 export interface Trial {
   readonly id: string;

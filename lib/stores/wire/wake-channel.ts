@@ -32,6 +32,8 @@ export interface WakeListener {
   lost(key: string, id: string): void;
   /** The server has another memory than before: it may have forgotten what it granted. */
   forgot?(memory: string): void;
+  /** The data of the server were emptied or replaced. A listener that need not know leaves it out, and the server is not asked to tell. */
+  readonly flushed?: (() => void) | undefined;
   /** The subscription has begun. Messages before it may have been missed. */
   listening(): void;
 }
@@ -109,7 +111,7 @@ export class WakeChannel {
   private async subscribe(client: Subscriber): Promise<void> {
     const timer = this.clock.setTimer(() => client.drop(), this.timeoutMs);
     try {
-      await client.open(this.channels, (message) => this.hear(message));
+      await client.open(this.channels, (message) => this.hear(message), this.listener.flushed);
     } finally {
       this.clock.clearTimer(timer);
     }

@@ -220,6 +220,23 @@ describe('The watchdog', () => {
     expect(await lease.release()).toBe('released');
   });
 
+  it('keeps a lease that was granted from a queue and has had no renewal, when the store serves again shortly before its end', async () => {
+    const fleet = new Fleet();
+    const [first, second] = [fleet.process({ leaseMs: 30_000 }), fleet.process({ leaseMs: 30_000 })];
+    const keys = Array.from({ length: 20 }, (_, n) => `k:${n}`);
+    const held = await fleet.clock.runUntil(Promise.all(keys.map((key) => first.locks.acquire(key))));
+    const waiting = Promise.all(keys.map((key) => second.locks.acquire(key)));
+    await fleet.clock.advance(100);
+    for (const lease of held) void lease.release();
+    const leases = await fleet.clock.runUntil(waiting);
+    expect(Math.max(...leases.map(({ remainingMs }) => remainingMs))).toBeLessThanOrEqual(1_500);
+    second.wire.cut = true;
+    await fleet.clock.advance(leases[0]!.remainingMs - 120);
+    second.wire.cut = false;
+    await fleet.clock.advance(2_000);
+    for (const lease of leases) lease.assertHeld();
+  });
+
   it('ignores what a renewal answers after the lease was released', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

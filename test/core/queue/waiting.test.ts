@@ -56,6 +56,42 @@ describe('A process that waits', () => {
     expect(await holder.release()).toBe('lost');
   });
 
+  it('tries again what failed though a heartbeat finds its place, and does not begin on a grant that it has not asked for since', async () => {
+    const fleet = new Fleet();
+    const holder = await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    const asked: AcquireRequest[] = [];
+    const acquire = wire.acquire.bind(wire);
+    wire.acquire = (request) => {
+      asked.push(request);
+      return acquire(request);
+    };
+    let began = false;
+    const waiting = locks.acquire('k').then((lease) => {
+      began = true;
+      return lease;
+    });
+    await fleet.clock.settle();
+    // With the failure the store forgets what the grant needs, such as replicas that have it.
+    wire.acquire = (request) => {
+      asked.push(request);
+      return Promise.reject(new LockStoreError('not connected'));
+    };
+    fleet.wake({ kind: 'ask', key: 'k', id: asked[0]!.id });
+    await fleet.clock.advance(2_000);
+    const { length } = asked;
+    await fleet.clock.advance(2_000);
+    expect(asked.length).toBeGreaterThan(length);
+    wire.lostWakes.add('granted').add('ask');
+    await holder.release();
+    await fleet.clock.advance(1_000);
+    expect(began).toBe(false);
+    wire.acquire = acquire;
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(await lease.verify()).toBe(true);
+    await lease.release();
+  });
+
   it('that hears of its grant when it is nearly over gets a whole lease before it begins', async () => {
     const fleet = new Fleet();
     const holder = await fleet.process().locks.acquire('k');

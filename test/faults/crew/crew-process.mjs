@@ -17,6 +17,8 @@ const trueTime = Date.now;
 const STEP_MS = 8;
 const TICK_MS = 5;
 const LATE_MS = 15;
+/** An end that has moved by less was only measured in another instant. */
+const RENEWED_BY_MS = 5;
 
 let app, locks, resource, run;
 let stop, stopped;
@@ -83,7 +85,15 @@ function isSure(lease, stay) {
     }
   }
   stay.sureAt = at;
+  noteTrust(lease, stay, at);
   return true;
+}
+
+/** An end that moves is a renewal that the store has answered. */
+function noteTrust(lease, stay, at) {
+  const trustedUntil = at + lease.remainingMs;
+  if (stay.trustedUntil !== undefined && trustedUntil > stay.trustedUntil + RENEWED_BY_MS) (stay.renewedAt ??= []).push(at);
+  stay.trustedUntil = trustedUntil;
 }
 
 async function hold(lease, stay, until) {

@@ -7,18 +7,53 @@ const ACQUIRE_OVERRUN_MS = 1_000;
 const SHORT_WAIT_MS = 250;
 const RELEASE_TAKES_MS = 2_500;
 
-export function judgeLosses({ stays, record: { outage }, allowance: { losses, resumesWithinMs = RESUMES_WITHIN_MS }, lateness }: Trial, late: string[]): void {
-  for (const stay of stays) {
+/** How long after its process reached the servers again a lease is renewed at the latest, in ms. */
+const RENEWED_WITHIN_MS = 250;
+/** A lease that is lost so long before the end of its trust, in ms, was lost because a server said so. */
+const BEFORE_ITS_END_MS = 25;
+
+export function judgeLosses(trial: Trial, late: string[]): void {
+  for (const stay of trial.stays) {
     const at = lostAt(stay);
-    if (at === undefined) continue;
-    const allowed = losses === 'during' && at >= outage.from && at <= outage.to + resumesWithinMs;
-    // A process that was not let run for most of a lease loses it by right.
-    const starved = lateness.met(stay.process, at - stay.leaseMs, at + 50) > stay.leaseMs / 3;
-    if (allowed || starved) continue;
+    if (at === undefined || isAllowed(stay, at, trial)) continue;
     const how = stay.abortedAt !== undefined ? 'its signal aborted' : stay.threwAt !== undefined ? 'assertHeld threw' : 'told by release';
     const heldMs = at - (stay.grantedAt ?? at);
-    late.push(`lost ${(at - outage.from).toFixed(0)} ms after the fault began, after ${heldMs.toFixed(0)} ms, without need (${how}): ${name(stay)}`);
+    const { from } = trial.record.outage;
+    late.push(`lost ${(at - from).toFixed(0)} ms after the fault began, after ${heldMs.toFixed(0)} ms, without need (${how}; ${trustOf(stay, at, trial)}): ${name(stay)}`);
   }
+}
+
+function isAllowed(stay: StayRecord, at: number, trial: Trial): boolean {
+  const { record: { outage }, allowance: { losses, resumesWithinMs = RESUMES_WITHIN_MS }, lateness } = trial;
+  if (losses === 'ended' && stay.trustedUntil !== undefined) return at >= outage.from && isExcused(stay, stay.trustedUntil, at, trial);
+  // A process that was not let run for most of a lease loses it by right.
+  if (lateness.met(stay.process, at - stay.leaseMs, at + 50) > stay.leaseMs / 3) return true;
+  return losses === 'during' && at >= outage.from && at <= outage.to + resumesWithinMs;
+}
+
+/**
+ * Whether a server that forgot is not to blame for the loss: the lease ended by its own process's clock before the process can have renewed
+ * it, or was not let run to do so; or the process reached the servers later than they wait for.
+ */
+function isExcused({ process, grantedAt = 0, renewedAt = [] }: StayRecord, trustedUntil: number, at: number, trial: Trial): boolean {
+  const { record: { outage }, allowance: { recoveryMs = 0 }, lateness } = trial;
+  const reached = reachedAt(process, trial);
+  if (at < trustedUntil - BEFORE_ITS_END_MS) return reached > outage.to + recoveryMs;
+  const since = renewedAt.at(-1) ?? grantedAt;
+  return trustedUntil <= reached + RENEWED_WITHIN_MS || lateness.met(process, since, at + 50) > (trustedUntil - since) / 3;
+}
+
+/** When a process got or renewed its first lease after the fault. */
+function reachedAt(process: string, { stays, record: { outage } }: Trial): number {
+  const signs = stays.filter((stay) => stay.process === process).flatMap(({ grantedAt, renewedAt = [] }) => [...(grantedAt === undefined ? [] : [grantedAt]), ...renewedAt]);
+  return Math.min(...signs.filter((at) => at >= outage.to));
+}
+
+/** The facts of a loss in words. */
+function trustOf({ trustedUntil, process }: StayRecord, at: number, trial: Trial): string {
+  if (trustedUntil === undefined) return 'it was never trusted';
+  const reached = reachedAt(process, trial) - trial.record.outage.to;
+  return `trusted for ${(trustedUntil - at).toFixed(0)} ms more; its process reached the servers ${reached.toFixed(0)} ms after the fault`;
 }
 
 /** Returns by how much the slowest acquire overran its waitMs. */

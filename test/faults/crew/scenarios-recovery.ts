@@ -11,7 +11,7 @@ const LEASE_MS = 30_000;
 const RECOVERY_MS = 1_000;
 const RESUMES_WITHIN_MS = 3_500;
 
-const recovering = { leaseMs: LEASE_MS, losses: 'during', options: { recoveryMs: RECOVERY_MS }, resumesWithinMs: RESUMES_WITHIN_MS, idleMs: 3_500 } as const;
+const recovering = { leaseMs: LEASE_MS, losses: 'ended', recoveryMs: RECOVERY_MS, options: { recoveryMs: RECOVERY_MS }, resumesWithinMs: RESUMES_WITHIN_MS, idleMs: 3_500 } as const;
 
 function serverOf({ topology }: Stage): RedisServer {
   return topology.servers[0]!;

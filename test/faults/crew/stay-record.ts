@@ -35,6 +35,9 @@ export interface StayRecord {
   fences?: Readonly<Record<string, number>>;
   /** The last instant at which the caller was sure of its lease: assertHeld() passed, or the signal had not aborted. */
   sureAt?: number;
+  /** Until when the lease was trusted as of `sureAt`, in the process's own time; and when the caller found that a renewal had moved that. */
+  trustedUntil?: number;
+  renewedAt?: number[];
   /** The signal's event. */
   abortedAt?: number;
   /** assertHeld() threw. */

@@ -5,8 +5,12 @@ import type { Lag, ProcessReport, StayRecord } from './stay-record.js';
 
 /** What a scenario says may happen in it. */
 export interface Allowance {
-  /** `none`: no lease may be lost at all; `during`: only between the fault's start and two seconds after its end. */
-  readonly losses: 'none' | 'during';
+  /**
+   * `none`: no lease may be lost at all; `during`: only between the fault's start and two seconds after its end; `ended`: only one whose own
+   * trust ended before its process had reached the servers again, or whose process did not reach them within `recoveryMs`.
+   */
+  readonly losses: 'none' | 'during' | 'ended';
+  readonly recoveryMs?: number;
   /** How long two holders may both be sure when the store lost its memory, as the docs state it, in ms. */
   readonly overlapMs?: number;
   /** For a while two servers took themselves for the master: fences rise on each, and the resource tells them apart. */

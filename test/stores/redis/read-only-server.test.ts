@@ -50,4 +50,26 @@ describe('A server that has become read-only', () => {
     expect(outcome).toMatchObject({ kind: 'granted' });
     expect(leavings()).toBe(1);
   });
+
+  it.each(['acquire', 'heartbeat', 'renew', 'release'] as const)('is left also when it refuses the %s of one key, which is no error of the whole script', async (verb) => {
+    const store = await openRedisStore(redis.url, verb);
+    const request = (id: string, key: string) => ({
+      key, id: `${verb}.${id}`, mode: 'write' as const, permits: 1, leaseMs: 5_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: performance.now() + 5_000,
+    });
+    const [holder, waiter] = [request('1', verb), request('2', verb)];
+    expect(await store.acquire(holder)).toMatchObject({ kind: 'granted' });
+    expect(await store.acquire(waiter)).toMatchObject({ kind: 'waiting' });
+    const leavings = countLeavings(store);
+    await redis.command('REPLICAOF', '127.0.0.1', 1);
+    const asked = {
+      acquire: () => store.acquire(request('3', 'another')),
+      heartbeat: () => store.heartbeat([waiter]),
+      renew: () => store.renew([holder]),
+      release: () => store.release(holder),
+    };
+    await asked[verb]().catch(() => undefined);
+    const left = leavings();
+    await redis.command('REPLICAOF', 'NO', 'ONE');
+    expect(left).toBe(1);
+  });
 });

@@ -202,6 +202,63 @@ describe('A Redis that was flushed', () => {
   }, 30_000);
 });
 
+describe('A Redis that loads an older snapshot while it runs', () => {
+  it('tells all processes: what was granted since is brought back at once, before anybody asks for it', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    await server.command('SAVE');
+    const held = await a.acquire('k');
+    await server.command('DEBUG', 'RELOAD', 'NOSAVE');
+    // Its next renewal comes after several seconds.
+    await eventually(async () => expect((await b.inspect('k')).holders).toMatchObject([{ fence: held.fence }]), 3_000);
+    const next = b.acquire('k');
+    expect(await held.release()).toBe('released');
+    expect((await next).fence).toBeGreaterThan(held.fence);
+  }, 30_000);
+
+  it('has the ends of before in it, which are made up for at once also where no fence shows that it is older', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    const [first, waiting] = [await b.acquire('k'), a.acquire('k')];
+    await eventually(async () => expect((await b.inspect('k')).waiters).toHaveLength(1));
+    await first.release();
+    const held = await waiting;
+    // The snapshot has the short lease of a grant from the queue.
+    await server.command('SAVE');
+    const isRenewed = (): Promise<void> => eventually(async () => expect((await b.inspect('k')).holders[0]?.remainingMs).toBeGreaterThan(20_000), 3_000);
+    await isRenewed();
+    await server.command('DEBUG', 'RELOAD', 'NOSAVE');
+    await isRenewed();
+    expect(await held.verify()).toBe(true);
+  }, 30_000);
+
+  it('is asked as before by a process whose user may not hear of it', async () => {
+    await server.command('ACL', 'SETUSER', 'default', '-client', '+client|setname');
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const held = await a.acquire('k');
+    await flush();
+    await expect(b.acquire('k', { waitMs: 2_000 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    await isStillHeld(held);
+  }, 30_000);
+});
+
+describe('A process that knows that a Redis forgot', () => {
+  it('brings back what it holds, and does not ask for renewals that would find nothing', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    await servesAll(a);
+    const held = await Promise.all(['one', 'two', 'three'].map((key) => a.acquire(key)));
+    const sent = await scriptsSent();
+    await flush();
+    const other = b.acquire('one');
+    await eventually(async () => expect((await b.inspect('three')).holders).toMatchObject([{ fence: held[2]!.fence }]), 5_000);
+    for (const lease of held) await isStillHeld(lease);
+    expect(sent).toContain('recall');
+    expect(sent).not.toContain('renew');
+    await held[0]!.release();
+    await other;
+  }, 30_000);
+});
+
 describe('A Redis that remembers', () => {
   it('tells a holder from whom an operator took the lock that it is lost, also when the message got lost', async () => {
     const [a, b] = [await openLocks('a'), await openLocks('b')];

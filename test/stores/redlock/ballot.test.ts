@@ -4,16 +4,18 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome } from '../../../lib/core/port/lock-store.js';
 import { FenceFloors } from '../../../lib/stores/wire/fence-floors.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { marginOf } from '../../../lib/stores/wire/server-clock.js';
 import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
 import { Ballot } from '../../../lib/stores/redlock/ballot.js';
 import type { Leaving, Mark, NodeVote, VoteRequest } from '../../../lib/stores/redlock/node-vote.js';
 import { voteRequestOf } from '../../../lib/stores/redlock/node-vote.js';
+import { hearing, type Hear } from '../../../lib/stores/redlock/poll.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
 import { Withdrawals } from '../../../lib/stores/redlock/withdrawals.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
-const GROUP = 7;
+const ON = new RedisKeys('lock').nodeSpotOf('k');
 const LEASE_MS = 1_000;
 
 /** A node as a test wants it: it answers `says` after `afterMs`, and remembers what it was asked. */
@@ -33,8 +35,12 @@ class FakeNode {
     private readonly clock: FakeClock,
   ) {}
 
-  async vote({ id, leaseMs }: VoteRequest, proposal: number): Promise<NodeVote> {
-    this.acts.push(`vote ${id}`);
+  vote(request: VoteRequest, proposal: number, _notAfter: number, hear: Hear<NodeVote>): void {
+    this.acts.push(`vote ${request.id}`);
+    hearing(this.voteOn(request, proposal), hear);
+  }
+
+  private async voteOn({ leaseMs }: VoteRequest, proposal: number): Promise<NodeVote> {
     const sentAt = this.clock.now();
     await this.answers(this.says === 'mute' ? 1_000_000 : this.afterMs);
     if (this.says === 'fails') throw this.failure('out of order');
@@ -50,11 +56,10 @@ class FakeNode {
     return this.raises;
   }
 
-  async release({ id, mark }: Leaving): Promise<'released'> {
+  release({ id, mark }: Leaving, hear: Hear<'released'>): void {
     this.acts.push(`release ${id}`);
     if (mark !== undefined) this.marks.push(mark);
-    await this.answers(1);
-    return 'released';
+    hearing(this.answers(1).then(() => 'released' as const), hear);
   }
 
   failure(reason: string): LockStoreError {
@@ -94,7 +99,7 @@ function onStage(play: (stage: Stage) => Promise<void>, waitedMs = -1): () => Pr
     forgetful: () => {},
   };
   const request = { key: 'k', id: 'p.1', mode: 'write', leaseMs: LEASE_MS, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity } as const;
-  const ballot = new Ballot(context, request.id, voteRequestOf(request, GROUP, 'p.1/1', waitedMs, 0));
+  const ballot = new Ballot(context, request.id, voteRequestOf(request, ON, 'p.1/1', waitedMs, 0));
   const asked = (act: string): string => nodes.filter(({ acts }) => acts.includes(act)).map(({ name }) => name).join('');
   return () => clock.runUntil(play({ clock, nodes, ballot, floors, cast: () => ballot.cast(Infinity), asked }));
 }
@@ -119,7 +124,7 @@ describe('The fence of a ballot', () => {
 
   it('is above what this process has seen, though its clock was set back', onStage(async ({ cast, clock, floors }) => {
     const seen = (clock.wallNow() + 3_600_000) * 1_000;
-    floors.saw(GROUP, seen);
+    floors.saw(ON.group, seen);
     expect(granted(await cast()).fence).toBe(seen + 1);
   }));
 
@@ -273,11 +278,12 @@ describe('A silent node', () => {
 });
 
 describe('A ballot that is held', () => {
-  it('is put back on a node that lost it, with its fence', onStage(async ({ cast, ballot, nodes, asked }) => {
+  it('is put back on a node that lost it, with its fence', onStage(async ({ cast, ballot, nodes, asked, clock }) => {
     const { fence } = granted(await cast());
     nodes[2].acts.length = 0;
     nodes[2].says = { fence: fence + 40 };
-    await ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS);
+    ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS);
+    await delay(clock, 5);
     expect(nodes[2].acts).toEqual(['vote p.1/1', `raise p.1/1 ${fence}`]);
     expect(asked('release p.1/1')).toBe('');
   }));
@@ -286,9 +292,9 @@ describe('A ballot that is held', () => {
     granted(await cast());
     for (const node of nodes) node.acts.length = 0;
     nodes[1].keepsLimits = false;
-    await ballot.rejoin(nodes[1] as unknown as RedlockNode, LEASE_MS);
+    ballot.rejoin(nodes[1] as unknown as RedlockNode, LEASE_MS);
     ballot.finish();
-    await ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS);
+    ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS);
     expect(nodes.flatMap(({ acts }) => acts)).toEqual([]);
   }));
 

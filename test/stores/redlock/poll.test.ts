@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { noQuorum, poll, type Asked, type Reply } from '../../../lib/stores/redlock/poll.js';
+import { hearing, noQuorum, poll, type Asked, type Hear, type Reply } from '../../../lib/stores/redlock/poll.js';
 import { verdict } from '../../../lib/stores/redlock/quorum.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
@@ -15,16 +15,18 @@ interface Voter extends Asked {
 
 const voter = (name: string, afterMs: number, word = 'yes'): Voter => ({ name, silent: false, heardAt: -Infinity, afterMs, word });
 
+async function answerOf(node: Voter, clock: FakeClock): Promise<string> {
+  await delay(clock, node.afterMs);
+  if (node.word === 'fails') throw new LockStoreError('it failed', { nodes: [{ node: node.name, reason: 'it failed' }] });
+  return node.word;
+}
+
 async function ask(clock: FakeClock, nodes: readonly Voter[], late: string[] = []): Promise<{ result: string; atMs: number }> {
   const result = await poll({
     nodes,
     clock,
     timeoutMs: 100,
-    ask: async (node: Voter) => {
-      await delay(clock, node.afterMs);
-      if (node.word === 'fails') throw new LockStoreError('it failed', { nodes: [{ node: node.name, reason: 'it failed' }] });
-      return node.word;
-    },
+    ask: (node: Voter, hear: Hear<string>) => hearing(answerOf(node, clock), hear),
     decide: (replies: ReadonlyMap<Voter, Reply<string>>) =>
       verdict<string>(
         nodes.map((node) => {

@@ -12,6 +12,7 @@ import { systemClock } from '../../../lib/core/port/clock.js';
 import { connectTo } from '../../../lib/stores/wire/connect-to.js';
 import { IoredisConnections } from '../../../lib/stores/wire/ioredis/ioredis-connections.js';
 import type { ClientPackage, RedisTarget } from '../../../lib/stores/wire/redis-target.js';
+import { serverOfUrl } from '../../../lib/stores/wire/server-url.js';
 import { builtPackage } from '../../support/built-package.js';
 
 async function packageFor(target: RedisTarget, wanted?: ClientPackage): Promise<ClientPackage> {
@@ -25,6 +26,7 @@ describe('A URL or options', () => {
     ['redis://redis.example:7000/3', 'redis.example:7000'],
     ['redis.example:7000', 'redis.example:7000'],
     ['redis://[::1]:7000', '::1:7000'],
+    ['7000', 'localhost:7000'],
     ['/run/redis.sock?db=2', '/run/redis.sock'],
     [{ host: 'redis.example' }, 'redis.example:6379'],
     [{ sentinels: [{ host: 'a' }], name: 'orders' }, "the master 'orders' of Sentinel"],
@@ -34,6 +36,13 @@ describe('A URL or options', () => {
       const connections = (await connectTo(target, client))(2_000, systemClock);
       expect([client, connections.node, connections.isCluster]).toEqual([client, name, name === 'the Cluster']);
       connections.close();
+    }
+  });
+
+  it('name the same database with both packages', () => {
+    for (const url of ['redis://a/1?db=2', 'redis://a?db=2', 'redis://a/1', '/run/redis.sock?db=2', 'a:7000', '7000']) {
+      const { options } = new Redis(url, { lazyConnect: true });
+      expect([url, serverOfUrl(url).db ?? 0]).toEqual([url, options.db]);
     }
   });
 

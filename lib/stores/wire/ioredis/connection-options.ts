@@ -59,8 +59,9 @@ export function forcedOptions(given: RedisOptions, needs: Needs): RedisOptions {
     retryStrategy: (tries: number) => (tries === 1 && !needs.isClosed() ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : reconnectDelay(needs)),
     // ioredis calls this when no Sentinel of its list was left to try, which with a single Sentinel is every other time.
     sentinelRetryStrategy: (round: number) => (round === 1 && !needs.isClosed() ? NEXT_ROUND_MS : reconnectDelay(needs)),
-    // The server became a replica, so ioredis reconnects and finds the new master. Redis 6 says READONLY inside the error of a script.
-    reconnectOnError: firstOf(/^(READONLY|MASTERDOWN)\b|: -READONLY\b/, clock),
+    // The server became a replica, so ioredis reconnects and finds the new master. Redis 6 says READONLY inside the error of a script,
+    // and others say ERR before it when a script passes the error on (refusal.lua).
+    reconnectOnError: firstOf(/^(?:ERR )?(?:READONLY|MASTERDOWN)\b|: -READONLY\b/, clock),
   };
 }
 

@@ -74,7 +74,8 @@ export class IoredisConnections implements Connections {
   }
 
   subscribe(): Subscriber {
-    return new IoredisSubscriber(this.anyNode().duplicate({ ...forcedOptions({}, this.needs), retryStrategy: null }));
+    // The news of a flush are a message of a channel by the older protocol only.
+    return new IoredisSubscriber(this.anyNode().duplicate({ ...forcedOptions({}, this.needs), retryStrategy: null, protocol: 2 }));
   }
 
   masters(): readonly Sender[] {

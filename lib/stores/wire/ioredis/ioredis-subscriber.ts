@@ -1,6 +1,7 @@
 /** A connection for messages by ioredis. */
 import type { Redis } from 'ioredis';
 import type { Subscriber } from '../connections.js';
+import { askForFlushes, FLUSHES } from '../flush-news.js';
 import { nameWhenReady } from './connection-guards.js';
 
 export class IoredisSubscriber implements Subscriber {
@@ -10,10 +11,13 @@ export class IoredisSubscriber implements Subscriber {
     client.on('error', () => {}); // an error is followed by 'end'
   }
 
-  async open(channels: readonly string[], hear: (message: string) => void): Promise<void> {
+  async open(channels: readonly string[], hear: (message: string) => void, flushed?: () => void): Promise<void> {
     const { client } = this;
-    client.on('message', (_channel: string, message: string) => hear(message));
+    client.on('message', (channel: string, message: string) => (channel === FLUSHES ? flushed?.() : hear(message)));
     await client.connect();
+    const isTold = flushed !== undefined && (await askForFlushes((command, ...args) => client.call(command, ...args)));
+    // It is a subscription of its own, because a user may lack the right to this channel only.
+    if (isTold) client.subscribe(FLUSHES).catch(() => undefined);
     await client.subscribe(...channels);
   }
 

@@ -26,6 +26,7 @@
 --- RETURNS each 3 refused: words text  what the server said to this lease's keys
 --- INVARIANT a lease that the server knew with the memory that it still has was lost: it ended, or was taken away
 --- INVARIANT while the server recovers the newer fence wins; after that whoever has the lock
+--- INVARIANT while leases go on being brought back, nobody new is let in
 --- INVARIANT the last fence is never below that of a lease that was brought back
 --- @bind
 
@@ -38,6 +39,7 @@
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/refusal
 --- @request
 
 -- Whether a lease can stand beside those who hold the lock. A failover may bring back the records of holders that ended since:
@@ -94,6 +96,7 @@ local function bringBack(lease)
   else
     settle(lock)
     if memory ~= lease.known then holder = enterAgain(lock, lease) end
+    if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
@@ -103,7 +106,10 @@ end
 local reply = { now }
 for n = 1, count do
   local done, told = pcall(bringBack, requestOf(n))
-  if not done then told = { 3, told, 0, 0 } end
+  if not done then
+    throwIfReplica(told)
+    told = { 3, told, 0, 0 }
+  end
   for _, field in ipairs(told) do reply[#reply + 1] = field end
 end
 return reply

@@ -3,13 +3,15 @@
 ---   lockKey   the lock
 ---   marksKey  the marks of those who wait
 --- ARGV[...] requests  for each ballot:
----   id: text or -       of the ballot
----   abandoned: flag     whether its work never began, so that it owes no minHoldMs
----   next: text or -     the process whose turn it is, if that waits here
----   process: text       of the caller
----   waitedMs: number    how long the process has waited for this; -1 when it does not want the lock any more, -2 to leave its marks as they are
----   mode: mode          how it waits
----   patienceMs: number  how long to keep the lock for it when its turn has come
+---   id: text or -  of the ballot
+---   terms: <keepsMarks><abandoned> <mode> <waitedMs> <patienceMs> <process> <next>  how it leaves
+---     keepsMarks: flag    whether the marks of the process stay as they are
+---     abandoned: flag     whether its work never began, so that it owes no minHoldMs
+---     mode: mode          how the process waits
+---     waitedMs: number    how long it has waited for this; -1 when it does not want the lock any more
+---     patienceMs: number  how long to keep the lock for it when its turn has come
+---     process: text       of the caller
+---     next: text or -     the process whose turn it is, if that waits here
 --- RETURNS 1 released
 --- RETURNS 0 lost
 --- RETURNS refused  the server's words: it refused something for these keys
@@ -24,15 +26,15 @@ local replies, uncommon = {}, {}
 
 -- The commonest case, before the functions for all others are made. A refusal, which is a table without items, is left to them.
 for n = 1, count do
-  --- @bind lockKey, id, waitedMs of n
+  --- @bind lockKey, id, keepsMarks of n
   local text = redis.pcall('GET', lockKey)
-  local ending, holder
-  if text and #text > 0 then ending, holder = string.match(text, '^.00 (%d+) (%S+) ') end
-  if not text and waitedMs == '-2' then
+  if keepsMarks == '0' then
+    uncommon[#uncommon + 1] = n
+  elseif not text then
     replies[n] = 0
-  elseif holder == id and waitedMs == '-2' then
+  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
-    replies[n] = tonumber(ending) >= now and 1 or 0
+    replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
   else
     uncommon[#uncommon + 1] = n
   end
@@ -68,7 +70,7 @@ end
 -- A process that goes on waiting keeps its place in the line, also after a vote that came to nothing.
 local function changeMarks(line, request)
   local process, waitedMs, mode = request.process, request.waitedMs, request.mode
-  if waitedMs < -1 then return end
+  if request.keepsMarks then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
   local before, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end

@@ -25,6 +25,7 @@
 --- @include shared/queue
 --- @include shared/settle
 --- @include shared/close-lock
+--- @include shared/refusal
 --- @request
 
 local function grantOrPlace(lock, holder, id)
@@ -64,6 +65,7 @@ end
 local told = {}
 for _, waiters in ipairs(locks) do
   local done, answers = pcall(heartbeat, waiters)
+  if not done then throwIfReplica(answers) end
   for n, waiter in ipairs(waiters) do
     told[waiter.place] = done and (answers[n] or { 0, 0, 0, 0, 0, 0 }) or { 3, answers, 0, 0, 0, 0 }
   end

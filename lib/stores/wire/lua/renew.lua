@@ -54,6 +54,7 @@ end
 if #locks == 0 then return reply end
 
 --- @include shared/lock-record
+--- @include shared/refusal
 
 local function tell(at, left, queued)
   local n = #reply
@@ -83,6 +84,7 @@ end
 for _, lockKey in ipairs(locks) do
   local done, words = pcall(renew, lockKey, uncommon[lockKey])
   if not done then
+    throwIfReplica(words)
     for _, lease in ipairs(uncommon[lockKey]) do tell(lease.position, words) end
   end
 end

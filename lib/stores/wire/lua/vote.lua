@@ -4,22 +4,26 @@
 ---   fenceKey  the slot group's last fence
 ---   marksKey  the marks of those who wait
 ---   epochKey  since when this node remembers
---- ARGV[...] requests  for each request:
----   id: text              of the ballot, new for each attempt
----   mode: mode            how it wants to hold the lock
----   leaseMs: number       how long it may hold without a renewal
----   fences: number        how many to reserve
----   proposal: number      the least fence the caller can use
----   notAfter: number      server time in ms after which nothing is done, 0 for none
----   label: encoded or -   what an operator reads
----   owner: encoded or -   whose requests share a lock
----   minHoldMs: number     how long the lock stays taken at least
----   graceMs: number       how long it stays taken after a lease that ended without a release
----   maxLeaseMs: number    how long a node that forgot stays out
----   runId: text or -      of the server, as it told on this connection
----   process: text         of the caller
----   waitedMs: number      how long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes
----   patienceMs: number    how long to keep the lock for it when its turn has come
+--- ARGV[...] requests  for each request; what the commonest case looks at is where it can be cut out:
+---   id: text         of the ballot, new for each attempt
+---   leaseMs: number  how long it may hold without a renewal
+---   terms: <mode><plain> <notAfter> <proposal> <runId> <fences> <minHoldMs> <graceMs> <maxLeaseMs> <waitedMs> <patienceMs> <process>  how it asks
+---     mode: mode                     how it wants to hold the lock
+---     plain: flag                    whether it wants one fence, owes no minHoldMs and has no grace
+---     notAfter: number of 13 digits  server time in ms after which nothing is done
+---     proposal: number of 16 digits  the least fence the caller can use
+---     runId: text of 40 letters      of the server, as it told on this connection, or as many dashes
+---     fences: number                 how many to reserve
+---     minHoldMs: number              how long the lock stays taken at least
+---     graceMs: number                how long it stays taken after a lease that ended without a release
+---     maxLeaseMs: number             how long a node that forgot stays out
+---     waitedMs: number               how long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes
+---     patienceMs: number             how long to keep the lock for it when its turn has come
+---     process: text                  of the caller
+---   who: <owner> <label>  for whom
+---     owner: encoded or -  whose requests share a lock
+---     label: encoded or -  what an operator reads
+--- RETURNS number granted as asked  server time in ms; the fence is the proposal, and nobody else waits
 --- RETURNS 0 busy: now, leftMs  until the present hold ends, or -1 when it is somebody else's turn
 --- RETURNS 1 granted: now, fence, leftMs, mode mode, shared flag, next text or nothing  until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait
 --- RETURNS 2 upgrade: now  the owner reads
@@ -48,28 +52,26 @@ local function remembers(epochKey, runId)
   return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
 end
 
--- The commonest case, before the functions for all others are made: a free lock that nobody waits for. Marks count only while
--- their lock's key is there, which is kept for a while after the end of a turn or a lease. What the server refuses is left to
--- the functions: a refusal is a table, which is neither nothing nor a number.
+-- The commonest case, before the functions for all others are made: a plain request for a free lock that nobody waits for, and a
+-- proposal above all fences before. Marks count only while their lock's key is there, which is kept for a while after the end of
+-- a turn or a lease. Numbers of as many digits are compared as text. What is otherwise is left to the functions, also a refusal,
+-- which is a table.
 for n = 1, count do
-  --- @bind lockKey, fenceKey, epochKey, id, mode, leaseMs, fences, proposal, notAfter of n
-  --- @bind label, owner, minHoldMs, graceMs, runId of n
-  if notAfter ~= '0' and now > tonumber(notAfter) then
+  --- @bind lockKey, fenceKey, epochKey, id, leaseMs, notAfter, plain of n
+  if now > tonumber(notAfter) then
     replies[n] = { 3, now }
-  elseif
-    minHoldMs == '0'
-    and graceMs == '0'
-    and remembers(epochKey, runId)
-    and tonumber(proposal) <= HIGHEST_FLOOR
-    and not redis.pcall('GET', lockKey)
-    and (tonumber(redis.pcall('GET', fenceKey) or 0) or math.huge) < tonumber(proposal)
-  then
-    redis.call('SET', fenceKey, fences == '1' and proposal or string.format('%.0f', proposal + fences - 1))
-    local record = mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' ' .. fences .. ' 0 ' .. owner .. ' ' .. label
-    redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
-    replies[n] = { 1, now, tonumber(proposal), tonumber(leaseMs), mode == 'w' and 1 or 0, 0 }
   else
-    uncommon[#uncommon + 1] = n
+    --- @bind mode, proposal, runId, who of n
+    local last = plain == '1' and redis.pcall('GET', fenceKey)
+    local isNext = last and #last == 16 and last < proposal and tonumber(proposal) <= HIGHEST_FLOOR and remembers(epochKey, runId)
+    local record = isNext and mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. who
+    local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', leaseMs + LOCK_GRACE_MS)
+    if taken and taken.ok then
+      redis.call('SET', fenceKey, proposal)
+      replies[n] = now
+    else
+      uncommon[#uncommon + 1] = n
+    end
   end
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end

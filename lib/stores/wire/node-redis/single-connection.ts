@@ -23,8 +23,8 @@ export interface Needs {
 
 const FIRST_RECONNECT_MS = 40;
 const LONGEST_RECONNECT_MS = 150;
-/** Error replies of a server that is no master any more. Redis 6 says READONLY inside the error of a script. */
-const NO_MASTER = /^(READONLY|MASTERDOWN)\b|: -READONLY\b/;
+/** Error replies of a server that is no master any more. Redis 6 says READONLY inside the error of a script, others after ERR. */
+const NO_MASTER = /^(?:ERR )?(?:READONLY|MASTERDOWN)\b|: -READONLY\b/;
 
 export class SingleConnection implements Connection, Sender {
   readonly state: ConnectionState & { isOpen: boolean } = { isOpen: false, isAstray: false };

@@ -76,13 +76,27 @@ local function readMemory(fenceKey, known, floor, recoveryMs)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
   floor = math.min(floor, HIGHEST_FLOOR)
-  local recovers = openAt ~= '' and tonumber(openAt) > now
+  local since = tonumber(string.sub(memory, 18))
+  -- The longest recoveryMs counts of all processes that come before somebody new is let in.
+  local opensAt = openAt ~= '' and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local recovers = opensAt > now
   local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = openAt ~= '' and tonumber(string.sub(memory, 18)) > now
+  local clockSetBack = openAt ~= '' and since > now
   if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
   if openAt == '' then return memory, 0, false end
-  if not recovers or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. (recovers and ' ' .. openAt or '')) end
-  return memory, recovers and openAt - now or 0, true
+  local opens = recovers and ' ' .. string.format(INSTANT, opensAt) or ''
+  if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
+  return memory, recovers and opensAt - now or 0, true
+end
+
+-- Who has just brought a lease back may have many more: the server stays closed for recoveryMs from now on, but not for longer
+-- after it forgot than a lease can last. The record is written anew only when half of that has passed.
+local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
+  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
+  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
+  if opensAt <= now + recoversForMs then return end
+  local last = string.match(redis.call('GET', fenceKey), '^%d+')
+  writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
 end
 
 -- Whether an id that is not in its lock was only forgotten, so that it counts as released.

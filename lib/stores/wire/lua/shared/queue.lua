@@ -6,7 +6,7 @@
 --   ><id> <<id>   the ids after and before it
 --
 -- mode    that of the list: who waits for a permit stands among those who write
--- turn    whether it is passed over while nobody listens on its process's channel (listening.lua)
+-- turn    whether it is passed over while it would not hear of its turn (listening.lua)
 
 -- The ends of both lists, read once and written back by closeLock; and the record of a waiter, if one is asked for.
 local function openQueue(lock, id)
@@ -117,7 +117,7 @@ local function joinQueue(lock, who)
     lock.queue, lock.queued = { head = {}, tail = {}, moved = {}, sets = {} }, true
     tellHolders(lock)
   end
-  local turn = who.needsListener and ONLY_IF_HEARD or TAKES_ITS_TURN
+  local turn = who.needsListener and ONLY_IF_HEARD or ONLY_IF_RECENT
   local record = string.format(INSTANT .. ' %s%s %.0f %.0f %.0f %d %s %s',
     lock.now + WAITER_LEASE_MS, mode, turn, who.leaseMs, who.minHoldMs, who.graceMs, who.fences, who.owner, who.label)
   local queue = openQueue(lock)

@@ -1,0 +1,32 @@
+/** What vote.lua and give-back.lua are given: for the request of a ballot, and for one that only tries a node out. */
+import type { GiveBackArgs, VoteArgs } from '../wire/lua.generated.js';
+import { UNKNOWN_RUN_ID } from '../wire/redis-keys.js';
+import type { Leaving, Mark, VoteRequest } from './node-vote.js';
+
+/** What a node is told of its caller with each vote. */
+export interface Caller {
+  readonly process: string;
+  readonly maxLeaseMs: number;
+}
+
+const NO_MARK: Mark = { mode: 'write', waitedMs: -1, patienceMs: 0 };
+
+/** `runId`: of the server, if it told on this connection; `notAfter`: in the time of the server. */
+export function voteArgs(request: TrialRequest, { process, maxLeaseMs }: Caller, proposal: number, runId: string | undefined, notAfter: number): VoteArgs {
+  const { id, mode, leaseMs, fences, label, owner, minHoldMs, graceMs, patienceMs } = request;
+  const plain = fences === 1 && minHoldMs === 0 && graceMs === 0;
+  const waitedMs = Math.floor(request.waitedMs);
+  return { id, leaseMs, mode, plain, notAfter, proposal, runId: runId ?? UNKNOWN_RUN_ID, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process, owner, label };
+}
+
+export function giveBackArgs({ id, abandoned = false, next, mark }: Omit<Leaving, 'on'>, process: string): GiveBackArgs {
+  const { mode, waitedMs, patienceMs } = mark ?? NO_MARK;
+  return { id, keepsMarks: mark === undefined, abandoned, mode, waitedMs: Math.floor(waitedMs), patienceMs, process, next };
+}
+
+/** A request about no lock that anybody else can name. */
+export type TrialRequest = Omit<VoteRequest, 'on'>;
+
+export function trialRequest(id: string, leaseMs: number): TrialRequest {
+  return { id, leaseMs, mode: 'write', fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined, waitedMs: -1, patienceMs: 0 };
+}

@@ -1,0 +1,79 @@
+/** What nearly every vote is: a plain request for a free lock, to a node that remembers, by a caller that knows its server. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { NodeScripts } from '../support/node-scripts.js';
+
+const MAX_LEASE_MS = 60_000;
+const PROPOSAL = 1_795_237_393_715_000;
+let node: NodeScripts;
+beforeAll(async () => {
+  node = await NodeScripts.start(MAX_LEASE_MS);
+}, 60_000);
+afterAll(() => node.server.stop());
+beforeEach(async () => {
+  await node.client.flushall();
+  await node.makeWhole();
+  node.runId = String((await node.greet())[2]);
+  await node.vote('a', 'p.0/1', { proposal: PROPOSAL - 1 });
+  await node.release('a', 'p.0/1');
+});
+
+const lockText = (): Promise<string | null> => node.client.get(node.keys.lock(node.keys.groupOf('a'), 'a'));
+const lastFence = (): Promise<string | null> => node.client.get(node.keys.fence(node.keys.groupOf('a')));
+
+/** The calls of these commands, those inside scripts among them. */
+async function callsOf(act: () => Promise<unknown>): Promise<Record<string, number>> {
+  await node.client.config('RESETSTAT');
+  await act();
+  const stats = await node.client.info('commandstats');
+  return Object.fromEntries([...stats.matchAll(/cmdstat_(get|set|del|time|info):calls=(\d+)/g)].map(([, command, calls]) => [command!, Number(calls)]));
+}
+
+describe('A plain vote', () => {
+  it('is granted with the time of the node alone: the fence is the proposal', async () => {
+    const before = await node.now();
+    const now = Number(await node.vote('a', 'p.1/1', { proposal: PROPOSAL }));
+    expect(now).toBeGreaterThanOrEqual(before);
+    expect(await lockText()).toBe(`w00 ${now + 5_000} p.1/1 ${PROPOSAL} 1 0 - -`);
+    expect(await lastFence()).toBe(String(PROPOSAL));
+  });
+
+  it('costs the node five calls, and giving it back three', async () => {
+    expect(await callsOf(() => node.vote('a', 'p.1/1', { proposal: PROPOSAL }))).toEqual({ time: 1, get: 2, set: 2 });
+    expect(await callsOf(() => node.release('a', 'p.1/1'))).toEqual({ time: 1, get: 1, del: 1 });
+  });
+
+  it('that is asked for again is the same vote, not prolonged', async () => {
+    const now = Number(await node.vote('a', 'p.1/1', { proposal: PROPOSAL }));
+    const [code, later, fence, leftMs] = (await node.vote('a', 'p.1/1', { proposal: PROPOSAL, leaseMs: 60_000 })) as number[];
+    expect([code, fence, later! + leftMs!]).toEqual([1, PROPOSAL, now + 5_000]);
+  });
+
+  it('leaves the last fence and the lock as they are when somebody has the lock', async () => {
+    await node.vote('a', 'p.1/1', { proposal: PROPOSAL });
+    const present = await lockText();
+    expect(await node.vote('a', 'q.1/1', { proposal: PROPOSAL + 1 })).toEqual([0, expect.any(Number), expect.any(Number)]);
+    expect([await lockText(), await lastFence()]).toEqual([present, String(PROPOSAL)]);
+  });
+
+  it('has a fence above the last one where the proposal is not', async () => {
+    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL - 1 }))[2]).toBe(PROPOSAL);
+  });
+
+  it('is not granted by a node that lost its epoch, or in which another server stands', async () => {
+    const epoch = await node.client.getdel(node.epochKey);
+    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(4);
+    await node.client.set(node.epochKey, epoch!.replace(/^\w+/, '0'.repeat(40)));
+    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(4);
+  });
+
+  it('is not granted by a node that has to be told the last fences first', async () => {
+    const epoch = await node.client.get(node.epochKey);
+    await node.client.set(node.epochKey, epoch!.replace(/\d+ 1$/, '1 2'));
+    expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(5);
+  });
+
+  it('after its time does nothing', async () => {
+    expect(await node.vote('a', 'p.1/1', { proposal: PROPOSAL, notAfter: (await node.now()) - 1 })).toEqual([3, expect.any(Number)]);
+    expect(await lockText()).toBeNull();
+  });
+});

@@ -1,0 +1,124 @@
+/**
+ * A Cluster of three masters, each with a replica. Its slots are the groups of locks; while one is moved key by key, two nodes have a
+ * part of it each:
+ *
+ *     owned ──(it is migrating)──▶ ASK for what has left, TRYAGAIN for what is here in part ──(all is there)──▶ owned by the other
+ */
+import type { Cluster as IoredisCluster } from 'ioredis';
+import type { LuaReply } from './lua-interpreter.js';
+import { ServerError } from './lua-values.js';
+import type { Random } from './random.js';
+import { ReplicatedMaster } from './replicated-master.js';
+import { driftOf, lockKeyOf, pairOf, type Setting } from './setting.js';
+import { SimCluster } from './sim-cluster.js';
+import type { SimProcess } from './sim-process.js';
+import type { ClusterBus, SimServer } from './sim-server.js';
+import type { Way } from './sim-socket.js';
+import type { VirtualTime } from './virtual-time.js';
+
+const MASTERS = 3;
+/** A slot for each group of locks, and one for all other keys. */
+const SLOTS = 257;
+/** How long a message takes from node to node, in ms. */
+const BUS_MS: readonly [number, number] = [0.2, 3];
+
+/** The slot of a Redis key: that of its tag. */
+export function slotOf(redisKey: string): number {
+  const group = /^\{[^}]*:(\d+)\}/.exec(redisKey)?.[1];
+  return group === undefined ? SLOTS - 1 : Number(group);
+}
+
+export class ClusterSetting implements Setting, ClusterBus {
+  readonly servers: readonly SimServer[];
+  readonly replicated: readonly ReplicatedMaster[];
+  private readonly owners: ReplicatedMaster[];
+  /** Slots that are being moved, and where to. */
+  private readonly moving = new Map<number, ReplicatedMaster>();
+
+  constructor(
+    private readonly time: VirtualTime,
+    private readonly random: Random,
+  ) {
+    const drift = driftOf(random);
+    const pairs = Array.from({ length: MASTERS }, (_, n) => pairOf([`redis${n + 1}`, `redis${n + 1 + MASTERS}`], time, random, drift));
+    this.replicated = pairs.map(([master, replica]) => new ReplicatedMaster(master, replica, time, random.fork()));
+    this.servers = pairs.flat();
+    for (const server of this.servers) server.cluster = this;
+    this.owners = Array.from({ length: SLOTS }, () => random.pick(this.replicated));
+  }
+
+  homeOf(key: string): SimServer {
+    const lockKey = lockKeyOf(key);
+    const target = this.moving.get(slotOf(lockKey))?.master;
+    return target?.has(lockKey) === true ? target : this.ownerOf(key).master;
+  }
+
+  ownerOf(key: string): ReplicatedMaster {
+    return this.owners[slotOf(lockKeyOf(key))]!;
+  }
+
+  clients(_process: SimProcess, ways: readonly Way[]): readonly IoredisCluster[] {
+    return [SimCluster.for(ways)];
+  }
+
+  /** Whether a part of a slot has left this server, or has come to it. */
+  moves(server: SimServer): boolean {
+    return [...this.moving].some(([slot, { master }]) => server === master || server === this.owners[slot]!.master);
+  }
+
+  beginMove(slot: number, to: ReplicatedMaster): void {
+    this.moving.set(slot, to);
+  }
+
+  /** Moves one key. False when none is left. */
+  moveKey(slot: number): boolean {
+    const { master } = this.owners[slot]!;
+    const left = master.keys().filter((key) => slotOf(key) === slot);
+    if (left.length > 0) master.migrate(this.random.pick(left), this.moving.get(slot)!.master);
+    return left.length > 1;
+  }
+
+  endMove(slot: number): void {
+    while (this.moveKey(slot));
+    this.owners[slot] = this.moving.get(slot)!;
+    this.moving.delete(slot);
+  }
+
+  admit(server: SimServer, keys: readonly string[], asking: boolean): void {
+    const all = [...new Set(keys)];
+    const [slot, ...others] = new Set(all.map(slotOf));
+    if (slot === undefined) return;
+    if (others.length > 0) throw new ServerError("CROSSSLOT Keys in request don't hash to the same slot");
+    const owner = this.owners[slot]!;
+    const to = this.moving.get(slot);
+    const isHere = server === owner.master || server === owner.former;
+    if (!isHere && !(asking && server === to?.master)) throw new ServerError(`MOVED ${slot} ${addressOf(owner.master)}`);
+    if (to === undefined) return;
+    const missing = all.filter((key) => !server.has(key)).length;
+    if (isHere && missing === all.length) throw new ServerError(`ASK ${slot} ${addressOf(to.master)}`);
+    if (missing > 0 && all.length > 1) throw new ServerError('TRYAGAIN Multiple keys request during rehashing of slot');
+  }
+
+  slots(server: SimServer): LuaReply {
+    return this.owners.map((pair, slot) => {
+      // A former master does not know that it is one.
+      const master = pair.former === server ? server : pair.master;
+      const replica = pair.replication?.replica;
+      return [slot, slot, [master.name, PORT], ...(replica === undefined ? [] : [[replica.name, PORT]])];
+    });
+  }
+
+  spread(from: SimServer, channel: string, message: string): void {
+    for (const server of this.servers) {
+      if (server === from) continue;
+      const arrive = (): void => void (server.state === 'up' && server.isAlone === from.isAlone && server.tell(channel, message));
+      this.time.after(this.random.between(...BUS_MS), arrive, true);
+    }
+  }
+}
+
+const PORT = 6379;
+
+function addressOf(server: SimServer): string {
+  return `${server.name}:${PORT}`;
+}
