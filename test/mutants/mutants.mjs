@@ -134,7 +134,7 @@ const list = [
   ['a percent sign in a value', core('key/key-escape'), '|%(?=(?:25)*(?:${escapes}))', '', 'two lists of values make one key', 'test/core/key/key-template'],
   ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.outer;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/hold/nested-calls'],
   ['begins while closing', core('hold/several-keys'), 'if (refusal) throw refusal;', '', 'C2: lost as soon as it has begun', 'test/core/hold/shutdown'],
-  ['sleep is not seen in what is left', core('hold/hold'), 'const now = this.host.clock.now();\n    this.host.watchdog.sleep.look(now);', 'const now = this.host.clock.now();', 'S3: a lease that ended while the machine slept', 'single:processes'],
+  ['sleep is not seen in what is left', core('hold/hold'), 'const now = this.host.clock.now();\n    this.host.watchdog.sleep.look(now);', 'const now = this.host.clock.now();', 'S3: a lease that ended while the machine slept', 'test/core/lease/machine-sleep'],
   // A master with a replica
   ['grants that no replica has', redis('renewals'), 'if (acknowledged < minReplicas) throw', 'if (acknowledged < 0) throw', 'S1, minReplicas: an old master without a replica grants', 'sentinel:acknowledged'],
   ['a grant that is not confirmed', redis('acquisition'), 'if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant);', '', 'S1, minReplicas: the same for what is granted at once', 'sentinel:acknowledged'],
