@@ -135,15 +135,12 @@ const list = [
   ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.outer;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/hold/nested-calls'],
   ['begins while closing', core('hold/several-keys'), 'if (refusal) throw refusal;', '', 'C2: lost as soon as it has begun', 'test/core/hold/shutdown'],
   ['sleep is not seen in what is left', core('hold/hold'), 'const now = this.host.clock.now();\n    this.host.watchdog.sleep.look(now);', 'const now = this.host.clock.now();', 'S3: a lease that ended while the machine slept', 'single:processes'],
-  // A master with a replica, and a Cluster
+  // A master with a replica
   ['grants that no replica has', redis('renewals'), 'if (acknowledged < minReplicas) throw', 'if (acknowledged < 0) throw', 'S1, minReplicas: an old master without a replica grants', 'sentinel:acknowledged'],
   ['a grant that is not confirmed', redis('acquisition'), 'if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant);', '', 'S1, minReplicas: the same for what is granted at once', 'sentinel:acknowledged'],
   ['a message that no replica has', redis('trust'), 'request.minReplicas > 0 || push.fence <= floor', 'push.fence <= floor', 'S1, minReplicas: the same for what is granted by message', 'sentinel:acknowledged'],
-  ['a heartbeat that no replica has', redis('heartbeats'), 'place.request.minReplicas > 0 || told.fence', 'told.fence', 'S1, minReplicas: the same for what a heartbeat brings', 'sentinel:acknowledged'],
-  ['adopted, and no replica has it', redis('tickets'), 'request.minReplicas > 0 ? await this.acknowledged(request, adopted) : adopted', 'adopted', 'S1, minReplicas: the same for what is adopted', 'sentinel:acknowledged'],
   ['a failed try that a heartbeat makes good', core('queue/store-request'), "return this.backoff ? undefined : this.askIn(outcome.askAgainInMs);", 'return this.askIn(outcome.askAgainInMs);', 'S1, minReplicas: a grant of which the store has forgotten what it needs', 'test/core/queue/waiting'],
   ['a replica that is not left', lua('shared/refusal'), "if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end", '', 'C3: who is led to a former master stays there', 'test/stores/redis/read-only-server'],
-  ['a node taken for another', lua('shared/memory'), 'memory == known and isOfThisNode(memory)', 'memory == known', 'S7: the same on a Cluster, where no connection tells of it', 'cluster:failovers'],
   ['heartbeat is ignored', core('lease/heartbeats'), 'this.duePulses.push(pulse);', '', 'L4: places are lost', 'single:calm'],
   ['heartbeat asks no one', core('queue/store-request'), "if (outcome.kind === 'granted') return this.wake(", "if (outcome.kind === 'granted') return void (", 'L4: a lost message is lost', 'test/core/queue/waiting'],
   ['a grant that is given back', core('queue/store-request'), 'this.wake(this.asking || this.lastError || this.backoff ? undefined : outcome.grant)', 'this.wake(outcome.grant)', 'S1: a heartbeat crosses the release of its id', 'test/core/queue/waiting'],
