@@ -1,5 +1,5 @@
-// Runs the long tests: npm run test:soak -- [--scenario <part of its name, or a topology>] [--seed <first>] [--runs <of each>]
-// [--side-by-side <at once>]. With the name of a scenario and a seed that a run printed, the same faults happen again. Without
+// Runs the long tests: npm run test:soak -- [--scenario <part of its name, or a topology>] [--seed <first>] [--runs <of each>, or
+// --hours <for all together>] [--side-by-side <at once>]. With the name of a scenario and a seed that a run printed, the same faults happen again. Without
 // a scenario the tests of crowds of many processes run too.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -10,18 +10,21 @@ const { values } = parseArgs({
     scenario: { type: 'string' },
     seed: { type: 'string' },
     runs: { type: 'string' },
+    hours: { type: 'string' },
     'side-by-side': { type: 'string' },
     help: { type: 'boolean' },
   },
 });
 if (values.help) {
-  console.log('npm run test:soak -- [--scenario <part of a name, or single, sentinel, cluster, redlock>] [--seed N] [--runs N] [--side-by-side N]');
+  console.log('npm run test:soak -- [--scenario <part of a name, or single, sentinel, cluster, redlock>] [--seed N] [--runs N | --hours N] [--side-by-side N]');
   process.exit(0);
 }
-const env = { ...process.env };
+// A night excuses nothing: no test is tried a second time.
+const env = { ...process.env, HOLDFAST_TRIES: '1' };
 if (values.scenario !== undefined) env.HOLDFAST_SCENARIO = values.scenario;
 if (values.seed !== undefined) env.HOLDFAST_SEED = values.seed;
 env.HOLDFAST_RUNS = values.runs ?? (values.seed === undefined ? '5' : '1');
+if (values.hours !== undefined) env.HOLDFAST_HOURS = values.hours;
 if (values['side-by-side'] !== undefined) env.HOLDFAST_SIDE_BY_SIDE = values['side-by-side'];
 const chosen = values.scenario === undefined ? 'test/soak/' : 'test/soak/faults';
 const { status } = spawnSync(

@@ -1,4 +1,4 @@
-/** Every supported Nest with every supported ioredis, on each Node: a decorated service locks, embedded and on Redis. */
+/** Every supported Nest with every supported ioredis, and with the lowest and the highest on each Node: a decorated service locks, embedded and on Redis. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -29,12 +29,13 @@ describe('the peers', () => {
     await packed?.remove();
   });
 
-  it.each(NESTS)('Nest %s with each ioredis on each Node', async (nest) => {
+  it.each(NESTS)('Nest %s with each ioredis, and on each Node', async (nest) => {
     const app = await Application.install('smoke', [packed.tarball, `@nestjs/common@${nest}`, `@nestjs/core@${nest}`, `ioredis@${IOREDIS_VERSIONS[0]}`]);
     try {
       for (const client of IOREDIS_VERSIONS) {
         if (client !== IOREDIS_VERSIONS[0]) await app.add(`ioredis@${client}`);
-        for (const [node, program] of programs) {
+        const isEdge = client === IOREDIS_VERSIONS[0] || client === IOREDIS_VERSIONS.at(-1);
+        for (const [node, program] of isEdge ? programs : [...programs].slice(0, 1)) {
           const seen = {
             node: expect.stringMatching(new RegExp(`^${node}\\.`)),
             nest: expect.stringMatching(new RegExp(`^${nest}\\.`)),

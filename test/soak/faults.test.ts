@@ -12,10 +12,15 @@ const wanted = process.env['HOLDFAST_SCENARIO'] ?? '';
 const firstSeed = Number(process.env['HOLDFAST_SEED'] ?? Math.floor(Math.random() * 100_000));
 const runs = Number(process.env['HOLDFAST_RUNS'] ?? 5);
 const sideBySide = Number(process.env['HOLDFAST_SIDE_BY_SIDE'] ?? 2);
+const hours = Number(process.env['HOLDFAST_HOURS'] ?? 0);
 const ONE_RUN_MS = 120_000;
 
 const chosen = everyScenario.filter(({ name, topology }) => name.includes(wanted) || topology === wanted);
+/** So long each scenario is run with one seed after another, when hours were asked for and not a number of runs. */
+const shareMs = (hours * 3_600_000) / Math.max(1, chosen.length);
 const finished: FaultRun[] = [];
+/** How many seeds the scenario with the most runs has had. */
+let seeds = 1;
 const crew = new Crew();
 let resource: FencedResource;
 
@@ -26,7 +31,7 @@ beforeAll(async () => {
 afterAll(async () => {
   const codes = await crew.dismiss();
   await resource.stop();
-  process.stdout.write(`\n${faultTable(finished)}\n\nseeds ${firstSeed} to ${firstSeed + runs - 1}; the processes ended with ${codes.join(', ')}\n`);
+  process.stdout.write(`\n${faultTable(finished)}\n\nseeds ${firstSeed} to ${firstSeed + seeds - 1}; the processes ended with ${codes.join(', ')}\n`);
 });
 
 it('there is such a scenario', () => {
@@ -34,16 +39,18 @@ it('there is such a scenario', () => {
 });
 
 it.each(chosen.map((scenario): [string, Scenario] => [scenario.name, scenario]))('every promise is kept when it is: %s', async (_, scenario) => {
-  const seeds = Array.from({ length: runs }, (__, n) => firstSeed + n);
+  const until = performance.now() + shareMs;
   const ended: FaultRun[] = [];
+  let begun = 0;
   const lane = async () => {
-    for (let seed = seeds.shift(); seed !== undefined; seed = seeds.shift()) {
-      const run = await runFault(scenario, seed, crew, resource);
+    while (hours > 0 ? performance.now() < until : begun < runs) {
+      const run = await runFault(scenario, firstSeed + begun++, crew, resource);
       ended.push(run);
       finished.push(run);
     }
   };
   await Promise.all(Array.from({ length: sideBySide }, lane));
+  seeds = Math.max(seeds, begun);
   const broken = ended.filter(({ verdict }) => !isKept(verdict));
   expect(broken.map(explain).join('\n')).toBe('');
-}, runs * ONE_RUN_MS);
+}, (hours > 0 ? shareMs : runs * ONE_RUN_MS) + ONE_RUN_MS);

@@ -15,7 +15,15 @@ const HEARTBEAT_BATCH = 100;
 const usual = { mode: 'write', leaseMs: 30_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 };
 
 const store = new RedisStore({
-  connection: await connectTo(url), prefix: 'lock', process: name, maxLeaseMs: 60_000, commandTimeoutMs: 10_000, bootTimeoutMs: 5_000, clock: systemClock, report: () => {},
+  connection: await connectTo(url, process.env.HOLDFAST_TEST_CLIENT ?? 'ioredis'),
+  prefix: 'lock',
+  process: name,
+  maxLeaseMs: 60_000,
+  recoveryMs: 0,
+  commandTimeoutMs: 10_000,
+  bootTimeoutMs: 5_000,
+  clock: systemClock,
+  report: () => {},
 });
 await store.open();
 

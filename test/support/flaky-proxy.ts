@@ -13,9 +13,13 @@
 import { createServer, connect, type Server, type Socket } from 'node:net';
 import { freePort } from './free-port.js';
 
+/** What becomes of a connection that was idle for too long: its client sees it end, or it looks alive and nothing arrives any more. */
+export type IdleEnd = 'closed' | 'forgotten';
+
 interface Link {
   readonly client: Socket;
   readonly server: Socket;
+  idle: NodeJS.Timeout | undefined;
   /** It was seen to subscribe. */
   subscribed: boolean;
   /** What its client sent and the server has not got. */
@@ -29,6 +33,9 @@ export class FlakyProxy {
   private hungUp = false;
   private repliesDropped = false;
   private delayMs = 0;
+  private idleLimit: { readonly ms: number; readonly end: IdleEnd } | undefined;
+  /** How many connections it gave up because they were idle. */
+  droppedAsIdle = 0;
   /** How many connections were ever made to it. */
   accepted = 0;
 
@@ -158,6 +165,11 @@ export class FlakyProxy {
     this.delayMs = ms;
   }
 
+  /** New connections are given up when nothing passed for so long, as load balancers and address translators do. */
+  dropIdleAfter(ms: number, end: IdleEnd): void {
+    this.idleLimit = { ms, end };
+  }
+
   /** New connections lead to another server, as behind an address that moves with the master; present ones stay. */
   moveTo(port: number): void {
     this.targetPort = port;
@@ -170,10 +182,12 @@ export class FlakyProxy {
   private link(client: Socket): void {
     this.accepted += 1;
     if (this.hungUp) return void client.destroy();
-    const link: Link = { client, server: connect(this.targetPort, '127.0.0.1'), subscribed: false, heldUp: undefined };
+    const link: Link = { client, server: connect(this.targetPort, '127.0.0.1'), subscribed: false, heldUp: undefined, idle: undefined };
     const { server } = link;
     this.links.add(link);
+    this.watchIdle(link);
     const end = () => {
+      clearTimeout(link.idle);
       if (link.heldUp) return; // until it is delivered
       this.links.delete(link);
       client.destroy();
@@ -185,6 +199,23 @@ export class FlakyProxy {
     this.forward(server, client, () => this.repliesDropped);
     if (this.frozen) server.pause();
     else client.resume();
+  }
+
+  private watchIdle(link: Link): void {
+    const { idleLimit: limit } = this;
+    if (limit === undefined) return;
+    const { client, server } = link;
+    const drop = (): void => {
+      this.droppedAsIdle += 1;
+      if (limit.end === 'closed') client.destroy();
+      else for (const socket of [client, server]) socket.pause();
+    };
+    const passed = (): void => {
+      clearTimeout(link.idle);
+      link.idle = setTimeout(drop, limit.ms);
+    };
+    for (const socket of [client, server]) socket.on('data', passed);
+    passed();
   }
 
   /** Timers of nearly the same instant may fire in any order, bytes must not: there is one timer for each direction. */

@@ -7,7 +7,7 @@ import { answerCalls, given, load } from './answer-calls.mjs';
 const { LockModule, LockService } = await load();
 
 class App {}
-Module({ imports: [LockModule.forRoot(given.options)] })(App);
+Module({ imports: [LockModule.forRoot({ client: process.env.HOLDFAST_TEST_CLIENT ?? 'ioredis', ...given.options })] })(App);
 
 /** What all processes of this machine measure time with, in ms. */
 const now = () => Number(process.hrtime.bigint()) / 1e6;
