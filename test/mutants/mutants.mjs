@@ -146,7 +146,7 @@ const list = [
   ['a node taken for another', lua('shared/memory'), 'memory == known and isOfThisNode(memory)', 'memory == known', 'S7: the same on a Cluster, where no connection tells of it', 'cluster:failovers'],
   ['heartbeat is ignored', core('lease/heartbeats'), 'this.duePulses.push(pulse);', '', 'L4: places are lost', 'single:calm'],
   ['heartbeat asks no one', core('queue/store-request'), "if (outcome.kind === 'granted') return this.wake(", "if (outcome.kind === 'granted') return void (", 'L4: a lost message is lost', 'test/core/queue/waiting'],
-  ['a grant that is given back', core('queue/store-request'), 'this.wake(this.asking || this.lastError ? undefined : outcome.grant)', 'this.wake(outcome.grant)', 'S1: a heartbeat crosses the release of its id', 'test/core/queue/waiting'],
+  ['a grant that is given back', core('queue/store-request'), 'this.wake(this.asking || this.lastError || this.backoff ? undefined : outcome.grant)', 'this.wake(outcome.grant)', 'S1: a heartbeat crosses the release of its id', 'test/core/queue/waiting'],
   ['a wake while asking', core('queue/store-request'), 'if (this.askAgain) this.ask();', '', 'L4: what it learned while it asked is not asked for', 'test/core/queue/wakes'],
   ['a gone place is told to no one', core('queue/store-request'), "this.listener.requestAnswered({ kind: 'gone' });", '', 'L4: who lost its place asks no more', 'test/core/queue/waiting'],
   ['a gone place is a refusal', core('queue/key-queue'), "answer.kind !== 'gone' && ", '', 'L4: who lost its place is turned away', 'test/core/queue/waiting'],
