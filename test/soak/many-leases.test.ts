@@ -11,8 +11,8 @@ const LEASES = 100_000;
 const TAKEN_AT_ONCE = 200;
 /** So many of them another process wants from the instant at which the server forgets. */
 const WANTED = 200;
-/** Shorter than it takes to bring them all back; with 1,000 a machine with a load above twenty let somebody in now and then. */
-const RECOVERY_MS = 2_000;
+/** As 'lease' has it: with a second or two a machine with a load above twenty lets others in before all are brought back. */
+const RECOVERY_MS = 60_000;
 const BUSY_MS = 5;
 const BACK_WITHIN_MS = 60_000;
 
