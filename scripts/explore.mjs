@@ -4,11 +4,11 @@
 //   npm run explore -- --quick                                        those that the tests explore too
 //   npm run explore -- --defects                                      plants defects, and shows the promise that each one breaks
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { transformFileSync } from '@swc/core';
+import { buildPlain } from './plain-build.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const built = join(root, 'build', `explorer-${process.pid}`);
@@ -17,31 +17,7 @@ const { values } = parseArgs({
   options: { only: { type: 'string', default: '' }, most: { type: 'string', default: '1000000' }, quick: { type: 'boolean', default: false }, defects: { type: 'boolean', default: false } },
 });
 
-/** Plain JavaScript of what the explorer needs: nothing of a test runner is in between. */
-function build() {
-  const options = {
-    swcrc: false,
-    configFile: false,
-    sourceMaps: 'inline',
-    jsc: { target: 'es2022', parser: { syntax: 'typescript', decorators: true }, keepClassNames: true },
-    module: { type: 'es6' },
-  };
-  for (const folder of ['lib/core', 'lib/stores', 'test/simulation', 'test/explorer', 'test/model', 'test/support/store-around.ts']) {
-    for (const file of filesOf(join(root, folder))) {
-      const target = join(built, relative(root, file)).replace(/\.ts$/, '.js');
-      mkdirSync(dirname(target), { recursive: true });
-      writeFileSync(target, transformFileSync(file, options).code);
-    }
-  }
-}
-
-function filesOf(path) {
-  if (path.endsWith('.ts')) return [path];
-  const files = readdirSync(path, { recursive: true }).map((name) => join(path, name));
-  return files.filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'));
-}
-
-build();
+buildPlain(root, built, ['lib/core', 'lib/stores', 'test/simulation', 'test/explorer', 'test/model', 'test/support/store-around.ts']);
 try {
   const job = { only: values.only, most: Number(values.most), what: values.defects ? 'defects' : values.quick ? 'quick' : 'worlds' };
   const { status } = spawnSync(process.execPath, ['--enable-source-maps', join(built, 'test/explorer/main.js'), JSON.stringify(job)], { stdio: 'inherit' });

@@ -4,12 +4,12 @@
 //   npm run simulate -- --seed 4711 --topology single [--trace]      the same run again; --trace tells the faults while they
 //                                                                  happen, --account all that happened, also when nothing failed
 import { fork } from 'node:child_process';
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { transformFileSync } from '@swc/core';
+import { buildPlain } from './plain-build.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const built = join(root, 'build', `simulation-${process.pid}`);
@@ -28,30 +28,6 @@ const { values } = parseArgs({
     account: { type: 'boolean', default: false },
   },
 });
-
-/** Plain JavaScript of what a simulation needs: workers start in no time, and nothing of a test runner is in between. */
-function build() {
-  const options = {
-    swcrc: false,
-    configFile: false,
-    sourceMaps: 'inline',
-    jsc: { target: 'es2022', parser: { syntax: 'typescript', decorators: true }, transform: { legacyDecorator: true, decoratorMetadata: true }, keepClassNames: true },
-    module: { type: 'es6' },
-  };
-  for (const folder of ['lib/core', 'lib/stores', 'lib/lock.service.ts', 'test/simulation', 'test/model', 'test/support/store-around.ts']) {
-    for (const file of filesOf(join(root, folder))) {
-      const target = join(built, relative(root, file)).replace(/\.ts$/, '.js');
-      mkdirSync(dirname(target), { recursive: true });
-      writeFileSync(target, transformFileSync(file, options).code);
-    }
-  }
-}
-
-function filesOf(path) {
-  if (path.endsWith('.ts')) return [path];
-  const files = readdirSync(path, { recursive: true }).map((name) => join(path, name));
-  return files.filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'));
-}
 
 function replayOf({ seed, topology }) {
   return `npm run simulate -- --seed ${seed} --topology ${topology}${values.profile === undefined ? '' : ` --profile '${values.profile}'`}${values.calls === '200' ? '' : ` --calls ${values.calls}`}`;
@@ -99,7 +75,7 @@ function startWorker(job) {
 }
 
 const startedAt = performance.now();
-build();
+buildPlain(root, built, ['lib/core', 'lib/stores', 'lib/lock.service.ts', 'test/simulation', 'test/model', 'test/support/store-around.ts']);
 try {
   const one = values.seed !== undefined;
   const from = Number(values.seed ?? values.from);

@@ -49,4 +49,17 @@ describe('a role', () => {
     expect(terms).toBe(2);
     await leadership.stop();
   });
+
+  it('whose function returns at once, with a rest of 0 ms, is led once in a millisecond and leaves the event loop its turns', async () => {
+    const test = new TestLocks();
+    let terms = 0;
+    // Without turns of the event loop no test could end this: so the function ends it by itself.
+    const once = async (term: Lease): Promise<void> => ((terms += 1) > 1_000 ? until(term) : undefined);
+    const leadership = test.locks.lead('indexer', once, { restMs: 0 });
+    await aWhile();
+    expect(terms).toBe(1);
+    await test.advance(10);
+    expect(terms).toBe(11);
+    await leadership.stop();
+  });
 });

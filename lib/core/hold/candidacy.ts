@@ -18,6 +18,8 @@ import { cannotStandText, failureText, overstayedText } from './term-reports.js'
 
 /** Rests do not grow beyond this, and a function that ran for longer before it failed is not failing over and over. */
 const LONGEST_REST_MS = 60_000;
+/** A function that returns at once would hold the event loop for ever where a term needs no message: in a store of this process. */
+const LEAST_REST_MS = 1;
 /** Where a return needs no rest, a failure still does. */
 const SHORTEST_REST_MS = 100;
 /** Candidates that rest at the same time do not come back at the same time. */
@@ -135,7 +137,7 @@ export class Candidacy implements Leadership {
     try {
       await new Promise<void>((resolve, reject) => runInHold(hold, this.work, resolve, reject));
       this.failures = 0;
-      return hold.isLost ? 0 : this.options.restMs * (1 + JITTER * Math.random());
+      return hold.isLost ? 0 : Math.max(LEAST_REST_MS, this.options.restMs * (1 + JITTER * Math.random()));
     } catch (error) {
       return isEndOf(hold, error) ? 0 : this.failed(hold, error, clock.now() - since);
     } finally {

@@ -15,7 +15,7 @@ export type Term = (term: Lease) => Promise<void> | void;
 export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas' | 'label'> {
   /**
    * How long this process rests after its function returned, before it stands for election again, in ms; a random quarter
-   * is added. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000.
+   * is added. After a failure the rest doubles, after each further one again, up to a minute. From 0, which is 1, to 3,600,000.
    * @default 1000
    */
   restMs?: number | undefined;

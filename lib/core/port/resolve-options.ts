@@ -145,8 +145,8 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
   checkGraceMs(options, limits, key);
   integer('minReplicas', options.minReplicas, 0, 100, key);
   oneOf('onLost', options.onLost, ['throw', 'ignore'], key);
-  if (options.owner !== undefined && (typeof options.owner !== 'string' || options.owner === '' || options.owner.length > LONGEST_OWNER)) {
-    throw invalid(`expected owner to be a string of 1 to ${LONGEST_OWNER} characters, got ${show(options.owner)}`, key);
+  if (options.owner !== undefined && !isOwner(options.owner)) {
+    throw invalid(`expected owner to be a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair, got ${show(options.owner)}`, key);
   }
   if (options.label !== undefined && !isLabel(options.label)) {
     throw invalid(`expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(options.label)}`, key);
@@ -155,6 +155,11 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
   if (options.signal !== undefined && typeof options.signal?.addEventListener !== 'function') {
     throw invalid(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
   }
+}
+
+/** Half of a surrogate pair is refused: UTF-8 cannot encode it, so two different owners would become one. */
+function isOwner(value: unknown): boolean {
+  return typeof value === 'string' && value !== '' && value.length <= LONGEST_OWNER && !/\p{Cs}/u.test(value);
 }
 
 function isLabel(label: unknown): boolean {

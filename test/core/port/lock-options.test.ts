@@ -45,6 +45,7 @@ describe('Options', () => {
     [{ maxHoldMs: 0 }, /maxHoldMs/],
     [{ owner: '' }, /owner/],
     [{ owner: 'x'.repeat(129) }, /owner/],
+    [{ owner: 'a\ud800' }, /owner to be a string of 1 to 128 characters without half a surrogate pair/],
     [{ signal: {} }, /AbortSignal/],
     [{ minReplicas: -1 }, /minReplicas/],
     [{ onLost: 'retry' }, /onLost/],
