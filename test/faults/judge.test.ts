@@ -97,6 +97,20 @@ describe('The judge of fault runs', () => {
       expect(found(lost(3_200, 30_400, 3_100))).toEqual([]);
     });
 
+    it('excuses one that was lost before its first look by what a first lease allows, and by no more', () => {
+      const stays = [...orderly(), ...lost(2_400, 2_400, 2_100).map(({ trustedUntil, ...untrusted }) => untrusted)];
+      const judged = (ms: number): readonly string[] => brokenOf(stays, forgetful, { lags: [[2_300, ms]] });
+      expect(judged(510)).toEqual([]);
+      expect(judged(400)).toEqual([expect.stringContaining('it was never trusted')]);
+    });
+
+    it('excuses a process that was told of a loss by as much as it and the test stood still, and no more', () => {
+      const stays = [...orderly(), ...lost(2_900, 30_400, 2_800)];
+      const judged = (ms: number): readonly string[] => brokenOf(stays, forgetful, { lags: [[2_300, ms]] });
+      expect(judged(210)).toEqual([]);
+      expect(judged(190)).toEqual([expect.stringContaining('without need')]);
+    });
+
     it('excuses a process that was not let run for a third of what it trusted, however long its leases are otherwise', () => {
       const stays = [...orderly(), ...lost(2_400, 2_400, 2_100, { renewedAt: [1_000] })];
       const judged = (ms: number): readonly string[] => {

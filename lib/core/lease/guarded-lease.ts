@@ -13,7 +13,7 @@ import type { LockLostError } from '../port/errors.js';
 import { lostError } from '../port/hold-errors.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Grant, HeldLease, HolderRef, RenewOutcome, RenewRequest } from '../port/lock-store.js';
+import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcome, type RenewRequest } from '../port/lock-store.js';
 import { Appointment } from './schedule.js';
 
 /** Trust that ends at most this much before `renewUntil`, in ms, ends because of maxHoldMs: the difference is margin and travel time. */
@@ -164,7 +164,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** Starts a renewal because the store may have forgotten the lease. A lease of fixed length is renewed too, for the rest of its time. */
   startReview(isReplaced = false): boolean {
-    if (isReplaced) this.memory = undefined;
+    if (isReplaced) this.memory = NO_MEMORY;
     if (this.isRenewing) return false;
     this.isRenewing = true;
     return true;

@@ -194,6 +194,8 @@ export type Wake = HolderRef &
  * an earlier state of the same memory, so that a lease's memory is no proof that it was lost.
  */
 export type Doubt = 'all' | 'where it says so' | 'replaced';
+/** In place of the memory that knew a lease, where that is no proof: no memory has this name. */
+export const NO_MEMORY = '-';
 
 export interface LockStore {
   readonly capabilities: StoreCapabilities;

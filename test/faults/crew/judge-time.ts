@@ -1,4 +1,5 @@
 /** The promises that are bounds of time: what may be late by as much as the machine was, and no more. */
+import { FIRST_LEASE_MS } from '../../../lib/core/port/lock-store.js';
 import { byKey, lostAt, name, sureUntil, type Held } from './holds.js';
 import type { StayRecord } from './stay-record.js';
 import { IDLE_MS, RESUMES_WITHIN_MS, type Trial } from './trial.js';
@@ -26,8 +27,9 @@ export function judgeLosses(trial: Trial, late: string[]): void {
 function isAllowed(stay: StayRecord, at: number, trial: Trial): boolean {
   const { record: { outage }, allowance: { losses, resumesWithinMs = RESUMES_WITHIN_MS }, lateness } = trial;
   if (losses === 'ended' && stay.trustedUntil !== undefined) return at >= outage.from && isExcused(stay, stay.trustedUntil, at, trial);
-  // A process that was not let run for most of a lease loses it by right.
-  if (lateness.met(stay.process, at - stay.leaseMs, at + 50) > stay.leaseMs / 3) return true;
+  // A process that was not let run for most of a lease loses it by right; one that was lost before its first look may have been its first.
+  const trustMs = losses === 'ended' ? Math.min(stay.leaseMs, FIRST_LEASE_MS) : stay.leaseMs;
+  if (lateness.met(stay.process, at - trustMs, at + 50) > trustMs / 3) return true;
   return losses === 'during' && at >= outage.from && at <= outage.to + resumesWithinMs;
 }
 
@@ -38,7 +40,8 @@ function isAllowed(stay: StayRecord, at: number, trial: Trial): boolean {
 function isExcused({ process, grantedAt = 0, renewedAt = [] }: StayRecord, trustedUntil: number, at: number, trial: Trial): boolean {
   const { record: { outage }, allowance: { recoveryMs = 0 }, lateness } = trial;
   const reached = reachedAt(process, trial);
-  if (at < trustedUntil - BEFORE_ITS_END_MS) return reached > outage.to + recoveryMs;
+  // What the process and the test did late, nobody can tell from what the servers did late.
+  if (at < trustedUntil - BEFORE_ITS_END_MS) return reached + lateness.met(process, outage.from, at) > outage.to + recoveryMs;
   const since = renewedAt.at(-1) ?? grantedAt;
   return trustedUntil <= reached + RENEWED_WITHIN_MS || lateness.met(process, since, at + 50) > (trustedUntil - since) / 3;
 }
