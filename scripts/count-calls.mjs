@@ -3,6 +3,7 @@
 // cycle of acquire and release. With SHOW=1 it also lists the functions, each with its calls per cycle.
 //
 //   node scripts/count-calls.mjs <port of a Redis> <withLock | locked | floor> <callers>
+//   node scripts/count-calls.mjs <ports of masters that vote, with commas between> redlock <callers>
 //
 // It prints one line of JSON. The counts hardly depend on the machine (the schedule's timer fires by time); benchmarks and a test read them.
 import { spawnSync } from 'node:child_process';
@@ -43,6 +44,12 @@ const ways = {
     const orders = app.get(Orders);
     return { cycle: (key) => orders.pay(key), close: () => app.close() };
   },
+  async redlock() {
+    const { LockModule, LockService } = await import(new URL('index.js', DIST));
+    const { app } = await nest(LockModule, [], { redis: port.split(',').map(urlOf) });
+    const locks = app.get(LockService);
+    return { cycle: (key) => locks.withLock(key, nothing), close: () => app.close() };
+  },
   async floor() {
     const { Redis } = await import('ioredis');
     const redis = new Redis({ port: Number(port), host: '127.0.0.1' });
@@ -59,11 +66,15 @@ const ways = {
   },
 };
 
-async function nest(LockModule, providers) {
+function urlOf(port) {
+  return `redis://127.0.0.1:${port}`;
+}
+
+async function nest(LockModule, providers, where = { redis: urlOf(port) }) {
   await import('reflect-metadata');
   const { NestFactory } = await import('@nestjs/core');
   class Application {}
-  const module = { module: Application, imports: [LockModule.forRoot({ redis: `redis://127.0.0.1:${port}` })], providers };
+  const module = { module: Application, imports: [LockModule.forRoot(where)], providers };
   return { app: await NestFactory.createApplicationContext(module, { logger: ['error'] }) };
 }
 

@@ -14,7 +14,7 @@ import type { LockMode } from '../core/port/lock-mode.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import { checkMode } from '../core/port/request-options.js';
 import type { HolderState } from '../core/port/lock-state.js';
-import type { AcquireOutcome, AcquireRequest, Wake } from '../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, HolderRef, Wake } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
 import { checkMs, TestClock } from './test-clock.js';
 import { HALF_MS, wholeGrant } from './whole-milliseconds.js';
@@ -70,6 +70,14 @@ export class TestStore {
   /** Does nothing while the store is up. @throws LockStoreError while it is down */
   assertUp(): void {
     if (this.outage) throw this.outage;
+  }
+
+  /** Notes a hand-off or an adoption, which asks again by itself while the store is down. @throws LockStoreError while it is down */
+  assertUpFor({ key, id }: HolderRef): void {
+    if (!this.outage) return void this.waiting.delete(id);
+    this.waiting.set(id, { key, answered: false });
+    this.stir();
+    throw this.outage;
   }
 
   /** Notes the outcome of a request; undefined when the store was down. */

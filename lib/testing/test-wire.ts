@@ -83,7 +83,7 @@ export class TestWire implements LockStore {
   }
 
   private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
-    this.shared.assertUp();
+    this.shared.assertUpFor({ key: request.holds[0]!.key, id: request.ticketId });
     const outcome = await this.shared.memory.tickets.handOff({ ...request, withinMs: request.withinMs - HALF_MS });
     if (outcome.kind === 'handedOff') this.shared.granted(request.ticketId);
     for (const { id, stays } of request.holds) if (!stays || outcome.kind === 'lost') this.shared.forget(id);
@@ -91,7 +91,7 @@ export class TestWire implements LockStore {
   }
 
   private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
-    this.shared.assertUp();
+    this.shared.assertUpFor(request.holds[0]!);
     const outcome = await this.shared.memory.tickets.adopt({ ...request, leaseMs: request.leaseMs - HALF_MS });
     const end = this.shared.endOfLate(request.ticketId);
     // Of a ticket whose time the test has ended, the store says that it ended just now.

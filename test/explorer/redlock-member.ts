@@ -252,7 +252,7 @@ export class Voting {
   }
 
   private postWithdrawal(node: number, id: string): void {
-    this.post(node, 'withdrawal', id, giveBackCall(NODE_KEYS, { id, keepsMarks: true, abandoned: false, process: this.member.name, waitedMs: -1, mode: 'write', patienceMs: 0 }));
+    this.post(node, 'withdrawal', id, giveBackCall(NODE_KEYS, { id, keepsMarks: true, mayBeOver: false, abandoned: false, process: this.member.name, waitedMs: -1, mode: 'write', patienceMs: 0 }));
   }
 
   private post(node: number, what: NodeQuestion, about: string, call: BuiltCall): void {

@@ -57,6 +57,8 @@ export class Nemesis {
     switch (fault) {
       case 'pause':
         return this.pause(member);
+      case 'sleep':
+        return this.sleep(member);
       case 'crash':
         return this.crash(member);
       case 'shutdown':
@@ -150,6 +152,14 @@ export class Nemesis {
     process.pause();
     const ms = this.random.pick([100, 1_000, 3_000, 9_000]) * this.random.next();
     this.last(`${process.name} stands still for ${ms.toFixed(0)} ms`, ms, () => process.resume());
+  }
+
+  /** Shorter sleeps than a second are not promised to be noticed. */
+  private sleep({ process }: Member): void {
+    if (process.state !== 'running') return;
+    process.sleep();
+    const ms = this.random.between(1_200, 12_000);
+    this.last(`the machine of ${process.name} sleeps for ${ms.toFixed(0)} ms`, ms, () => process.wake());
   }
 
   private crash(member: Member): void {

@@ -24,6 +24,7 @@ export type Fault =
   | ServerFault
   | FailoverFault
   | 'pause'
+  | 'sleep'
   | 'crash'
   | 'cut'
   | 'silence'
@@ -78,7 +79,7 @@ interface Profile {
 
 const SINGLE: Readonly<Record<string, Profile>> = {
   calm: { weight: 3, faults: [] },
-  processes: { weight: 3, faults: ['pause', 'pause', 'crash', 'shutdown'] },
+  processes: { weight: 3, faults: ['pause', 'pause', 'crash', 'shutdown', 'sleep'] },
   network: { weight: 4, faults: ['cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow'] },
   deaf: { weight: 1, faults: ['deaf'] },
   server: { weight: 3, faults: ['freeze', 'restart', 'loading', 'readonly', 'script flush', 'full'] },
@@ -109,9 +110,9 @@ const SENTINEL: Readonly<Record<string, Profile>> = {
   },
   acknowledged: {
     weight: 4, acknowledged: true,
-    faults: ['master killed', 'master frozen', 'partition', 'partition', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'drop', 'crash'],
+    faults: ['master killed', 'master frozen', 'partition', 'partition', 'replication lags', 'replication cut', 'pause', 'sleep', 'cut', 'silence', 'drop', 'deaf', 'crash'],
   },
-  partitions: { weight: 3, faults: ['partition', 'partition', 'master frozen', 'replication lags', 'pause', 'cut', 'deaf', 'crash', 'shutdown'] },
+  partitions: { weight: 3, faults: ['partition', 'partition', 'master frozen', 'replication lags', 'pause', 'sleep', 'cut', 'deaf', 'crash', 'shutdown'] },
   storm: {
     weight: 3,
     faults: [
@@ -131,7 +132,7 @@ const CLUSTER: Readonly<Record<string, Profile>> = {
   },
   acknowledged: {
     weight: 2, acknowledged: true,
-    faults: ['master killed', 'master frozen', 'partition', 'slot moves', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'drop', 'crash'],
+    faults: ['master killed', 'master frozen', 'partition', 'slot moves', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'drop', 'deaf', 'crash'],
   },
   partitions: { weight: 2, faults: ['partition', 'partition', 'master frozen', 'slot moves', 'replication lags', 'pause', 'cut', 'deaf', 'crash', 'shutdown'] },
   storm: {

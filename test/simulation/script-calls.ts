@@ -54,7 +54,7 @@ export class ScriptCalls {
       case 19:
       case 20:
         return scripts.giveBackCall(on, {
-          id: random.pick([undefined, this.holderOf(on.lockKey), id]), keepsMarks: random.pick([false, true]), abandoned: random.pick([false, false, true]), next: random.pick([undefined, 'p1', 'p2']),
+          id: random.pick([undefined, this.holderOf(on.lockKey), id]), keepsMarks: random.pick([false, true]), mayBeOver: random.pick([false, true]), abandoned: random.pick([false, false, true]), next: random.pick([undefined, 'p1', 'p2']),
           process: random.pick(['p1', 'p2']), waitedMs: random.pick([-1, 0, 700]), mode: this.mode(), patienceMs: random.pick([1, 50]),
         });
       case 7:

@@ -1,8 +1,9 @@
 /**
  * A simulated process: a clock of its own that drifts, and an event loop that can be stopped. While it is stopped its clock
- * goes on; what was due or arrived meanwhile happens late, at the next turn.
+ * goes on; what was due or arrived meanwhile happens late, at the next turn. While its machine sleeps the clock and its timers stand
+ * still too, but not the time since boot.
  *
- *     running ──▶ paused ──▶ running …
+ *     running ──▶ paused, or asleep ──▶ running …
  *        └───────────┴─────▶ dead        nothing of it happens any more; what it sent is still on its way
  */
 import type { Clock, Timer } from '../../lib/core/port/clock.js';
@@ -14,15 +15,24 @@ interface Late {
   readonly timer: boolean;
 }
 
+/** A timer of a process. */
+interface ProcessTimer {
+  happening: Happening | undefined;
+}
+
 export class SimProcess {
   state: 'running' | 'paused' | 'dead' = 'running';
   /** Timers that are set and have not fired. */
-  readonly timers = new Set<Happening>();
+  readonly timers = new Set<ProcessTimer>();
   readonly clock: Clock;
   /** Since when it runs, or is paused. */
   changedAt = 0;
   /** All the time it stood still so far. */
   pausedMs = 0;
+  /** Whether its machine slept, ever. */
+  hasSlept = false;
+  private asleepSince: number | undefined;
+  private sleptMs = 0;
   private readonly late: Late[] = [];
   private readonly startAt: number;
   private wallStepMs = 0;
@@ -38,13 +48,13 @@ export class SimProcess {
     this.startAt = random.between(1_000, 100_000);
     this.bootedMs = random.between(0, 1e9);
     this.clock = {
-      now: () => this.startAt + time.now * (1 + drift),
+      now: () => this.startAt + ((this.asleepSince ?? time.now) - this.sleptMs) * (1 + drift),
       wallNow: () => 1_790_000_000_000 + this.wallStepMs + time.now * (1 + drift),
       uptimeMs: () => this.bootedMs + this.startAt + time.now * (1 + drift),
       setTimer: (callback, delayMs) => this.setTimer(callback, delayMs),
       clearTimer: (timer) => {
-        this.timers.delete(timer as Happening);
-        (timer as Happening).cancel();
+        this.timers.delete(timer as ProcessTimer);
+        (timer as ProcessTimer).happening?.cancel();
       },
       nextTurn: (callback) => void time.after(0, () => this.deliver(callback)),
       keepAlive: () => () => {},
@@ -57,7 +67,7 @@ export class SimProcess {
 
   /** The world's instant of an instant on this process's clock. */
   worldInstant(local: number): number {
-    return (local - this.startAt) / (1 + this.drift);
+    return (local - this.startAt) / (1 + this.drift) + this.sleptMs;
   }
 
   /** Something reaches the process: at once, or when it runs again. */
@@ -84,10 +94,29 @@ export class SimProcess {
     for (const { run } of ordered) this.time.after(0, () => this.deliver(run));
   }
 
+  /** Its machine sleeps. */
+  sleep(): void {
+    if (this.state !== 'running') return;
+    this.pause();
+    this.asleepSince = this.time.now;
+    this.hasSlept = true;
+  }
+
+  wake(): void {
+    if (this.asleepSince === undefined) return;
+    this.sleptMs += this.time.now - this.asleepSince;
+    this.asleepSince = undefined;
+    this.resume();
+  }
+
+  get isAsleep(): boolean {
+    return this.asleepSince !== undefined;
+  }
+
   crash(): void {
     this.state = 'dead';
     this.late.length = 0;
-    for (const timer of this.timers) timer.cancel();
+    for (const timer of this.timers) timer.happening?.cancel();
     this.timers.clear();
   }
 
@@ -98,10 +127,18 @@ export class SimProcess {
   private setTimer(callback: () => void, delayMs: number): Timer {
     // As Node does, a timer fires a little late and never early.
     const inMs = Math.max(0, delayMs) / (1 + this.drift) + this.random.between(0.001, 1);
-    const fire = (): void => {
-      if (this.timers.delete(timer)) callback();
+    const timer: ProcessTimer = { happening: undefined };
+    const arm = (forMs: number): void => {
+      const [sleptMs, dueAt] = [this.sleptMs, this.time.now + forMs];
+      const fire = (): void => {
+        // While the machine slept the timer stood still.
+        const leftMs = dueAt + this.sleptMs - sleptMs - this.time.now;
+        if (leftMs > 0 && this.timers.has(timer)) arm(leftMs);
+        else if (this.timers.delete(timer)) callback();
+      };
+      timer.happening = this.time.after(forMs, () => this.deliver(fire, true));
     };
-    const timer = this.time.after(inMs, () => this.deliver(fire, true));
+    arm(inMs);
     this.timers.add(timer);
     return timer;
   }

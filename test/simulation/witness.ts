@@ -128,7 +128,8 @@ export class Witness {
       said = false;
     }
     if (said !== trusted) this.violations.push(`assertHeld says ${said ? 'held' : 'lost'} with ${lease.remainingMs} ms left: ${tell(hold)}`);
-    if (trusted || !this.holds.has(hold)) return;
+    // After a sleep the signal follows with the next timer.
+    if (trusted || !this.holds.has(hold) || process.hasSlept) return;
     const ranFor = this.now() - process.changedAt;
     process.clock.setTimer(() => {
       if (this.holds.has(hold) && !lease.signal.aborted && process.state === 'running' && ranFor >= 0) {
@@ -150,7 +151,7 @@ export class Witness {
   private look(hold: WitnessedHold): void {
     if (hold.permits !== undefined && hold.inside === undefined) this.countPermits(hold, hold.permits);
     for (const other of this.holds) {
-      if (other === hold || !excludes(hold, other) || other.lease.remainingMs <= 0 || !other.process.alive) continue;
+      if (other === hold || !excludes(hold, other) || !trusts(other)) continue;
       for (const key of hold.keys) {
         if (!other.keys.includes(key) || this.excuses.overlap(this.now())) continue;
         if (this.doubted.has(hold) || this.doubted.has(other)) continue;
@@ -173,7 +174,7 @@ export class Witness {
     const [key] = hold.keys as [string];
     const certain = (one: WitnessedHold): boolean => one.inside === undefined && !this.doubted.has(one) && !this.wasForced(one, key);
     if (!certain(hold) || this.permitsExcused || this.excuses.overlap(this.now())) return;
-    const others = [...this.holds].filter((other) => other !== hold && other.keys.includes(key) && other.lease.remainingMs > 0 && other.process.alive && certain(other));
+    const others = [...this.holds].filter((other) => other !== hold && other.keys.includes(key) && trusts(other) && certain(other));
     if (others.length < permits) return;
     this.violations.push(`at ${this.now().toFixed(1)} ${others.length + 1} hold '${key}' with ${permits} permits: ${[hold, ...others].map(tell).join('; ')}`);
   }
@@ -209,6 +210,11 @@ export class Witness {
     highest.any = Math.max(highest.any, fence);
     if (hold.mode === 'write' || hold.lease.mode === 'write') highest.write = Math.max(highest.write, fence);
   }
+}
+
+/** Whether its holder may do something under it now. A process whose machine sleeps does nothing, and looks at once when it wakes. */
+function trusts({ lease, process }: WitnessedHold): boolean {
+  return process.alive && !process.isAsleep && lease.remainingMs > 0;
 }
 
 function excludes(one: WitnessedHold, other: WitnessedHold): boolean {

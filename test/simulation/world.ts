@@ -98,6 +98,8 @@ export class World implements Recorder {
   get historyIsExcused(): boolean {
     const { excusedUntil, fencesExcusedUntil, plan, forgottenAt } = this;
     const isForgotten = this.setting.replicated.length > 0 && forgottenAt > 0 && !plan.certain;
+    // A request hears of a grant before the library sees that the machine slept meanwhile.
+    if (this.members.some(({ process }) => process.hasSlept)) return true;
     return excusedUntil > 0 || fencesExcusedUntil > 0 || isForgotten || plan.faults.includes('force release');
   }
 

@@ -106,7 +106,7 @@ export class NodeScripts {
   }
 
   private giveBackArgs(id: string, how: Partial<GiveBackArgs> = {}): GiveBackArgs {
-    return { id, keepsMarks: how.waitedMs === undefined, abandoned: false, process: 'p', waitedMs: -1, mode: 'write', patienceMs: 50, ...how };
+    return { id, keepsMarks: how.waitedMs === undefined, mayBeOver: false, abandoned: false, process: 'p', waitedMs: -1, mode: 'write', patienceMs: 50, ...how };
   }
 
   private run({ script, keys, args }: BuiltCall): Promise<unknown> {

@@ -21,6 +21,7 @@ import { forgottenTicketError, lateTicketError, usedTicketError } from '../port/
 import type { AdoptedHold, AdoptOutcome, TicketStore } from '../port/ticket-store.js';
 import { offAbort, onAbort, type AbortListener } from '../queue/abort-signals.js';
 import type { LocalQueue } from '../queue/local-queue.js';
+import type { ToldOfShutdown } from './shutdown-gate.js';
 
 const FIRST_RETRY_MS = 20;
 const LONGEST_RETRY_MS = 200;
@@ -33,6 +34,8 @@ export interface AdoptionParts {
   readonly watchdog: Watchdog;
   readonly queue: LocalQueue;
   readonly defaults: ResolvedDefaults;
+  /** The adoptions that ask the store. The shutdown tells them that it has begun. */
+  readonly open: Set<ToldOfShutdown>;
   /** The error of a call that is refused because of a shutdown; undefined when it is served. */
   refusal(key: string): Error | undefined;
 }
@@ -49,7 +52,7 @@ export function adopt(ticket: Ticket, call: AdoptingCall, parts: AdoptionParts):
   return new Promise((resolve, reject) => new Adoption(ticket, call, parts, resolve, reject).begin());
 }
 
-class Adoption implements AbortListener {
+class Adoption implements AbortListener, ToldOfShutdown {
   private readonly ticketId: string;
   private readonly holds: readonly HolderRef[];
   private readonly key: string;
@@ -59,6 +62,8 @@ class Adoption implements AbortListener {
   private isOpen = true;
   private sentAt = 0;
   private notAfter = -Infinity;
+  /** The latest `notAfter` of the tries that got no answer. */
+  private unansweredUntil = -Infinity;
   private lastError: LockStoreError | undefined;
 
   constructor(
@@ -77,7 +82,13 @@ class Adoption implements AbortListener {
     const { signal, waitMs } = this.call.options;
     if (signal) onAbort(signal, this);
     this.parts.watchdog.schedule.set(this.patience, this.call.since + Math.max(waitMs, ANSWER_WITHIN_MS));
+    this.parts.open.add(this);
     this.ask();
+  }
+
+  shutdownWent(): void {
+    const closed = this.parts.refusal(this.key);
+    if (closed) this.fail(closed);
   }
 
   aborted(): void {
@@ -99,7 +110,8 @@ class Adoption implements AbortListener {
   }
 
   private heard(outcome: AdoptOutcome): void {
-    if (!this.isOpen) return;
+    // It was given up meanwhile, and its release may have reached the store before it did: so it is released once more.
+    if (!this.isOpen) return outcome.kind === 'adopted' ? this.giveBack(false) : undefined;
     switch (outcome.kind) {
       case 'adopted':
         return this.adopted(outcome.holds);
@@ -114,7 +126,8 @@ class Adoption implements AbortListener {
   }
 
   private failed(error: LockStoreError): void {
-    if (!this.isOpen) return;
+    this.unansweredUntil = this.notAfter;
+    if (!this.isOpen) return this.giveBack(false);
     this.lastError = error;
     if (error.retryable) this.askIn(this.backoff.nextMs(), error);
     else this.fail(givenUpError(this.key, this.call.options.waitMs, error));
@@ -163,6 +176,7 @@ class Adoption implements AbortListener {
     const { schedule } = this.parts.watchdog;
     const { signal } = this.call.options;
     this.isOpen = false;
+    this.parts.open.delete(this);
     schedule.cancel(this.again);
     schedule.cancel(this.patience);
     if (signal) offAbort(signal, this);
@@ -173,9 +187,9 @@ class Adoption implements AbortListener {
   private giveBack(withTicket: boolean): void {
     const { queue, defaults } = this.parts;
     const { leaseMs, graceMs } = this.call.options;
-    const { notAfter: lateUntil } = this;
+    const { unansweredUntil: lateUntil } = this;
     const endsInMs = leaseMs + graceMs + defaults.commandTimeoutMs;
-    if (lateUntil === -Infinity) return;
+    if (this.notAfter === -Infinity) return;
     for (const { key, id } of this.holds) {
       queue.background.release({ key, id, lateUntil }, endsInMs);
       if (withTicket) queue.background.release({ key, id: this.ticketId }, endsInMs);

@@ -102,9 +102,10 @@ export class Hold implements Lease, LossListener {
   }
 
   get remainingMs(): number {
+    const now = this.host.clock.now();
+    this.host.watchdog.sleep.look(now);
     if (this.loss || this.isOver) return 0;
-    const end = Math.min(this.startedAt + this.options.maxHoldMs, ...this.parts.map(({ lease }) => lease.trustedUntil));
-    return Math.max(0, end - this.host.clock.now());
+    return Math.max(0, Math.min(this.startedAt + this.options.maxHoldMs, ...this.parts.map(({ lease }) => lease.trustedUntil)) - now);
   }
 
   /** The signal is made when it is first read, because most callers never read it. */

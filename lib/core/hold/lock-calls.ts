@@ -142,7 +142,7 @@ export class LockCalls {
   private adopted(wish: Wish, ticket: Ticket): Promise<Entered[]> {
     const { host: { store, clock, watchdog, defaults }, queue, shutdown } = this;
     const refusal = (key: string): Error | undefined => shutdown.refusal(key, wish.insideHold);
-    return adopt(ticket, wish, { tickets: store.tickets!, clock, watchdog, queue, defaults, refusal });
+    return adopt(ticket, wish, { tickets: store.tickets!, clock, watchdog, queue, defaults, open: shutdown.asking, refusal });
   }
 
   private granted({ call, options, since, ticket }: Wish, given: Entered | Entered[]): Hold {

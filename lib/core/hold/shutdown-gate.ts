@@ -10,7 +10,14 @@ import type { ResolvedDefaults } from '../port/lock-options.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Watchdog } from '../lease/watchdog.js';
 
+/** A call that asks the store without a queue: an adoption. */
+export interface ToldOfShutdown {
+  /** The shutdown has begun, or its grace is over: what is refused from now on ends, and gives back what it may have been granted. */
+  shutdownWent(): void;
+}
+
 export class ShutdownGate {
+  readonly asking = new Set<ToldOfShutdown>();
   private holds = 0;
   private closing = false;
   private closed = false;
@@ -59,7 +66,7 @@ export class ShutdownGate {
   begin(): void {
     if (this.closing) return;
     this.closing = true;
-    this.queue.rejectWaiting((key, insideHold) => (insideHold ? undefined : closedError(key)));
+    this.refuseWaiting();
     this.graceEndsAt = this.clock.now() + this.defaults.shutdownGraceMs;
     if (this.holds > 0) this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
   }
@@ -78,12 +85,17 @@ export class ShutdownGate {
 
   private endTheRest(): void {
     this.closed = true;
-    this.queue.rejectWaiting((key) => closedError(key));
+    this.refuseWaiting();
     const { shutdownGraceMs } = this.defaults;
     const overstaying: Hold[] = (this.overstaying = []);
     this.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
     this.overstaying = undefined;
     if (overstaying.length > 0) this.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs));
+  }
+
+  private refuseWaiting(): void {
+    this.queue.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
+    for (const call of this.asking) call.shutdownWent();
   }
 
   private within(limitMs: number, done: Promise<void>): Promise<void> {

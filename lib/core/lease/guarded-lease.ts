@@ -163,7 +163,8 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   }
 
   /** Starts a renewal because the store may have forgotten the lease. A lease of fixed length is renewed too, for the rest of its time. */
-  startReview(): boolean {
+  startReview(isReplaced = false): boolean {
+    if (isReplaced) this.memory = undefined;
     if (this.isRenewing) return false;
     this.isRenewing = true;
     return true;

@@ -48,7 +48,9 @@ export class Watchdog implements LeaseGuard {
       wallClockJumped: () => this.eachLease((lease, now) => this.due(lease, now)),
     });
     this.schedule = new Schedule(clock, (now) => this.sleep.look(now));
-    store.onDoubt?.((doubt) => this.eachLease((lease, now) => (doubt === 'all' || this.mayBeForgotten(lease)) && this.review(lease, now)));
+    store.onDoubt?.((doubt) => {
+      this.eachLease((lease, now) => (doubt !== 'where it says so' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'replaced'));
+    });
   }
 
   /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
@@ -104,9 +106,9 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
-  private review(lease: GuardedLease, now: number): void {
+  private review(lease: GuardedLease, now: number, isReplaced = false): void {
     if (now >= lease.trustedUntil) return;
-    if (!lease.startReview()) return void this.doubted.add(lease);
+    if (!lease.startReview(isReplaced)) return void this.doubted.add(lease);
     this.schedule.set(lease, lease.trustedUntil);
     this.renewSoon(lease, now);
   }

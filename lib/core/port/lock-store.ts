@@ -189,8 +189,11 @@ export type Wake = HolderRef &
     | { readonly kind: 'lost' }
   );
 
-/** Which leases a store may have forgotten: all that are held, or those of which `mayHaveForgotten` says so. */
-export type Doubt = 'all' | 'where it says so';
+/**
+ * Which leases a store may have forgotten: all that are held, or those of which `mayHaveForgotten` says so. `replaced`: all, and it may have
+ * an earlier state of the same memory, so that a lease's memory is no proof that it was lost.
+ */
+export type Doubt = 'all' | 'where it says so' | 'replaced';
 
 export interface LockStore {
   readonly capabilities: StoreCapabilities;

@@ -116,7 +116,7 @@ export class RedisStore implements LockStore {
       // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
       flushed: recoveryMs === 0 ? undefined : () => {
         memories.recall();
-        this.doubted('all');
+        this.doubted('replaced');
       },
       listening: () => {
         memories.recall();

@@ -148,11 +148,12 @@ export class Ballot {
     this.ask(node, again, this.fence, this.trustedUntil, () => {}); // after a failure the next renewal tries again
   }
 
-  /** Ends the ballot. The caller releases it on the nodes. */
-  finish(abandoned = false): void {
+  /** Ends the ballot. The caller releases it on the nodes, at once. */
+  finish(abandoned = false): Leaving {
     this.state = 'over';
     this.overAt = this.context.clock.now();
     this.abandoned ||= abandoned;
+    return { ...this.leaving, askedAt: this.overAt };
   }
 
   /** Ends the ballot and takes it back from all nodes on which it may stand. */
@@ -178,7 +179,7 @@ export class Ballot {
   /** What the nodes are told when the ballot is taken back or released. */
   get leaving(): Leaving {
     const { wish: { on, id }, abandoned, next } = this;
-    return { on, id, abandoned, next };
+    return { on, id, mayBeOver: this.overAt >= this.trustedUntil, abandoned, next };
   }
 
   /** How long the nodes that answered took, in ms. */

@@ -19,9 +19,9 @@ export function voteArgs(request: TrialRequest, { process, maxLeaseMs }: Caller,
   return { id, leaseMs, mode, plain, notAfter, proposal, runId: runId ?? UNKNOWN_RUN_ID, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process, owner, label };
 }
 
-export function giveBackArgs({ id, abandoned = false, next, mark }: Omit<Leaving, 'on'>, process: string): GiveBackArgs {
+export function giveBackArgs({ id, mayBeOver = false, abandoned = false, next, mark }: Omit<Leaving, 'on'>, process: string): GiveBackArgs {
   const { mode, waitedMs, patienceMs } = mark ?? NO_MARK;
-  return { id, keepsMarks: mark === undefined, abandoned, mode, waitedMs: Math.floor(waitedMs), patienceMs, process, next };
+  return { id, keepsMarks: mark === undefined, mayBeOver, abandoned, mode, waitedMs: Math.floor(waitedMs), patienceMs, process, next };
 }
 
 /** A request about no lock that anybody else can name. */

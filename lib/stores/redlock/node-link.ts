@@ -184,9 +184,9 @@ export class NodeLink {
   }
 
   /** Runs a script for one request about a lock, in one command with all other such requests of this turn of the event loop. */
-  runBundled<T>(call: BuiltCall, on: NodeSpot, decode: DecodeNow<T>, hear: Hear<T>): void {
+  runBundled<T>(call: BuiltCall, on: NodeSpot, askedAt: number | undefined, decode: DecodeNow<T>, hear: Hear<T>): void {
     if (!this.connected) return hear({ kind: 'failure', error: this.refusal(on.key) });
-    this.bundles.add(call.script, 0, new NodeRequest(call, on, decode, hear, this.answeredNow));
+    this.bundles.add(call.script, 0, new NodeRequest(call, on, askedAt, decode, hear, this.answeredNow));
   }
 
   /** Why the node must not be asked. */

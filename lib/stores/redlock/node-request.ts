@@ -9,11 +9,11 @@ import type { Hear } from './poll.js';
 export type DecodeNow<T> = (reply: ScriptReply, sentAt: number, receivedAt: number) => T;
 
 export class NodeRequest<T> implements BundledRequest {
-  readonly askedAt = undefined;
-
   constructor(
     private readonly call: BuiltCall,
     private readonly on: NodeSpot,
+    /** A local instant not later than its sending; undefined where nobody has just read the clock. */
+    readonly askedAt: number | undefined,
     private readonly decode: DecodeNow<T>,
     private readonly hear: Hear<T>,
     /** Notes that the node answered, and tells the local instant. */

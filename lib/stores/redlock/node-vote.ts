@@ -71,6 +71,10 @@ export interface Leaving {
   readonly on: NodeSpot;
   /** The ballot's id. */
   readonly id: string;
+  /** A local instant not later than the sending of this, by default now. */
+  readonly askedAt?: number | undefined;
+  /** Whether its lease may have ended before, so that the node looks at its clock; false where nobody wants to know. */
+  readonly mayBeOver?: boolean | undefined;
   /** Whether no work was done under it, so that no minHoldMs is owed. */
   readonly abandoned?: boolean | undefined;
   /** The process that should have the lock next, as far as the holder knows. */

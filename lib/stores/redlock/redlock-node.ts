@@ -91,17 +91,18 @@ export class RedlockNode {
    */
   vote(request: VoteRequest, proposal: number, notAfter: number, hear: Hear<NodeVote>): void {
     const { clock } = this.around;
-    const limit = this.link.serverClock.before(0, notAfter, clock.now());
-    if (limit > 0) return this.ask(request, proposal, limit, hear);
+    const now = clock.now();
+    const limit = this.link.serverClock.before(0, notAfter, now);
+    if (limit > 0) return this.ask(request, proposal, limit, now, hear);
     const again = (reply: Reply<NodeVote>): void => {
       const isLate = reply.kind === 'answer' && reply.answer.kind === 'late';
       if (isLate && clock.now() < notAfter) this.vote(request, proposal, notAfter, hear);
       else hear(reply);
     };
-    this.ask(request, proposal, ALWAYS_LATE, again);
+    this.ask(request, proposal, ALWAYS_LATE, now, again);
   }
 
-  private ask(request: VoteRequest, proposal: number, limit: number, hear: Hear<NodeVote>): void {
+  private ask(request: VoteRequest, proposal: number, limit: number, askedAt: number, hear: Hear<NodeVote>): void {
     const { link } = this;
     const asked = voteArgs(request, this.around, proposal, link.runId, limit);
     const decode = (reply: ScriptReply, sentAt: number, receivedAt: number): NodeVote => {
@@ -109,7 +110,7 @@ export class RedlockNode {
       link.serverClock.observe(0, { sentAt, receivedAt, serverNow: told.now });
       return voteOf(told, sentAt);
     };
-    link.runBundled(voteCall(request.on, asked), request.on, decode, hear);
+    link.runBundled(voteCall(request.on, asked), request.on, askedAt, decode, hear);
   }
 
   /** Whether a limit in the node's time can be sent to it: it has answered since it was connected. */
@@ -137,7 +138,8 @@ export class RedlockNode {
   }
 
   release(leaving: Leaving, hear: Hear<'released' | 'lost'>): void {
-    this.link.runBundled(giveBackCall(leaving.on, giveBackArgs(leaving, this.around.process)), leaving.on, releaseOutcome, hear);
+    const { on, askedAt } = leaving;
+    this.link.runBundled(giveBackCall(on, giveBackArgs(leaving, this.around.process)), on, askedAt, releaseOutcome, hear);
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {

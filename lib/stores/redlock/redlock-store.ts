@@ -153,8 +153,7 @@ export class RedlockStore implements LockStore {
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.remove(ballot);
-    ballot.finish(abandoned);
-    const { leaving } = ballot;
+    const leaving = ballot.finish(abandoned);
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node, hear) => {
       if (!ballot.mayStandOn(node)) return hear(LOST);
       node.release(leaving, (reply) => {

@@ -1358,34 +1358,32 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '0096bf33f57a898d769f390f175f4e0618a66827',
+  sha1: '8c663e389757c5321f7cc64650c6ba8a1afbfc29',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
-${sharedServerTime}
 local replies, uncommon = {}, {}
 for n = 1, count do
-  local lockKey, id, keepsMarks = keys[2 * n - 1], args[2 * n - 1], string.sub(args[2 * n], 1, 1)
-  local text = redis.pcall('GET', lockKey)
-  if keepsMarks == '0' then
-    uncommon[#uncommon + 1] = n
-  elseif not text then
+  local lockKey, id, keepsMarks, mayBeOver = keys[2 * n - 1], args[2 * n - 1], string.sub(args[2 * n], 1, 1), string.sub(args[2 * n], 2, 2)
+  local text = keepsMarks == '1' and redis.pcall('GET', lockKey)
+  if keepsMarks == '1' and not text then
     replies[n] = 0
-  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
+  elseif text and mayBeOver == '0' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
-    replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
+    replies[n] = 1
   else
     uncommon[#uncommon + 1] = n
   end
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
+${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedLockRecord}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
-  local keepsMarks, abandoned, mode, waitedMs, patienceMs, process, next = string.match(args[2 * n], '^(.)(.) (.) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], id = args[2 * n - 1], keepsMarks = keepsMarks == '1', abandoned = abandoned == '1', mode = mode, waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, next = next }
+  local keepsMarks, mayBeOver, abandoned, mode, waitedMs, patienceMs, process, next = string.match(args[2 * n], '^(.)(.)(.) (.) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], id = args[2 * n - 1], keepsMarks = keepsMarks == '1', mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', mode = mode, waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, next = next }
 end
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
@@ -1450,6 +1448,8 @@ export interface GiveBackArgs {
   readonly id?: string | undefined;
   /** Whether the marks of the process stay as they are. */
   readonly keepsMarks: boolean;
+  /** Whether its lease may have ended before, by the clock of the caller, who wants to know. */
+  readonly mayBeOver: boolean;
   /** Whether its work never began, so that it owes no minHoldMs. */
   readonly abandoned: boolean;
   /** How the process waits. */
@@ -1467,7 +1467,7 @@ export interface GiveBackArgs {
 /** Puts one more request into a call of give-back.lua. */
 export function addGiveBack(keys: string[], args: ScriptArgument[], on: GiveBackKeys, request: GiveBackArgs): void {
   keys.push(on.lockKey, on.marksKey);
-  args.push(request.id ?? '-', `${request.keepsMarks ? 1 : 0}${request.abandoned ? 1 : 0} ${request.mode === 'write' ? 'w' : 'r'} ${request.waitedMs} ${request.patienceMs} ${request.process} ${request.next ?? '-'}`);
+  args.push(request.id ?? '-', `${request.keepsMarks ? 1 : 0}${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.mode === 'write' ? 'w' : 'r'} ${request.waitedMs} ${request.patienceMs} ${request.process} ${request.next ?? '-'}`);
 }
 
 /** A call of give-back.lua for one request. */

@@ -1,7 +1,6 @@
 /** A hold that goes from one process to another by a ticket, seen from calls of the library. */
 import { describe, expect, it } from '@jest/globals';
-import { LockClosedError, LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
-import type { Lease } from '../../../lib/core/port/lease.js';
+import { LockLostError, LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import { Fleet, gate } from '../../support/locks.js';
 
@@ -371,21 +370,5 @@ describe('An outcome that nobody knows', () => {
     worker.wire.cut = false;
     await fleet.clock.advance(3_000);
     await (await worker.locks.adopt(ticket)).release();
-  });
-});
-
-describe('A process that shuts down', () => {
-  it('adopts nothing any more, and may hand off what it holds', async () => {
-    const fleet = new Fleet();
-    const [giver, worker] = [fleet.process(), fleet.process()];
-    const lease: Lease = await giver.locks.acquire('k');
-    const theirs = await (await worker.locks.acquire('other')).handOff();
-    const closing = giver.locks.close();
-    await expect(giver.locks.adopt(theirs)).rejects.toBeInstanceOf(LockClosedError);
-    const ticket = await lease.handOff();
-    await fleet.clock.runUntil(closing);
-    await (await worker.locks.adopt(ticket)).release();
-    await (await worker.locks.adopt(theirs)).release();
-    expect(fleet.store.size).toBe(0);
   });
 });

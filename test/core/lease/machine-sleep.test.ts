@@ -12,6 +12,14 @@ describe('A hold', () => {
     expect(() => lease.assertHeld()).toThrow(LockLostError);
   });
 
+  it('says that nothing is left of it when the machine slept for longer than its lease', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await locks.acquire('k', { leaseMs: 5_000 });
+    fleet.clock.sleepMachine(6_000);
+    expect(lease.remainingMs).toBe(0);
+  });
+
   it('is not begun on an answer that was asked for before the machine slept: the store is asked again', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

@@ -13,8 +13,20 @@ const RESUMES_WITHIN_MS = 3_500;
 
 const recovering = { leaseMs: LEASE_MS, losses: 'ended', recoveryMs: RECOVERY_MS, options: { recoveryMs: RECOVERY_MS }, resumesWithinMs: RESUMES_WITHIN_MS, idleMs: 3_500 } as const;
 
+/**
+ * What older records have of holders that have released since stays taken until the end of their leases: nobody can tell them from holders
+ * that are cut off.
+ */
+const ofOlderRecords = { leaseMs: 4_000, resumesWithinMs: 6_000, idleMs: 6_000 } as const;
+
 function serverOf({ topology }: Stage): RedisServer {
   return topology.servers[0]!;
+}
+
+/** The server writes a snapshot, and grants and renews leases for a while that are not in it. */
+async function outdatedSnapshot(stage: Stage): Promise<void> {
+  await serverOf(stage).command('SAVE');
+  await sleep(300 + stage.random() * 700);
 }
 
 /** Replication ends without the replica being able to take it up again: what is granted from here on is lost with the master. */
@@ -69,11 +81,32 @@ export const recoveryScenarios: readonly Scenario[] = [
   },
   {
     ...recovering,
-    // What the replica had of holders that have released since stays taken until the end of their leases: nobody can tell them from
-    // holders that are cut off.
-    leaseMs: 4_000,
-    resumesWithinMs: 6_000,
-    idleMs: 6_000,
+    ...ofOlderRecords,
+    name: 'recovery of a server that was killed and restarted with an older snapshot',
+    topology: 'single',
+    fault: async (stage) => {
+      await outdatedSnapshot(stage);
+      await serverOf(stage).kill();
+      await serverOf(stage).start();
+    },
+  },
+  {
+    ...recovering,
+    ...ofOlderRecords,
+    // What it grants before the processes have heard of it is not undone: who held it is told.
+    losses: 'during',
+    overlapMs: 100,
+    name: 'recovery of a running server that loads an older snapshot',
+    topology: 'single',
+    long: true,
+    fault: async (stage) => {
+      await outdatedSnapshot(stage);
+      await serverOf(stage).command('DEBUG', 'RELOAD', 'NOSAVE');
+    },
+  },
+  {
+    ...recovering,
+    ...ofOlderRecords,
     name: 'recovery after a failover with replication cut before the grant',
     topology: 'sentinel',
     fault: async (stage) => {

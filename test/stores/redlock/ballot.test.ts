@@ -298,6 +298,15 @@ describe('A ballot that is held', () => {
     expect(nodes.flatMap(({ acts }) => acts)).toEqual([]);
   }));
 
+  it('is released without a look at the clocks of the nodes while it can be trusted, and with one after that', onStage(async ({ cast, ballot, clock }) => {
+    const { trustedUntil } = granted(await cast());
+    ballot.finish();
+    expect(ballot.leaving.mayBeOver).toBe(false);
+    await delay(clock, trustedUntil - clock.now());
+    ballot.finish();
+    expect(ballot.leaving.mayBeOver).toBe(true);
+  }));
+
   it('may outlive a quorum while it can be trusted, and not when a node released it for an operator', onStage(async ({ cast, ballot, nodes, clock }) => {
     const { trustedUntil } = granted(await cast());
     expect(ballot.mayOutlive(clock.now())).toBe(true);

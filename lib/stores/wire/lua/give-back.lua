@@ -4,8 +4,9 @@
 ---   marksKey  the marks of those who wait
 --- ARGV[...] requests  for each ballot:
 ---   id: text or -  of the ballot
----   terms: <keepsMarks><abandoned> <mode> <waitedMs> <patienceMs> <process> <next>  how it leaves
+---   terms: <keepsMarks><mayBeOver><abandoned> <mode> <waitedMs> <patienceMs> <process> <next>  how it leaves
 ---     keepsMarks: flag    whether the marks of the process stay as they are
+---     mayBeOver: flag     whether its lease may have ended before, by the clock of the caller, who wants to know
 ---     abandoned: flag     whether its work never began, so that it owes no minHoldMs
 ---     mode: mode          how the process waits
 ---     waitedMs: number    how long it has waited for this; -1 when it does not want the lock any more
@@ -20,27 +21,25 @@
 --- INVARIANT the first write needs no memory, so that it works on a full server
 --- @bind
 
---- @include shared/server-time
-
 local replies, uncommon = {}, {}
 
--- The commonest case, before the functions for all others are made. A refusal, which is a table without items, is left to them.
+-- The commonest case, before the functions for all others are made and the clock is read. A refusal, which is a table without
+-- items, is left to them.
 for n = 1, count do
-  --- @bind lockKey, id, keepsMarks of n
-  local text = redis.pcall('GET', lockKey)
-  if keepsMarks == '0' then
-    uncommon[#uncommon + 1] = n
-  elseif not text then
+  --- @bind lockKey, id, keepsMarks, mayBeOver of n
+  local text = keepsMarks == '1' and redis.pcall('GET', lockKey)
+  if keepsMarks == '1' and not text then
     replies[n] = 0
-  elseif #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
+  elseif text and mayBeOver == '0' and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
-    replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
+    replies[n] = 1
   else
     uncommon[#uncommon + 1] = n
   end
 end
 if #uncommon == 0 then return count == 1 and replies[1] or replies end
 
+--- @include shared/server-time
 --- @include shared/limits
 --- @include shared/next-fence
 --- @include shared/lock-record
