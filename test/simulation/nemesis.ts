@@ -10,6 +10,8 @@ import type { Member, World } from './world.js';
 const AT_ONCE = 3;
 /** No clock of a server is ever set further than this from where it began, in ms: within the margin of trust. */
 const SMALL_STEP_MS = 2;
+/** It is not promised that a sleep of less than a second, or little more, is noticed. */
+const SHORTEST_SLEEP_MS = 1_200;
 
 export class Nemesis {
   /** Ends of what is going on. */
@@ -154,12 +156,15 @@ export class Nemesis {
     this.last(`${process.name} stands still for ${ms.toFixed(0)} ms`, ms, () => process.resume());
   }
 
-  /** Shorter sleeps than a second are not promised to be noticed. */
   private sleep({ process }: Member): void {
     if (process.state !== 'running') return;
+    const { time } = this.world;
     process.sleep();
-    const ms = this.random.between(1_200, 12_000);
-    this.last(`the machine of ${process.name} sleeps for ${ms.toFixed(0)} ms`, ms, () => process.wake());
+    const notBefore = time.now + SHORTEST_SLEEP_MS;
+    const ms = this.random.between(SHORTEST_SLEEP_MS, 12_000);
+    // The end of all faults may come first.
+    const wake = (): void => void time.after(Math.max(0, notBefore - time.now), () => process.wake());
+    this.last(`the machine of ${process.name} sleeps for ${ms.toFixed(0)} ms`, ms, wake);
   }
 
   private crash(member: Member): void {

@@ -79,9 +79,7 @@ interface Profile {
 
 const SINGLE: Readonly<Record<string, Profile>> = {
   calm: { weight: 3, faults: [] },
-  processes: { weight: 3, faults: ['pause', 'pause', 'crash', 'shutdown'] },
-  // It is drawn by nobody yet: see docs/proof.md.
-  sleep: { weight: 0, faults: ['pause', 'sleep', 'crash', 'shutdown'] },
+  processes: { weight: 3, faults: ['pause', 'sleep', 'crash', 'shutdown'] },
   network: { weight: 4, faults: ['cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow'] },
   deaf: { weight: 1, faults: ['deaf'] },
   server: { weight: 3, faults: ['freeze', 'restart', 'loading', 'readonly', 'script flush', 'full'] },
