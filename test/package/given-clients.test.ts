@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
 import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
 import { startSentinel, type SentinelGroup } from '../support/redis-sentinel.js';
-import { startMasters, type RedisServer } from '../support/redis-server.js';
+import { startMasters, startRedis, type RedisServer } from '../support/redis-server.js';
 import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
 import { pack, type Packed } from './packed.js';
 import { NODE_REDIS_VERSIONS } from './peers.js';
@@ -19,18 +19,19 @@ async function moved(group: SentinelGroup): Promise<void> {
 
 let packed: Packed;
 let app: Application;
+let single: RedisServer;
 let masters: readonly RedisServer[];
 let cluster: RedisCluster;
 beforeAll(async () => {
   packed = await pack();
-  masters = await startMasters(3);
+  [single, masters] = [await startRedis(), await startMasters(3)];
   cluster = await startCluster();
   app = await Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12']);
 }, COMMAND_TAKES_AT_MOST_MS);
 afterAll(async () => {
   await app?.remove();
   await cluster?.stop();
-  await Promise.all(masters?.map((server) => server.stop()) ?? []);
+  await Promise.all([single, ...(masters ?? [])].map((server) => server?.stop()));
   await packed?.remove();
 });
 
@@ -46,11 +47,11 @@ describe.each(NODE_REDIS_VERSIONS)('With redis@%s', (version) => {
   beforeAll(() => app.add(`redis@${version}`), COMMAND_TAKES_AT_MOST_MS);
 
   it.each<[string, string, () => object]>([
-    ['createClient', 'client', () => ({ urls: [masters[0]!.url] })],
+    ['createClient', 'client', () => ({ urls: [single.url] })],
     ['createCluster', 'cluster', () => ({ urls: [cluster.masters[1]!.url] })],
     ['createClient, three times for a Redlock,', 'redlock', () => ({ urls: masters.map(({ url }) => url) })],
   ])('what %s made is locked by without being used, and writes with the fence', async (_, kind, target) => {
-    for (const server of masters) await server.command('DEL', 'account:1');
+    for (const server of [single, ...masters]) await server.command('DEL', 'account:1');
     expect(await app.seen('node', ['given-client.cjs'], { KIND: kind, TARGET: JSON.stringify(target()) })).toEqual(seen);
   }, COMMAND_TAKES_AT_MOST_MS);
 
