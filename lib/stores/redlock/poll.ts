@@ -16,7 +16,7 @@ const BUSY_FACTOR = 4;
 
 export type Reply<A> = { readonly kind: 'answer'; readonly answer: A } | { readonly kind: 'failure'; readonly error: LockStoreError };
 
-/** Called with what a node says to one question. It is no promise: a question to five nodes is asked for every lock, twice. */
+/** Called once with what a node answers. It stands in place of a promise, because each lock asks five nodes twice, and ten promises are a cost. */
 export type Hear<A> = (reply: Reply<A>) => void;
 
 /** Hears a promise, which must reject with LockStoreError only. */

@@ -30,7 +30,7 @@ export interface BundledRequest {
   failed(error: LockStoreError): void;
 }
 
-/** Lets go of what was bundled at the end of this turn of the event loop, of all connections in one go. */
+/** Sends the bundles of several connections at the end of this turn of the event loop, with a single callback for all of them. */
 export class TurnEnd {
   private waiting: (() => void)[] = [];
 

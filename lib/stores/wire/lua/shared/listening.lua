@@ -22,7 +22,8 @@ local function isSilent(lock, record)
   return tonumber(string.sub(record, 1, 13)) < lock.now + WAITER_LEASE_MS - SILENT_AFTER_MS
 end
 
--- Who asks in this very script is told by its answer. A server that does not say who listens is asked in vain.
+-- A waiter whose own request runs this script hears of its turn by the answer. Where the server refuses to say who listens, everybody
+-- counts as heard.
 local function hearsOfItsTurn(lock, id, record)
   local turn = string.sub(record, 16, 16)
   if turn == TAKES_ITS_TURN or lock.asking[id] then return true end
