@@ -59,12 +59,12 @@ export class Acquisition implements BundledRequest {
     const { needsListener, parts } = this.acquiring;
     const { trust, memories, maxLeaseMs, recoveryMs } = parts;
     const { group } = this.spot;
-    const { id, mode, leaseMs, fences, queue, label, owner, permits, replaces, graceMs = 0 } = this.request;
+    const { id, mode, leaseMs, fences, queue, label, owner, permits, replaces, handsOn = false, graceMs = 0 } = this.request;
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(group);
     this.floor = trust.floors.of(group);
     addAcquire(keys, args, this.spot, {
-      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener, plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
+      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener, plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined, handsOn,
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
       longestMs: maxLeaseMs, recoveryMs, replaces, owner: permits === undefined ? owner : String(permits), label,
     });
