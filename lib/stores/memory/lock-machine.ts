@@ -58,27 +58,9 @@ export class LockMachine {
 
   acquire(request: AcquireRequest, at: Instant): AcquireReply {
     if (at.ms > request.notAfter) return { kind: 'late' };
-    if (request.replaces === undefined || this.replace(request, request.replaces, at)) return this.answer(request, at);
+    const { key, replaces, handsOn } = request;
+    if (replaces === undefined || this.takeAway({ key, id: replaces }, at, handsOn ? request : undefined)) return this.answer(request, at);
     return { ...this.answer(request, at), replacedLost: true };
-  }
-
-  /**
-   * Takes away the lease that a request replaces; whether it was there. Its permit goes on to a request that says so, before those
-   * who wait: for a short time a process may hand it on among its callers.
-   */
-  private replace(request: AcquireRequest, replaces: string, at: Instant): boolean {
-    const { key, id, permits, handsOn = false } = request;
-    const lock = this.locks.get(key);
-    if (lock === undefined) return false;
-    prune(lock, at.ms);
-    const mayGoOn = handsOn && lock.permits === permits && holderOf(lock, replaces) !== undefined && holderOf(lock, id) === undefined;
-    const there = leave(lock, replaces, at.ms);
-    if (mayGoOn && lock.holders.size < (permits ?? 0)) {
-      lock.waiting.write.delete(id);
-      this.grantNow(request, lock, at);
-    }
-    this.settle(key, at);
-    return there;
   }
 
   private answer(request: AcquireRequest, at: Instant): AcquireReply {
@@ -120,13 +102,23 @@ export class LockMachine {
   }
 
   /** Releases a hold or leaves the queue. It is one command for both, because a waiter that gives up may have been granted just before. */
-  release({ key, id, abandoned }: ReleaseRequest, at: Instant): 'released' | 'lost' {
+  release(request: ReleaseRequest, at: Instant): 'released' | 'lost' {
+    return this.takeAway(request, at) ? 'released' : 'lost';
+  }
+
+  /** Takes away an id, whether it was there, and serves those who wait; before them `heir`, if the id held a permit. */
+  private takeAway({ key, id, abandoned }: ReleaseRequest, at: Instant, heir?: AcquireRequest): boolean {
     const lock = this.locks.get(key);
-    if (lock === undefined) return 'lost';
+    if (lock === undefined) return false;
     prune(lock, at.ms);
+    const inherits = heir !== undefined && lock.permits === heir.permits && holderOf(lock, id) !== undefined && holderOf(lock, heir.id) === undefined;
     const there = leave(lock, id, at.ms, abandoned);
+    if (inherits && lock.holders.size < (lock.permits ?? 0)) {
+      lock.waiting.write.delete(heir.id);
+      this.grantNow(heir, lock, at);
+    }
     this.settle(key, at);
-    return there ? 'released' : 'lost';
+    return there;
   }
 
   downgrade(ref: HolderRef, at: Instant): 'downgraded' | 'lost' {
