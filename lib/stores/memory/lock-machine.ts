@@ -199,8 +199,7 @@ export class LockMachine {
   }
 
   private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, sharedFence?: number): Granted {
-    const holder = this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, sharedFence);
-    return { kind: 'granted', grant: grantOf(lock, holder) };
+    return { kind: 'granted', grant: grantOf(lock, this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, sharedFence)) };
   }
 
   /** Grants the lock to waiters and wakes them. Their leases are short until the first renewal, because a waiter may have died. */
@@ -225,10 +224,9 @@ export class LockMachine {
 
   private enter(lock: LockRecord, who: AcquireRequest | Waiter, lengthMs: number, at: Instant, sharedFence?: number): Holder {
     const { id, minHoldMs, graceMs = 0, owner, label } = who;
-    const minEnd = at.ms + minHoldMs;
     const fences = sharedFence === undefined ? who.fences : 1;
     const fence = sharedFence ?? this.reserveFences(fences, at);
-    const holder = { id, fence, fences, end: at.ms + lengthMs + graceMs, minEnd, graceMs, released: false, owner, label };
+    const holder = { id, fence, fences, end: at.ms + lengthMs + graceMs, minEnd: at.ms + minHoldMs, graceMs, released: false, owner, label };
     lock.holders.set(id, holder);
     return holder;
   }
