@@ -104,7 +104,7 @@ const list = [
   // The store beside its scripts
   ['messages say what they like', redis('trust'), ' || !couldAnswer(request, push)', '', 'S1: a forged message is trusted', 'test/stores/redis/forged-messages'],
   ['messages with any fence', redis('trust'), 'if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;', 'if (serverNow < 0) return undefined;', 'S2: a forged message uses up all fences', 'test/stores/redis/forged-messages'],
-  ['strays of others', redis('redis-store'), 'if (id.startsWith(`${this.options.process}.`)) ', '', 'S4: a forged message takes a hold away', 'test/stores/redis/forged-messages'],
+  ['strays of others', redis('pushed-grants'), 'if (id.startsWith(`${process}.`)) ', '', 'S4: a forged message takes a hold away', 'test/stores/redis/forged-messages'],
   ['fences are not compared', redis('acquisition'), 'if (this.known && told.fence <= this.known.floor) return acquiring.askAnew', 'if (false as boolean) return acquiring.askAnew', 'S2: a server that lost its memory', 'test/stores/redis/pushed-grants'],
   ['pushed fences are not compared', redis('trust'), ' || push.fence <= floor', '', 'S2: a server that lost its memory', 'single:amnesia'],
   ['no place after a refusal', redis('acquisition'), 'if (grant === undefined) return acquiring.acquire(', 'if (grant === undefined) places.forget(place);\n    if (grant === undefined) return acquiring.acquire(', 'S2: the next grant is not held against what was seen', 'test/stores/redis/pushed-grants'],

@@ -9,13 +9,14 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant, ReleaseRequest } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { Bundles } from '../wire/bundles.js';
 import { RECOVERING_REASON } from '../wire/lock-reply.js';
 import { acquire } from '../wire/lua.generated.js';
 import { Acquisition } from './acquisition.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
+import type { Releases } from './releases.js';
 import type { Renewals } from './renewals.js';
 import type { Spots } from './spots.js';
 import type { Trust } from './trust.js';
@@ -31,7 +32,7 @@ export interface AcquiringParts {
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
   readonly memories: Memories;
-  release(request: ReleaseRequest): Promise<unknown>;
+  readonly releases: Releases;
 }
 
 export class Acquiring {
@@ -95,6 +96,6 @@ export class Acquiring {
   }
 
   private giveBack({ key, id }: AcquireRequest): Promise<unknown> {
-    return this.parts.release({ key, id, abandoned: true });
+    return this.parts.releases.release({ key, id, abandoned: true });
   }
 }
