@@ -24,7 +24,7 @@ async function renewal(words: readonly Word[], mayOutlive = true): Promise<{ kin
   })) as unknown as RedlockNode[];
   const givenBack: number[] = [];
   const rejoin = async (node: RedlockNode): Promise<void> => void givenBack.push(nodes.indexOf(node));
-  const ballot = { key: 'k', id: 'p.1/1', state: 'held', lasts: () => {}, mayOutlive: () => mayOutlive, rejoin } as unknown as Ballot;
+  const ballot = { key: 'k', id: 'p.1/1', state: 'held', standing: { lasts: () => {}, renewed: () => {}, mayOutlive: () => mayOutlive }, rejoin } as unknown as Ballot;
   const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
   const [outcome] = await clock.runUntil(renewByQuorum(requests, { nodes, clock, commandTimeoutMs: 2_000, held: () => ballot }));
   await clock.advance(LEASE_MS);
@@ -64,7 +64,7 @@ describe('A renewal by quorum', () => {
         return parts.map(({ leaseMs }) => clock.now() + leaseMs);
       },
     })) as unknown as RedlockNode[];
-    const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', lasts: () => {} }) as unknown as Ballot;
+    const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', standing: { lasts: () => {}, renewed: () => {} } }) as unknown as Ballot;
     const requests = [30_000, 150, 30_000, 400].map((leaseMs, n) => ({ key: `p.${n}`, id: `p.${n}`, leaseMs, minReplicas: 0 }));
     const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, commandTimeoutMs: 2_000, held }));
     expect(outcomes.map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed']);
