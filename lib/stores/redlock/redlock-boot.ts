@@ -84,8 +84,8 @@ export class LateNodes {
   async join(node: RedlockNode): Promise<void> {
     if (this.closed) return;
     try {
-      if (!node.link.opened) await node.link.open();
-      else if (!(await node.link.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
+      if (!node.link.check.passed) await node.link.open();
+      else if (!(await node.link.check.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
       await this.attend(node);
       this.tellOfTwin(node);
     } catch (error) {
@@ -103,7 +103,7 @@ export class LateNodes {
     this.clock.setTimer(() => {
       this.toLookAt.delete(node);
       if (this.closed || node.connected) return;
-      if (node.link.opening) this.lookAgain(node);
+      if (node.link.check.isUnderWay) this.lookAgain(node);
       else if (node.link.twin !== undefined) node.link.reconnect();
       else if (node.link.reachable) void this.join(node);
     }, AGAIN_MS);
@@ -129,7 +129,7 @@ export class LateNodes {
   }
 
   private refuse(node: RedlockNode, error: LockStoreError): void {
-    node.link.refused = error;
+    node.link.refuse(error);
     const message = `Locks: ${node.name} is not used until this process is restarted: ${error.message}`;
     this.report({ kind: `refused ${node.name}`, level: 'error', message });
   }

@@ -65,8 +65,8 @@ export class RedlockNode {
     return this.link.silent;
   }
 
-  set silent(silent: boolean) {
-    this.link.silent = silent;
+  fellSilent(): void {
+    this.link.fellSilent();
   }
 
   get heardAt(): number {

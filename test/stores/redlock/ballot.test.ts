@@ -56,6 +56,10 @@ class FakeNode {
     return this.raises;
   }
 
+  fellSilent(): void {
+    this.silent = true;
+  }
+
   release({ id, mark }: Leaving, hear: Hear<'released'>): void {
     this.acts.push(`release ${id}`);
     if (mark !== undefined) this.marks.push(mark);

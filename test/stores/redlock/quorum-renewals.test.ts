@@ -16,6 +16,7 @@ type Word = 'has it' | 'lost it' | 'fails' | 'has it, late';
 async function renewal(words: readonly Word[], mayOutlive = true): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
   const clock = new FakeClock();
   const nodes = words.map((word) => ({
+    fellSilent: () => {},
     async renew(): Promise<readonly (number | undefined)[]> {
       await delay(clock, word === 'has it, late' ? LEASE_MS / 2 : 1);
       if (word === 'fails') throw new LockStoreError('out of order');
@@ -58,6 +59,7 @@ describe('A renewal by quorum', () => {
     const clock = new FakeClock();
     const awayMs = 60;
     const nodes = [1, 2, 3].map(() => ({
+      fellSilent: () => {},
       async renew(parts: readonly { leaseMs: number }[], timeoutMs: number): Promise<readonly number[]> {
         await delay(clock, Math.min(awayMs, timeoutMs));
         if (timeoutMs < awayMs) throw new LockStoreError('no answer in time');
