@@ -188,7 +188,7 @@ export class RedisStore implements LockStore {
   }
 
   async close(): Promise<void> {
-    this.memories.close();
+    this.memories.recalls.close();
     this.channel.close();
     this.runner.close();
     this.connections.close();
@@ -204,11 +204,11 @@ export class RedisStore implements LockStore {
       forgot: (memory) => memories.hear(memory),
       // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
       flushed: this.options.recoveryMs === 0 ? undefined : () => {
-        memories.recall();
+        memories.recalls.atOnce();
         this.doubted('replaced');
       },
       listening: () => {
-        memories.recall();
+        memories.recalls.atOnce();
         this.askAll();
       },
     };
@@ -221,14 +221,14 @@ export class RedisStore implements LockStore {
       trust.reset();
       memories.reset();
       // Of a Cluster one node may have changed, and the others serve on.
-      if (connections.commands.state.isOpen) memories.recallAfterChange();
+      if (connections.commands.state.isOpen) memories.recalls.afterNodesMoved();
     });
     connections.commands.onEnd(() => outage.closed(connections.lastError));
     connections.commands.onOpen(() => {
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void this.readClock();
       this.channel.follow();
-      memories.recallSoon();
+      memories.recalls.soon();
       this.doubted('all');
     });
   }
