@@ -27,8 +27,8 @@ const REPLACED_LOST = 10;
 const LONG_AGO = 1;
 
 export class Acquisition implements BundledRequest {
-  /** The message of its grant, if that came before the answer that gives the place. */
-  early: PushedGrant | undefined;
+  /** The message of its grant, if that came before the answer that gives the first place. */
+  private early: PushedGrant | undefined;
   /** Whether its caller got an error, so that a later answer is ignored. */
   private hasFailed = false;
   readonly key: string;
@@ -68,6 +68,10 @@ export class Acquisition implements BundledRequest {
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
       longestMs: maxLeaseMs, recoveryMs, replaces, owner: permits === undefined ? owner : String(permits), label,
     });
+  }
+
+  messageCame(push: PushedGrant): void {
+    this.early = push;
   }
 
   answered(reply: ScriptReply, sentAt: number): void {
@@ -144,9 +148,8 @@ export class Acquisition implements BundledRequest {
     const { places, trust, clock } = acquiring.parts;
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
     if (known && !places.has(known)) return { kind: 'waiting', askAgainInMs };
-    const place = known ?? places.add(request, spot.group, this.floor);
-    place.answered = true;
-    const early = this.early ?? place.early;
+    const place = known ?? places.add(request, spot.group, this.floor, this.early);
+    const early = place.answerCame();
     if (early === undefined) return { kind: 'waiting', askAgainInMs };
     const grant = trust.pushed(place, early, clock.now());
     if (grant === undefined) return acquiring.acquire({ ...request, replaces: undefined, askedAt: clock.now() });
@@ -156,10 +159,7 @@ export class Acquisition implements BundledRequest {
 
   private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>): void {
     const { known } = this;
-    if (known === undefined) return this.resolve(outcome);
-    known.answered = true;
-    const { places } = this.acquiring.parts;
-    if (outcome instanceof Promise || outcome.kind !== 'waiting') places.forget(known);
+    if (known && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.parts.places.forget(known);
     this.resolve(outcome);
   }
 

@@ -30,10 +30,9 @@ export class PushedGrants {
     if (place === undefined) {
       const underway = acquiring.underway(id);
       if (underway === undefined) return this.stray(push);
-      underway.early = push;
-      return;
+      return underway.messageCame(push);
     }
-    if (!place.answered) return void (place.early = push);
+    if (!place.messageCame(push)) return;
     const grant = trust.pushed(place, push, clock.now());
     if (grant === undefined) return tell({ kind: 'ask', key, id });
     places.forget(place);
