@@ -18,6 +18,12 @@ export function renewalError(key: string, cause: LockStoreError): LockStoreError
   return new LockStoreError(message, { key, cause, nodes: cause.nodes });
 }
 
+/** For a request that reached its store after its limit. `node` is the name of the server, if there is one. */
+export function lateError(key: string, node?: string): LockStoreError {
+  const message = `Lock '${key}': the request reached ${node ?? 'the store'} too late to be served, and was dropped: nothing was done. It is safe to try again.`;
+  return new LockStoreError(message, { key, nodes: node === undefined ? [] : [{ node, reason: 'late' }] });
+}
+
 export function notHeldError(key: string, mode: LockMode, isHeldForReading: boolean): LockUsageError {
   const found = isHeldForReading ? 'that code holds it for reading only' : 'that code does not hold it';
   const wanted = mode === 'write' ? 'writing' : 'reading';

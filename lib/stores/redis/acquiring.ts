@@ -9,6 +9,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
+import { lateError } from '../../core/port/hold-errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { Bundles } from '../wire/bundles.js';
 import { RECOVERING_REASON } from '../wire/lock-reply.js';
@@ -82,9 +83,7 @@ export class Acquiring {
   }
 
   lateError(key: string): LockStoreError {
-    const { node } = this.parts;
-    const message = `Lock '${key}': the request reached ${node} too late to be served, and was dropped: nothing was done. It is safe to try again.`;
-    return new LockStoreError(message, { key, nodes: [{ node, reason: 'late' }] });
+    return lateError(key, this.parts.node);
   }
 
   recoveringError(key: string, forMs: number): LockStoreError {

@@ -9,7 +9,7 @@ import { listOf, type ServerGrant } from '../wire/lock-reply.js';
 import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
-import type { Exchange } from '../wire/server-clock.js';
+import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
@@ -19,12 +19,6 @@ import type { Spot } from './spots.js';
 const RETRY_MS = 50;
 /** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
 const REPLACED_LOST = 10;
-/**
- * The limit (`notAfter` in server time) of a request when the server's time is not known: after a minute of silence, or on a new
- * connection. The script finds such a request too late and only answers its time; then the request is sent again. It is not sent
- * without a limit, because a copy that is held up in the network could take the lock long after it was released.
- */
-const LONG_AGO = 1;
 
 export class Acquisition implements BundledRequest {
   /** The message of its grant, if that came before the answer that gives the first place. */

@@ -10,7 +10,7 @@ import {
   adoptCall, adoptHeadSize, adoptHoldSize, handOffCall, readAdoptHead, readAdoptHold, readHandOffHead, type AdoptHead, type ReplyItems,
 } from '../wire/lua.generated.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
-import type { Exchange } from '../wire/server-clock.js';
+import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
 import type { Acquiring } from './acquiring.js';
 import type { Memories } from './memories.js';
 import type { Renewals } from './renewals.js';
@@ -30,9 +30,6 @@ export interface TicketParts {
   readonly renewals: Renewals;
   readonly acquiring: Acquiring;
 }
-
-/** The limit of a request when the server's time is not known: it is always too late, so that the script only answers its time. */
-const LONG_AGO = 1;
 
 export class RedisTickets implements TicketStore {
   readonly place: string;

@@ -5,12 +5,10 @@
 import { nodeRightsError } from '../wire/access-rule.js';
 import { probe, type Probed } from '../wire/boot-probe.js';
 import { giveBackCall, greetCall, voteCall } from '../wire/lua.generated.js';
+import { LONG_AGO } from '../wire/server-clock.js';
 import type { ServerFacts } from '../wire/server-facts.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { giveBackArgs, trialRequest, voteArgs } from './node-calls.js';
-
-/** An instant of every server's past: a vote that may not act after it does nothing. */
-const LONG_AGO = 1;
 
 /** Its fields are read by others, and written only here. */
 export class NodeCheck {
@@ -52,7 +50,7 @@ export class NodeCheck {
 
   /**
    * Loads the scripts of votes and give-backs. A server that does not know a script would get its text in a second request, which
-   * later requests may overtake.
+   * later requests may overtake. The vote comes after its limit and does nothing.
    */
   private async teachScripts(): Promise<void> {
     const { runner, options, keys } = this.probed;
