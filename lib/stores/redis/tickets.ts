@@ -83,7 +83,8 @@ export class RedisTickets implements TicketStore {
     const limit = trust.clock.before(places[0]!.source, notAfter, clock.now());
     const known = places.map(({ group }) => memories.of(group));
     const holds = request.holds.map(({ id }, n) => ({ id, floor: trust.floors.of(places[n]!.group), known: known[n]! }));
-    const call = adoptCall({ keys: places }, { ticketId, notAfter: limit || LONG_AGO, leaseMs: Math.floor(leaseMs), graceMs, label, longestMs: maxLeaseMs, recoveryMs, holds });
+    const asked = { ticketId, notAfter: limit || LONG_AGO, leaseMs: Math.floor(leaseMs), graceMs, label, longestMs: maxLeaseMs, recoveryMs, holds };
+    const call = adoptCall({ keys: places }, asked);
     const outcome = await runner.run({ ...call, key }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const head = readAdoptHead(told);

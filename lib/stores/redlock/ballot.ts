@@ -190,7 +190,7 @@ export class Ballot {
     const answers = answersOf(replies).map(([, vote]) => vote);
     // Without answers from a quorum nobody knows whether the lock is busy.
     const failures = replies.size - answers.length;
-    const against = answers.filter((vote) => vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared));
+    const against = answers.filter(isAgainst);
     const unreachable = failures > this.context.nodes.length - quorumOf(this.context.nodes.length);
     if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.context.nodes, replies, reasonOf);
     return this.busy(against);
@@ -201,4 +201,9 @@ export class Ballot {
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity)));
     return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.wish.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
   }
+}
+
+/** Whether the answer says that others have the lock, or that its owner has it already. */
+function isAgainst(vote: NodeVote): boolean {
+  return vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared);
 }

@@ -83,7 +83,8 @@ export class NodeLink {
     this.outage = new Outage(clock, {
       away: (reason) => options.outages.away(this.name, reason),
       back: (afterMs) => options.outages.back(this.name, afterMs),
-      ask: () => void this.runner.command('time', (client) => client.call('time')).catch(() => undefined), // a failure is noted by the runner, which tells the outage
+      // A failure is noted by the runner, which tells the outage.
+      ask: () => void this.runner.command('time', (client) => client.call('time')).catch(() => undefined),
     });
     this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs, this.outage);
     this.bundles = new Bundles(this.runner, options.turnEnd);

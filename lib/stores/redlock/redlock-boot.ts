@@ -119,8 +119,8 @@ export class LateNodes {
     if (twin === this.twins.get(node)) return;
     if (twin !== undefined) {
       this.twins.set(node, twin);
-      const until = 'its vote does not count until it leads to a server of its own';
-      const message = `Locks: the Redlock nodes ${twin.name} and ${node.name} are one server. ${node.name} joined later: ${until}. Check where this address leads.`;
+      const next = 'its vote does not count until it leads to a server of its own. Check where this address leads.';
+      const message = `Locks: the Redlock nodes ${twin.name} and ${node.name} are one server. ${node.name} joined later: ${next}`;
       this.report({ kind: `twin ${node.name}`, level: 'error', message });
     } else if (node.connected) {
       this.twins.delete(node);
@@ -145,6 +145,7 @@ function reasonFor(failure: LockStoreError | undefined): string {
 }
 
 function sameServer(one: NodeLink, other: RedlockNode): LockStoreError {
-  const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. Give each node a server of its own: two votes of one server are no quorum.`;
+  const next = 'Give each node a server of its own: two votes of one server are no quorum.';
+  const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. ${next}`;
   return new LockStoreError(message, { nodes: [{ node: other.name, reason: `the same server as ${one.name}` }], retryable: false });
 }

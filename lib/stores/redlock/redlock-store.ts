@@ -94,12 +94,12 @@ export class RedlockStore implements LockStore {
     this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
-    this.waiters = new Waiters(quorumOf(nodes.length));
+    const quorum = quorumOf(nodes.length);
+    const waiters = (this.waiters = new Waiters(quorum));
     const withdrawals = (this.withdrawals = new Withdrawals(clock));
     this.damaged = new DamagedLocks(report, clock);
     const deadlines = (this.deadlines = new Deadlines(clock));
-    const drop = (ballot: Ballot): void => this.drop(ballot);
-    const news = new NodeNews({ ballots: this.ballots, waiters: this.waiters, clock, quorum: quorumOf(nodes.length), drop, tell: (wake) => this.listener(wake) });
+    const news = new NodeNews({ ballots: this.ballots, waiters, clock, quorum, drop: (ballot) => this.drop(ballot), tell: (wake) => this.listener(wake) });
     const floors = new FenceFloors();
     this.members = new Members(nodes, { ...options, keys: this.keys, news, floors });
     const answeredIn = (tookMs: number): void => void (this.tookMs = tookMs);
@@ -212,8 +212,8 @@ export class RedlockStore implements LockStore {
         if (this.ballots.get(id) !== held) return { kind: 'busy', retryInMs: retryPause({ waitedMs: Infinity, tookMs: 0, leftMs: 0 }, Math.random()) };
         this.drop(held);
       }
-      // Each node runs requests in order: the replaced lease is released before the vote is looked at.
-      const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // the release is repeated in the background
+      // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
+      const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
       const askedAt = this.clock.now();
       ballot = this.ballotFor(request, askedAt);
       const outcome = await ballot.cast(request.notAfter);

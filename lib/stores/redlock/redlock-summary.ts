@@ -6,7 +6,9 @@ import type { RedlockNode } from './redlock-node.js';
 export function redlockSummary(prefix: string, nodes: readonly RedlockNode[]): StoreSummary {
   const checked = nodes.filter(({ link }) => link.check.passed);
   const missing = nodes.length - checked.length;
-  const place = `a Redlock of ${nodes.length} nodes (${nodes.map(({ name }) => name).join(', ')}; ${quorumOf(nodes.length)} decide${missing > 0 ? `, ${missing} did not respond` : ''})`;
+  const names = nodes.map(({ name }) => name).join(', ');
+  const silent = missing > 0 ? `, ${missing} did not respond` : '';
+  const place = `a Redlock of ${nodes.length} nodes (${names}; ${quorumOf(nodes.length)} decide${silent})`;
   const off = checked.flatMap(({ name, link }) => {
     const policy = link.check.facts?.evicting;
     return policy === undefined ? [] : [`safety from eviction on ${name} (maxmemory-policy is ${policy}: a vote may be evicted)`];
