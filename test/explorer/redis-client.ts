@@ -195,7 +195,7 @@ export class Acting {
   pushed(floor: number, push: PushedGrant): Grant | undefined {
     const { client, now } = this;
     if (this.has('pushed trust from arrival')) return { ...push, trustedUntil: now + push.lengthMs * 0.99 - 5 };
-    const grant = this.trust.pushed({ request: this.asRequest(), group: GROUP, floor, answered: true, early: undefined }, push, now);
+    const grant = this.trust.pushed({ request: this.asRequest(), group: GROUP, floor }, push, now);
     if (grant !== undefined) client.floor = Math.max(client.floor, grant.fence);
     return grant;
   }
