@@ -1,0 +1,163 @@
+// Mutation testing: changes one thing after another in lib/ and shows which changes no test notices (docs/proof.md):
+//
+//   npm run mutation -- --folder lib/core/lease [--folder …] [--workers 1] [--tests test/core] [--only 'part of a line'] [--all]
+//
+// All mutants stand in one build of the library and are switched on one at a time, so that nothing is loaded again between
+// two of them; a test is only asked about the mutants that it comes by. The tests are those that need no server, and of
+// those that come by a second and a half's worth, the nearest first; with --all every one. Mutants that nothing can notice are explained in test/mutants/equivalent.mjs. Fails when one survives without being explained,
+// or when what the list explains is not there any more.
+import { fork } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { transformSync } from '@swc/core';
+import jestConfig from '../jest.config.mjs';
+import { equivalent } from '../test/mutants/equivalent.mjs';
+import { mutantsOf } from './mutation/mutants-of.mjs';
+import withoutServers from './without-servers.cjs';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const built = join(root, 'build', `mutation-${process.pid}`);
+const { values } = parseArgs({
+  options: {
+    folder: { type: 'string', multiple: true, default: ['lib/core/lease'] },
+    tests: { type: 'string', multiple: true, default: ['core', 'contract', 'nest', 'stores', 'testing', 'telemetry', 'terminus'].map((name) => `test/${name}/`) },
+    only: { type: 'string' },
+    all: { type: 'boolean', default: false },
+    workers: { type: 'string', default: '1' },
+  },
+});
+/** So long the tests compute together that are asked about one mutant, in ms, and so long each of them at most. */
+const ASKED_MS = 1_500;
+const CROWD_MS = 300;
+/** A test that has not ended by then never ends: its process is stopped. */
+const LONGEST_MS = 60_000;
+
+const under = (folder) => readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, name)).filter((name) => name.endsWith('.ts') && !name.includes('node_modules'));
+const isMutated = (file) => values.folder.some((folder) => file.startsWith(folder)) && !file.endsWith('.generated.ts');
+
+/** Compiles lib/ and test/ as jest does, the library with its mutants. */
+function build() {
+  const mutants = [];
+  const [, options] = jestConfig.transform['\\.ts$'];
+  const url = (path) => JSON.stringify(pathToFileURL(path).href);
+  for (const file of [...under('lib'), ...under('test')]) {
+    let text = readFileSync(join(root, file), 'utf8');
+    if (isMutated(file)) {
+      const made = mutantsOf(file, text, mutants.length + 1);
+      text = made.text;
+      mutants.push(...made.mutants);
+    }
+    const { code } = transformSync(text, { ...options, swcrc: false, configFile: false, filename: file, sourceMaps: false });
+    const target = join(built, file).replace(/\.ts$/, '.js');
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(target, code.replaceAll(/(from|import\() ?['"](@jest\/globals|nestjs-holdfast(?:\/\w+)?)['"]/g, (_, word, name) => {
+      const entry = name === '@jest/globals' ? join(root, 'scripts/mutation/test-globals.mjs') : join(built, name.replace('nestjs-holdfast', 'lib'), 'index.js');
+      return `${word} ${url(entry)}`;
+    }));
+  }
+  return mutants;
+}
+
+/** A process that runs tests; `ask` resolves with its answer, or with `hung` when it had to be stopped. */
+function startWorker(env = {}) {
+  const child = fork(join(root, 'scripts/mutation/worker.mjs'), [], { cwd: root, stdio: ['ignore', 'ignore', process.env.MUTATION_ERRORS ? 'inherit' : 'ignore', 'ipc'], serialization: 'advanced', execArgv: ['--stack-trace-limit=3'], env: { ...process.env, HOLDFAST_TRIES: '1', CI: '1', ...env } });
+  let hear;
+  child.on('message', (answer) => hear?.(answer));
+  child.on('exit', () => hear?.({ hung: true }));
+  const next = (ms) => new Promise((resolve) => {
+    const timer = setTimeout(() => resolve({ hung: true }), ms);
+    hear = (answer) => (clearTimeout(timer), resolve(answer));
+  });
+  const ready = next(LONGEST_MS);
+  const ask = async (question, ms = LONGEST_MS) => {
+    const first = await ready;
+    if (first.hung) return first;
+    child.send(question);
+    return next(ms);
+  };
+  return { ask, stop: () => child.kill('SIGKILL'), isFresh: true };
+}
+
+/** Judges the mutants one after another; a worker that hangs, or in which a test fails without a mutant, is replaced. */
+async function work(queue, judged) {
+  let worker = startWorker();
+  const restart = () => (worker.stop(), (worker = startWorker()));
+  for (let mutant = queue.shift(); mutant; mutant = queue.shift()) {
+    if (mutant.isAtLoad) restart(), worker.stop(), (worker = startWorker({ MUTANT: String(mutant.id) }));
+    const asked0 = performance.now();
+    const question = { mutant: mutant.id, tests: mutant.tests, isFresh: mutant.isAtLoad };
+    const ms = 5_000 + mutant.tests.reduce((sum, test) => sum + 5 * test.ms + 100, 0);
+    let answer = await worker.ask(question, ms);
+    if (answer.spoilt && !worker.isFresh) answer = await restart().ask(question, ms);
+    worker.isFresh = false;
+    if (process.env.MUTATION_TRACE) console.log(`  ${Math.round(performance.now() - asked0)} ms, ${mutant.isAtLoad ? 'at load, ' : ''}${mutant.tests.length} tests: ${shown(mutant)}: ${answer.hung ? 'hung' : `${answer.by?.name ?? ''}: ${answer.failed}`}${answer.spoilt ? ' SPOILT' : ''}`);
+    judged(mutant, answer);
+    if (answer.hung || answer.spoilt || mutant.isAtLoad) restart();
+  }
+  worker.stop();
+}
+
+const isExplained = (mutant, { file, line, from, to }) =>
+  mutant.file === file && mutant.lineText.includes(line) && (from === undefined || mutant.from === from) && (to === undefined || mutant.to === to);
+const shown = ({ file, line, from, to }) => `${file}:${line}  ${from}  →  ${to === '' ? '(left out)' : to}`;
+
+/** 0 for the tests that are named after the file, 1 for those of its folder, 2 for all others. */
+function distance(test, file) {
+  const place = relative(built, test.file);
+  if (basename(place).startsWith(`${basename(file, '.ts')}.`)) return 0;
+  return dirname(place) === dirname(file).replace(/^lib/, 'test') ? 1 : 2;
+}
+
+/** The tests that are asked about a mutant, in this order. */
+function asked(tests, file) {
+  const sorted = tests.map((test) => ({ ...test, away: distance(test, file) })).sort((a, b) => a.away - b.away || a.cpuMs - b.cpuMs);
+  if (values.all) return sorted;
+  let sum = 0;
+  return sorted.filter(({ cpuMs }) => cpuMs < CROWD_MS && (sum += cpuMs) < ASKED_MS);
+}
+
+async function main() {
+  const mutants = build();
+  const files = (await withoutServers(under('test').filter((file) => file.endsWith('.test.ts') && values.tests.some((part) => file.startsWith(part))).map((file) => join(root, file)))).filtered;
+  const looker = startWorker();
+  const { seen, atLoad, hung } = await looker.ask({ files: files.map((file) => join(built, relative(root, file)).replace(/\.ts$/, '.js')) }, 600_000);
+  looker.stop();
+  if (hung) throw new Error('The tests did not come to their end without a mutant.');
+  for (const test of seen) if (test.failed !== undefined) console.log(`does not pass without a mutant, and is left out: ${test.name}: ${test.failed}`);
+  const passing = seen.filter(({ failed }) => failed === undefined);
+  const hitBy = new Map(mutants.map(({ id }) => [id, []]));
+  const comeBy = new Map(mutants.map(({ file }) => [file, new Set()]));
+  for (const { hits, ...test } of passing) for (const id of hits) (hitBy.get(id).push(test), comeBy.get(mutants[id - 1].file).add(test));
+  const wanted = mutants.filter(({ lineText }) => values.only === undefined || lineText.includes(values.only));
+  const early = new Set(atLoad);
+  for (const mutant of wanted) {
+    mutant.isAtLoad = early.has(mutant.id);
+    mutant.tests = asked(mutant.isAtLoad ? [...comeBy.get(mutant.file)] : hitBy.get(mutant.id), mutant.file);
+  }
+  console.log(`${wanted.length} mutants, ${passing.length} tests in ${files.length} files`);
+
+  const startedAt = Date.now();
+  const survivors = [];
+  let [killed, explained] = [0, 0];
+  const judged = (mutant, { by, hung: isHung }) => {
+    if (by !== undefined || isHung) killed += 1;
+    else if (equivalent.some((reason) => isExplained(mutant, reason))) explained += 1;
+    else survivors.push(mutant), console.log(`survived: ${shown(mutant)}`);
+  };
+  const queue = wanted.filter(({ tests }) => tests.length > 0);
+  await Promise.all(Array.from({ length: Number(values.workers) }, () => work(queue, judged)));
+  const uncovered = wanted.filter(({ tests }) => tests.length === 0);
+  for (const mutant of uncovered) console.log(`not reached: ${shown(mutant)}`);
+  const stale = equivalent.filter((reason) => isMutated(reason.file) && !mutants.some((mutant) => isExplained(mutant, reason)));
+  for (const { file, line } of stale) console.log(`explained, but not there any more: ${file}: ${line}`);
+  console.log(`${values.folder.join(' ')}: ${wanted.length} mutants, ${killed} noticed, ${explained} explained, ${survivors.length} survived, ${uncovered.length} not reached, ${Math.round((Date.now() - startedAt) / 1000)} s`);
+  if (survivors.length + stale.length > 0) process.exitCode = 1;
+}
+
+try {
+  await main();
+} finally {
+  rmSync(built, { recursive: true, force: true });
+}
