@@ -4,7 +4,7 @@
 //
 // All mutants stand in one build of the library and are switched on one at a time, so that nothing is loaded again between
 // two of them; a test is only asked about the mutants that it comes by. The tests are those that need no server, and of
-// those that come by a second and a half's worth, the nearest first; with --all every one. Mutants that nothing can notice are explained in test/mutants/equivalent.mjs. Fails when one survives without being explained,
+// those that come by a second.s worth, the nearest first; with --all every one. Mutants that nothing can notice are explained in test/mutants/equivalent.mjs. Fails when one survives without being explained,
 // or when what the list explains is not there any more.
 import { fork } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -29,8 +29,11 @@ const { values } = parseArgs({
   },
 });
 /** So long the tests compute together that are asked about one mutant, in ms, and so long each of them at most. */
-const ASKED_MS = 1_500;
+const ASKED_MS = 1_000;
 const CROWD_MS = 300;
+const FILES_OF_A_PROCESS = 6;
+/** A worker is replaced after so many mutants. */
+const MUTANTS_OF_A_PROCESS = 200;
 /** A test that has not ended by then never ends: its process is stopped. */
 const LONGEST_MS = 60_000;
 
@@ -62,7 +65,7 @@ function build() {
 
 /** A process that runs tests; `ask` resolves with its answer, or with `hung` when it had to be stopped. */
 function startWorker(env = {}) {
-  const child = fork(join(root, 'scripts/mutation/worker.mjs'), [], { cwd: root, stdio: ['ignore', 'ignore', process.env.MUTATION_ERRORS ? 'inherit' : 'ignore', 'ipc'], serialization: 'advanced', execArgv: ['--stack-trace-limit=3'], env: { ...process.env, HOLDFAST_TRIES: '1', CI: '1', ...env } });
+  const child = fork(join(root, 'scripts/mutation/worker.mjs'), [], { cwd: root, stdio: ['ignore', 'ignore', process.env.MUTATION_ERRORS ? 'inherit' : 'ignore', 'ipc'], serialization: 'advanced', execArgv: ['--stack-trace-limit=3', '--max-old-space-size=1500'], env: { ...process.env, HOLDFAST_TRIES: '1', CI: '1', ...env } });
   let hear;
   child.on('message', (answer) => hear?.(answer));
   child.on('exit', () => hear?.({ hung: true }));
@@ -77,26 +80,40 @@ function startWorker(env = {}) {
     child.send(question);
     return next(ms);
   };
-  return { ask, stop: () => child.kill('SIGKILL'), isFresh: true };
+  return { ask, stop: () => child.kill('SIGKILL'), judged: 0 };
 }
 
 /** Judges the mutants one after another; a worker that hangs, or in which a test fails without a mutant, is replaced. */
 async function work(queue, judged) {
   let worker = startWorker();
-  const restart = () => (worker.stop(), (worker = startWorker()));
+  const restart = (env) => (worker.stop(), (worker = startWorker(env)));
   for (let mutant = queue.shift(); mutant; mutant = queue.shift()) {
-    if (mutant.isAtLoad) restart(), worker.stop(), (worker = startWorker({ MUTANT: String(mutant.id) }));
+    if (mutant.isAtLoad) restart({ MUTANT: String(mutant.id) });
     const asked0 = performance.now();
     const question = { mutant: mutant.id, tests: mutant.tests, isFresh: mutant.isAtLoad };
     const ms = 5_000 + mutant.tests.reduce((sum, test) => sum + 5 * test.ms + 100, 0);
     let answer = await worker.ask(question, ms);
-    if (answer.spoilt && !worker.isFresh) answer = await restart().ask(question, ms);
-    worker.isFresh = false;
+    if (answer.spoilt && worker.judged > 0) answer = await restart().ask(question, ms);
+    worker.judged += 1;
     if (process.env.MUTATION_TRACE) console.log(`  ${Math.round(performance.now() - asked0)} ms, ${mutant.isAtLoad ? 'at load, ' : ''}${mutant.tests.length} tests: ${shown(mutant)}: ${answer.hung ? 'hung' : `${answer.by?.name ?? ''}: ${answer.failed}`}${answer.spoilt ? ' SPOILT' : ''}`);
     judged(mutant, answer);
-    if (answer.hung || answer.spoilt || mutant.isAtLoad) restart();
+    if (answer.hung || answer.spoilt || mutant.isAtLoad || worker.judged >= MUTANTS_OF_A_PROCESS) restart();
   }
   worker.stop();
+}
+
+/** What every test comes by. A process runs a few files only: what they leave behind stays in its memory. */
+async function look(files) {
+  const all = { seen: [], atLoad: new Set() };
+  for (let from = 0; from < files.length; from += FILES_OF_A_PROCESS) {
+    const worker = startWorker();
+    const { seen, atLoad, hung } = await worker.ask({ files: files.slice(from, from + FILES_OF_A_PROCESS) }, 600_000);
+    worker.stop();
+    if (hung) throw new Error(`Without a mutant there was no end in one of ${files.slice(from, from + FILES_OF_A_PROCESS).join(', ')}`);
+    all.seen.push(...seen);
+    for (const id of atLoad) all.atLoad.add(id);
+  }
+  return all;
 }
 
 const isExplained = (mutant, { file, line, from, to }) =>
@@ -121,19 +138,15 @@ function asked(tests, file) {
 async function main() {
   const mutants = build();
   const files = (await withoutServers(under('test').filter((file) => file.endsWith('.test.ts') && values.tests.some((part) => file.startsWith(part))).map((file) => join(root, file)))).filtered;
-  const looker = startWorker();
-  const { seen, atLoad, hung } = await looker.ask({ files: files.map((file) => join(built, relative(root, file)).replace(/\.ts$/, '.js')) }, 600_000);
-  looker.stop();
-  if (hung) throw new Error('The tests did not come to their end without a mutant.');
+  const { seen, atLoad } = await look(files.map((file) => join(built, relative(root, file)).replace(/\.ts$/, '.js')));
   for (const test of seen) if (test.failed !== undefined) console.log(`does not pass without a mutant, and is left out: ${test.name}: ${test.failed}`);
   const passing = seen.filter(({ failed }) => failed === undefined);
   const hitBy = new Map(mutants.map(({ id }) => [id, []]));
   const comeBy = new Map(mutants.map(({ file }) => [file, new Set()]));
   for (const { hits, ...test } of passing) for (const id of hits) (hitBy.get(id).push(test), comeBy.get(mutants[id - 1].file).add(test));
   const wanted = mutants.filter(({ lineText }) => values.only === undefined || lineText.includes(values.only));
-  const early = new Set(atLoad);
   for (const mutant of wanted) {
-    mutant.isAtLoad = early.has(mutant.id);
+    mutant.isAtLoad = atLoad.has(mutant.id);
     mutant.tests = asked(mutant.isAtLoad ? [...comeBy.get(mutant.file)] : hitBy.get(mutant.id), mutant.file);
   }
   console.log(`${wanted.length} mutants, ${passing.length} tests in ${files.length} files`);

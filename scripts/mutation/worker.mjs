@@ -27,7 +27,7 @@ async function testsOf(file) {
 }
 
 /** Resolves with why the test failed, or undefined. */
-async function run({ run: body, scopes }, { ms = 2_000 }) {
+async function run({ run: body, scopes }, { ms = 6_000 }) {
   let timer;
   const end = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error('no end')), PATIENCE_MS + 5 * ms)));
   end.catch(() => undefined);
