@@ -34,8 +34,9 @@ const CROWD_MS = 300;
 const FILES_OF_A_PROCESS = 6;
 /** A worker is replaced after so many mutants. */
 const MUTANTS_OF_A_PROCESS = 200;
-/** A test that has not ended by then never ends: its process is stopped. */
+/** A process that has not said anything for so long, or for GRACE_MS longer than its test may take, hangs: it is stopped. */
 const LONGEST_MS = 60_000;
+const GRACE_MS = 2_000;
 
 const under = (folder) => readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, name)).filter((name) => name.endsWith('.ts') && !name.includes('node_modules'));
 const isMutated = (file) => values.folder.some((folder) => file.startsWith(folder)) && !file.endsWith('.generated.ts');
@@ -66,12 +67,19 @@ function build() {
 /** A process that runs tests; `ask` resolves with its answer, or with `hung` when it had to be stopped. */
 function startWorker(env = {}) {
   const child = fork(join(root, 'scripts/mutation/worker.mjs'), [], { cwd: root, stdio: ['ignore', 'ignore', process.env.MUTATION_ERRORS ? 'inherit' : 'ignore', 'ipc'], serialization: 'advanced', execArgv: ['--stack-trace-limit=3', '--max-old-space-size=1500'], env: { ...process.env, HOLDFAST_TRIES: '1', CI: '1', ...env } });
-  let hear;
-  child.on('message', (answer) => hear?.(answer));
-  child.on('exit', () => hear?.({ hung: true }));
-  const next = (ms) => new Promise((resolve) => {
-    const timer = setTimeout(() => resolve({ hung: true }), ms);
-    hear = (answer) => (clearTimeout(timer), resolve(answer));
+  let hear = () => undefined;
+  child.on('message', (told) => hear(told));
+  child.on('exit', () => hear({ hung: true }));
+  // Resolves with the next answer. A worker says when it begins with a test, and for how long that may take at most.
+  const next = (atMostMs) => new Promise((resolve) => {
+    let timer;
+    const wait = (ms) => (timer = setTimeout(() => hear({ hung: true }), ms));
+    hear = (told) => {
+      clearTimeout(timer);
+      if (told.beginsFor === undefined) resolve(told);
+      else wait(told.beginsFor + GRACE_MS);
+    };
+    wait(atMostMs);
   });
   const ready = next(LONGEST_MS);
   const ask = async (question, ms = LONGEST_MS) => {
@@ -91,9 +99,8 @@ async function work(queue, judged) {
     if (mutant.isAtLoad) restart({ MUTANT: String(mutant.id) });
     const asked0 = performance.now();
     const question = { mutant: mutant.id, tests: mutant.tests, isFresh: mutant.isAtLoad };
-    const ms = 5_000 + mutant.tests.reduce((sum, test) => sum + 5 * test.ms + 100, 0);
-    let answer = await worker.ask(question, ms);
-    if (answer.spoilt && worker.judged > 0) answer = await restart().ask(question, ms);
+    let answer = await worker.ask(question);
+    if (answer.spoilt && worker.judged > 0) answer = await restart().ask(question);
     worker.judged += 1;
     if (process.env.MUTATION_TRACE) console.log(`  ${Math.round(performance.now() - asked0)} ms, ${mutant.isAtLoad ? 'at load, ' : ''}${mutant.tests.length} tests: ${shown(mutant)}: ${answer.hung ? 'hung' : `${answer.by?.name ?? ''}: ${answer.failed}`}${answer.spoilt ? ' SPOILT' : ''}`);
     judged(mutant, answer);

@@ -29,7 +29,9 @@ async function testsOf(file) {
 /** Resolves with why the test failed, or undefined. */
 async function run({ run: body, scopes }, { ms = 6_000 }) {
   let timer;
-  const end = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error('no end')), PATIENCE_MS + 5 * ms)));
+  const mostMs = PATIENCE_MS + 5 * ms;
+  process.send({ beginsFor: mostMs });
+  const end = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error('no end')), mostMs)));
   end.catch(() => undefined);
   stray = new Map();
   let failed;
