@@ -1,6 +1,18 @@
 // Mutants of `npm run mutation` that nothing can notice, each with its reason: the file, a part of the line, the reason, and, where
 // not every mutant of the line is meant, what is changed and what stands there instead.
 const list = [
+  // lib/core/lease
+  ['lib/core/lease/background-release.ts', 'this.pending.delete(done)', 'A release that was answered holds up nobody who waits for all of them; its entry is memory alone.'],
+  ['lib/core/lease/background-release.ts', 'if (lease.lateUntil !== -Infinity)', 'It saves a call for most releases; releaseLate looks again.'],
+  ['lib/core/lease/background-release.ts', 'if (lateUntil === -Infinity) return;', 'It saves reading the clock: -Infinity is later than nothing.'],
+  ['lib/core/lease/background-release.ts', 'Math.max(0, lateUntil - now)', 'No pause before the next try is as short as 1 ms.', '0', '1'],
+  ['lib/core/lease/background-release.ts', '> until) return;', 'The pause is random, and never exactly what is left.', undefined, 'this.clock.now() + retryMs >= until'],
+  ['lib/core/lease/due-leases.ts', 'leases.splice(0, largest)', 'Which of the leases that are due leave first is all the same; every one leaves.', '0', '1'],
+  ['lib/core/lease/guarded-lease.ts', 'if (this.listeners.length === 1 &&', 'It saves making a list; the next line does the same.', undefined, 'false'],
+  ['lib/core/lease/guarded-lease.ts', 'if (this.listeners.length === 1 &&', 'It saves making a list; the next line does the same.', '1'],
+  ['lib/core/lease/guarded-lease.ts', 'if (this.listeners.length === 1 &&', 'It saves making a list; the next line does the same.', '0'],
+  ['lib/core/lease/guarded-lease.ts', 'else if (this.listeners.length > 0)', 'It saves making a list of nothing.'],
+  ['lib/core/lease/fence-demand.ts', 'private usedUp = 0;', 'Four times 1 is still less than the first block.', '0', '1'],
 ];
 
 export const equivalent = list.map(([file, line, why, from, to]) => ({ file, line, why, from, to }));

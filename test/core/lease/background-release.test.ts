@@ -108,6 +108,16 @@ describe('A release in the background', () => {
     expect(store.times.at(-1)).toBeGreaterThan(300);
   });
 
+  it('behind a late request is repeated without an answer for as long as that request may act, and then given up', async () => {
+    const { clock, store, background } = setUp();
+    await clock.advance(500);
+    store.failures = Infinity;
+    background.releaseLate(lease(1_500));
+    await clock.runUntil(background.settled());
+    expect(store.times.at(-1)).toBeGreaterThan(1_100);
+    expect(store.times.at(-1)).toBeLessThanOrEqual(1_500);
+  });
+
   it('is not sent again when no request could act behind it', async () => {
     const { clock, store, background } = setUp();
     await clock.advance(500);
@@ -116,6 +126,10 @@ describe('A release in the background', () => {
     background.releaseLate({ ...lease(400), askedAt: 400 });
     await clock.advance(5_000);
     expect(store.asked).toEqual([]);
+    // It may act in its last instant.
+    background.release(lease(clock.now()), 1_000);
+    await clock.advance(1_000);
+    expect(store.asked.splice(0)).toHaveLength(2);
     // It acted before the answer came, and behind the release.
     background.releaseLate({ ...lease(400), askedAt: 399 });
     await clock.advance(5_000);

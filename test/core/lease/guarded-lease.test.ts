@@ -83,6 +83,14 @@ describe('A lease as the watchdog sees it', () => {
     expect(lease.memory).toBe('n');
   });
 
+  it('is contended from when this process hears of a waiter, until the store says otherwise', () => {
+    const lease = leaseWith();
+    lease.heardOfWaiter();
+    expect(lease.contended).toBe(true);
+    lease.renewed({ ...renewed(9_000), contended: false }, 2_000, 8_000);
+    expect(lease.contended).toBe(false);
+  });
+
   it('may return for as long as the last of its requests without an answer', () => {
     const lease = leaseWith();
     lease.mayReturn(5_000);
@@ -108,7 +116,11 @@ describe('A lease as the watchdog sees it', () => {
     const lease = leaseWith({}, {}, what);
     lease.lose('one');
     lease.lose('two');
+    expect(lease.goneFromStore).toBe(false);
     expect(what.told).toEqual(['forgotten', expect.stringContaining('one')]);
+    const unknown = leaseWith();
+    unknown.loseFromStore('it is not there');
+    expect([unknown.isLost, unknown.goneFromStore]).toEqual([true, true]);
     const released = leaseWith();
     released.letGo();
     released.loseFromStore('late');
@@ -124,6 +136,11 @@ describe('A lease as the watchdog sees it', () => {
     lease.lose('it is over');
     lease.onLoss(late!);
     expect(told).toEqual(['a', 'c', 'late']);
+    expect(lease.followers).toEqual([]);
+    const several = leaseWith();
+    for (const listener of [a!, b!]) several.onLoss(listener);
+    several.offLoss(a!);
+    expect(several.followers).toEqual([b]);
     const alone = leaseWith();
     alone.onLoss(a!);
     alone.offLoss(b!);
@@ -133,6 +150,6 @@ describe('A lease as the watchdog sees it', () => {
   });
 
   it('keeps the lock taken for minHoldMs from its grant', () => {
-    expect([leaseWith({ minHoldMs: 300 }).minHoldUntil, leaseWith().minHoldUntil]).toEqual([1_300, -Infinity]);
+    expect([leaseWith({ minHoldMs: 1 }).minHoldUntil, leaseWith().minHoldUntil]).toEqual([1_001, -Infinity]);
   });
 });

@@ -37,6 +37,8 @@ describe('The leases that are due', () => {
     expect(due.take(2).map((batch) => batch.map(({ lengthMs }) => lengthMs))).toEqual([[3_000, 3_000], [30_000]]);
     expect(due.take(2).map((batch) => batch.length)).toEqual([1]);
     expect([due.any, due.take(2)]).toEqual([false, []]);
+    for (let n = 0; n < 2; n++) due.add(lasting(3_000), 3_000);
+    expect([due.take(2).length, due.any]).toEqual([1, false]);
   });
 });
 
