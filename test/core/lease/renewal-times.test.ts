@@ -11,9 +11,9 @@ const lasting = (leaseMs: number): GuardedLease => leaseWith({ leaseMs });
 describe('The renewals of a group', () => {
   it('take place together: a lease is renewed up to half of its pause sooner when others of its group and length are due', () => {
     const times = new RenewalTimes(() => 1);
-    const at = [[0, 1_000], [400, 1_000], [501, 1_000], [1_000, 900], [1_000, 1_802], [1_000, 2_000]].map(([now, inMs]) => times.next(lasting(3_000), now!, inMs!));
-    // The first two and those within half of the pause are due together; who is due sooner, or much later, has a time of its own.
-    expect(at).toEqual([1_000, 1_000, 1_501, 1_501, 2_802, 2_802]);
+    const at = [[0, 1_000], [400, 1_000], [500, 1_000], [501, 1_000], [1_000, 900], [1_000, 1_802], [1_000, 2_000]].map(([now, inMs]) => times.next(lasting(3_000), now!, inMs!));
+    // The first three and those within half of the pause are due together; who is due sooner, or much later, has a time of its own.
+    expect(at).toEqual([1_000, 1_000, 1_000, 1_501, 1_501, 2_802, 2_802]);
   });
 
   it('are planned apart for other groups and for other lengths', () => {
@@ -23,6 +23,11 @@ describe('The renewals of a group', () => {
     expect(times.next(lasting(30_000), 100, 1_000)).toBe(1_100);
     group = 2;
     expect(times.next(lasting(3_000), 200, 1_000)).toBe(1_200);
+    group = 64;
+    expect(times.next(lasting(3_000), 0, 1_000)).toBe(1_000);
+    group = 0;
+    expect(times.next(lasting(6_000), 300, 1_000)).toBe(1_300);
+    group = 2;
     // Lengths are numbered below 64, so that no length of one group counts as one of the next.
     expect(times.next(lasting(3_000), 100, 1_100)).toBe(1_200);
   });

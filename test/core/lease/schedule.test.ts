@@ -124,6 +124,40 @@ describe('The schedule', () => {
     expect(rang).toEqual([1_000]);
   });
 
+  it('sorts what was noted 20 ms after the first of it, so that nothing is called late', async () => {
+    const clock = new FakeClock({ now: 0 });
+    const schedule = new Schedule(clock);
+    const rang: number[] = [];
+    schedule.set(new Alarm((now) => rang.push(now)), 25);
+    await clock.advance(15);
+    const moved = new Alarm((now) => rang.push(now));
+    schedule.set(moved, 1_000);
+    schedule.set(moved, 18);
+    expect(schedule.size).toBe(2);
+    await clock.advance(1_000);
+    expect(rang).toEqual([18, 25]);
+  });
+
+  it('keeps its timer for what is left when others are cancelled, and for what is noted next', async () => {
+    const clock = new FakeClock({ now: 0 });
+    const schedule = new Schedule(clock);
+    const rang: string[] = [];
+    const [first, second, third, fourth] = ['first', 'second', 'third', 'fourth'].map((name) => new Alarm((now) => rang.push(`${name} at ${now}`)));
+    schedule.set(first!, 1_000);
+    schedule.set(second!, 2_000);
+    await clock.advance(20);
+    schedule.cancel(first!);
+    await clock.advance(1_980);
+    expect(rang).toEqual(['second at 2000']);
+    schedule.set(first!, 4_000);
+    await clock.advance(20);
+    schedule.set(third!, 4_000);
+    for (const alarm of [third!, first!]) schedule.cancel(alarm);
+    schedule.set(fourth!, 3_000);
+    await clock.advance(2_000);
+    expect(rang).toEqual(['second at 2000', 'fourth at 3000']);
+  });
+
   it('moves what is sorted, also to before all others', async () => {
     const clock = new FakeClock({ now: 0 });
     const schedule = new Schedule(clock);
