@@ -25,6 +25,12 @@ const list = [
   ['lib/core/lease/schedule.ts', 'if (now >= this.sortAt)', 'To sort sooner costs time alone.', undefined, 'true'],
   ['lib/core/lease/schedule.ts', 'for (let parent = (index - 1) >> 1;', 'There is no time above the first one.', 'index > 0'],
   ['lib/core/lease/schedule.ts', 'for (let parent = (index - 1) >> 1;', 'Of two that are due at the same instant either may be first.', 'times[parent]! > at', 'times[parent]! >= at'],
+  ['lib/core/lease/schedule.ts', 'if (child + 1 < heap.length &&', 'There is no time behind the last item, and of two that are due at the same instant either may be first.'],
+  ['lib/core/lease/schedule.ts', 'if (times[child]! >= at) break;', 'Of two that are due at the same instant either may be first.', undefined, 'times[child]! > at'],
+  ['lib/core/lease/store-lease.ts', 'abandoned = false;', 'No lease is given back before a caller has left it, which sets this.'],
+  ['lib/core/lease/store-lease.ts', 'this.admittedAt = grantedAt;', 'It is for the compiler: admit() sets it before anybody reads it.'],
+  ['lib/core/lease/store-lease.ts', 'wanted !== this.options && !areAlike', 'It saves a comparison of options that are the same object.', undefined, '!areAlike(wanted, this.options)'],
+  ['lib/core/lease/store-lease.ts', 'if (a === b) return true;', 'It saves a comparison of options that are the same object.', undefined, 'false'],
   ['lib/core/lease/fence-demand.ts', 'private usedUp = 0;', 'Four times 1 is still less than the first block.', '0', '1'],
 ];
 

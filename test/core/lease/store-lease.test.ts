@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { askAlike } from '../../../lib/core/lease/store-lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
 import { leaseWith, seen } from '../../support/leases.js';
@@ -42,6 +43,9 @@ describe('A lease', () => {
     expect([1, 2].map((handOn) => contended.admits(wanting(), 1_049, handOn))).toEqual([false, true]);
     expect(contended.admits(wanting(), 1_050, 16)).toBe(false);
     expect([1, 2].map((handOn) => used().admits(wanting(), 1_500, handOn))).toEqual([false, true]);
+    contended.admit(contended.options, 1_010);
+    contended.leave(nobody, 1_010, false, false, nothing);
+    expect([contended.turns, ...[2, 3].map((handOn) => contended.admits(wanting(), 1_020, handOn))]).toEqual([2, false, true]);
   });
 
   it('is handed on to nobody when its fences are used up', () => {
@@ -156,8 +160,28 @@ describe('A lease', () => {
     expect(lease.renewal(2_000).leaseMs).toBe(7_000 + 1_000);
   });
 
+  it('tells no loss to who has left it', () => {
+    const told: string[] = [];
+    const [gone, here] = ['gone', 'here'].map((name) => ({ leaseLost: () => void told.push(name) }));
+    const lease = leaseWith({ mode: 'read' });
+    for (const caller of [gone!, here!]) {
+      lease.admit(lease.options, 1_000);
+      lease.onLoss(caller);
+    }
+    lease.leave(gone!, 1_010, false, false, nothing);
+    lease.lose('it is over');
+    expect(told).toEqual(['here']);
+  });
+
   it('lasts in the store for its length and its grace', () => {
     expect(leaseWith({ graceMs: 500 }).storeLengthMs).toBe(8_500);
+  });
+
+  it('is asked for alike by callers that would send the same request', () => {
+    const one = wanting({ maxHoldMs: 5_000 });
+    expect([askAlike(one, one), askAlike(one, wanting({ maxHoldMs: 5_000 })), askAlike(wanting(), wanting({ maxHoldMs: 9_000 }))]).toEqual([true, true, true]);
+    const others: LockOptions[] = [{}, { maxHoldMs: 4_000 }, { maxHoldMs: 5_000, minHoldMs: 1 }, { maxHoldMs: 5_000, renew: false }];
+    expect(others.filter((options) => askAlike(one, wanting(options)))).toEqual([]);
   });
 
   it('owes no minHoldMs when the work for which it was taken never began', () => {
