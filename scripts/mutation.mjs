@@ -1,6 +1,8 @@
 // Mutation testing: changes one thing after another in lib/ and shows which changes no test notices (docs/proof.md):
 //
-//   npm run mutation -- --folder lib/core/lease [--folder …] [--workers 1] [--tests test/core] [--only 'part of a line'] [--all]
+//   npm run mutation -- --folder lib/core/lease [--folder …] [--workers 1] [--tests test/core] [--only 'part of a line'] [--again <output>] [--all]
+//
+// --again takes what an earlier run printed, and looks only at what survived it.
 //
 // All mutants stand in one build of the library and are switched on one at a time, so that nothing is loaded again between
 // two of them; a test is only asked about the mutants that it comes by. The tests are those that need no server, and of
@@ -25,6 +27,7 @@ const { values } = parseArgs({
     tests: { type: 'string', multiple: true, default: ['core', 'contract', 'nest', 'stores', 'testing', 'telemetry', 'terminus'].map((name) => `test/${name}/`) },
     only: { type: 'string' },
     all: { type: 'boolean', default: false },
+    again: { type: 'string' },
     workers: { type: 'string', default: '1' },
   },
 });
@@ -155,7 +158,9 @@ async function main() {
   const hitBy = new Map(mutants.map(({ id }) => [id, []]));
   const comeBy = new Map(mutants.map(({ file }) => [file, new Set()]));
   for (const { hits, ...test } of passing) for (const id of hits) (hitBy.get(id).push(test), comeBy.get(mutants[id - 1].file).add(test));
-  const wanted = mutants.filter(({ lineText }) => values.only === undefined || lineText.includes(values.only));
+  const before = values.again === undefined ? '' : readFileSync(values.again, 'utf8').replaceAll(/:\d+  /g, '  ');
+  const lived = (mutant) => ['survived', 'not reached'].some((how) => before.includes(`${how}: ${shown(mutant).replace(/:\d+  /, '  ')}\n`));
+  const wanted = mutants.filter((mutant) => (values.only === undefined || mutant.lineText.includes(values.only)) && (values.again === undefined || lived(mutant)));
   for (const mutant of wanted) {
     mutant.isAtLoad = atLoad.has(mutant.id);
     mutant.tests = asked(mutant.isAtLoad ? [...comeBy.get(mutant.file)] : hitBy.get(mutant.id), mutant.file);
