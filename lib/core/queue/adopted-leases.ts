@@ -44,8 +44,7 @@ export class AdoptedLeases implements LeaseKeeper {
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     this.leases.delete(lease.id);
     if (lease.isLost) {
-      // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (!lease.goneFromStore) this.background.release(lease, lease.storeLengthMs);
+      this.background.releaseLost(lease);
       return done('lost');
     }
     lease.letGo();

@@ -128,8 +128,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
 
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     if (lease.isLost) {
-      // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (lease.users === 0 && !lease.goneFromStore) this.parts.background.release(lease, lease.storeLengthMs);
+      if (lease.users === 0) this.parts.background.releaseLost(lease);
       return done('lost');
     }
     if (lease.users > 0) {

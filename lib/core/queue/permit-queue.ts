@@ -132,8 +132,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
 
   callerLeft(lane: PermitLane, lease: StoreLease, done: Done): void {
     if (lease.isLost) {
-      // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (!lease.goneFromStore) this.parts.background.release(lease, lease.storeLengthMs);
+      this.parts.background.releaseLost(lease);
       return done('lost');
     }
     if (this.line.size === 0 || lease.owesNothing) return this.giveBack(lane, done);
