@@ -32,6 +32,14 @@ const list = [
   ['lib/core/lease/store-lease.ts', 'wanted !== this.options && !areAlike', 'It saves a comparison of options that are the same object.', undefined, '!areAlike(wanted, this.options)'],
   ['lib/core/lease/store-lease.ts', 'if (a === b) return true;', 'It saves a comparison of options that are the same object.', undefined, 'false'],
   ['lib/core/lease/fence-demand.ts', 'private usedUp = 0;', 'Four times 1 is still less than the first block.', '0', '1'],
+  ['lib/core/lease/watchdog.ts', 'this.schedule.set(lease, lease.trustedUntil);', 'The earlier appointment finds a renewal under way, and moves itself to that instant.'],
+  // lib/core/queue
+  ['lib/core/queue/abort-signals.ts', 'watch?.listeners.delete(listener)', 'Only who listens stops listening; the question mark is for the compiler.', undefined, 'watch.listeners.delete(listener)'],
+  ['lib/core/queue/caller-line.ts', 'if (others.length === 0) return;', 'It saves a loop over nothing.'],
+  ['lib/core/queue/caller.ts', 'this.keeper?.giveUp', 'A caller gives up only after it began to wait; the question mark is for the compiler.'],
+  ['lib/core/queue/grant-verdict.ts', "renewed?.kind !== 'renewed'", 'A store answers every request; the question mark is for the compiler.', 'renewed?.kind'],
+  ['lib/core/queue/held-permits.ts', 'lease?.heardOfWaiter()', 'A lane that is held has a lease; the question mark is for the compiler.'],
+  ['lib/core/queue/held-permits.ts', 'if (now >= this.allTrustedUntil)', 'The instant that is kept saves computing it anew.', undefined, 'true'],
 ];
 
 export const equivalent = list.map(([file, line, why, from, to]) => ({ file, line, why, from, to }));
