@@ -40,6 +40,10 @@ const list = [
   ['lib/core/queue/grant-verdict.ts', "renewed?.kind !== 'renewed'", 'A store answers every request; the question mark is for the compiler.', 'renewed?.kind'],
   ['lib/core/queue/held-permits.ts', 'lease?.heardOfWaiter()', 'A lane that is held has a lease; the question mark is for the compiler.'],
   ['lib/core/queue/held-permits.ts', 'if (now >= this.allTrustedUntil)', 'The instant that is kept saves computing it anew.', undefined, 'true'],
+  ['lib/core/queue/key-queue.ts', "wake.kind === 'granted' ? wake.grant", 'A wake of another kind has no grant; the comparison is for the compiler.', undefined, 'true'],
+  ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for nobody, or for other terms, and drops it as well.', undefined, 'false'],
+  ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for nobody, or for other terms, and drops it as well.', 'this.dropRequest();'],
+  ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for other terms, and drops it as well.', undefined, 'first'],
 ];
 
 export const equivalent = list.map(([file, line, why, from, to]) => ({ file, line, why, from, to }));
