@@ -169,19 +169,19 @@ async function main() {
 
   const startedAt = Date.now();
   const survivors = [];
-  let [killed, explained] = [0, 0];
+  let killed = 0;
   const judged = (mutant, { by, hung: isHung }) => {
     if (by !== undefined || isHung) killed += 1;
-    else if (equivalent.some((reason) => isExplained(mutant, reason))) explained += 1;
     else survivors.push(mutant), console.log(`survived: ${shown(mutant)}`);
   };
-  const queue = wanted.filter(({ tests }) => tests.length > 0);
+  const open = wanted.filter((mutant) => !equivalent.some((reason) => isExplained(mutant, reason)));
+  const queue = open.filter(({ tests }) => tests.length > 0);
   await Promise.all(Array.from({ length: Number(values.workers) }, () => work(queue, judged)));
-  const uncovered = wanted.filter(({ tests }) => tests.length === 0);
+  const uncovered = open.filter(({ tests }) => tests.length === 0);
   for (const mutant of uncovered) console.log(`not reached: ${shown(mutant)}`);
   const stale = equivalent.filter((reason) => isMutated(reason.file) && !mutants.some((mutant) => isExplained(mutant, reason)));
   for (const { file, line } of stale) console.log(`explained, but not there any more: ${file}: ${line}`);
-  console.log(`${values.folder.join(' ')}: ${wanted.length} mutants, ${killed} noticed, ${explained} explained, ${survivors.length} survived, ${uncovered.length} not reached, ${Math.round((Date.now() - startedAt) / 1000)} s`);
+  console.log(`${values.folder.join(' ')}: ${wanted.length} mutants, ${killed} noticed, ${wanted.length - open.length} explained, ${survivors.length} survived, ${uncovered.length} not reached, ${Math.round((Date.now() - startedAt) / 1000)} s`);
   if (survivors.length + stale.length > 0) process.exitCode = 1;
 }
 

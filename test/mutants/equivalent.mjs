@@ -23,6 +23,10 @@ const list = [
   ['lib/core/lease/schedule.ts', 'this.times.pop();', 'No time behind the last item of the heap is ever read.'],
   ['lib/core/lease/schedule.ts', 'this.timer = undefined;', 'Clearing a timer that has fired does nothing.'],
   ['lib/core/lease/schedule.ts', 'if (now >= this.sortAt)', 'To sort sooner costs time alone.', undefined, 'true'],
+  ['lib/core/lease/schedule.ts', 'if (this.heap[0] === item) this.arm', 'A timer that fires too early is set again.', undefined, 'true'],
+  ['lib/core/lease/permit-lease.ts', 'private next = 0;', 'granted() sets both numbers before a fence is taken.'],
+  ['lib/core/lease/schedule.ts', 'for (let parent = (index - 1) >> 1;', 'Without the comparison it goes down again from the top to the same place.', undefined, 'index > 0'],
+  ['lib/core/lease/schedule.ts', 'for (let parent = (index - 1) >> 1;', 'There is no time above the first one.', undefined, 'times[parent]! > at'],
   ['lib/core/lease/schedule.ts', 'for (let parent = (index - 1) >> 1;', 'There is no time above the first one.', 'index > 0'],
   ['lib/core/lease/schedule.ts', 'for (let parent = (index - 1) >> 1;', 'Of two that are due at the same instant either may be first.', 'times[parent]! > at', 'times[parent]! >= at'],
   ['lib/core/lease/schedule.ts', 'if (child + 1 < heap.length &&', 'There is no time behind the last item, and of two that are due at the same instant either may be first.'],
@@ -32,6 +36,18 @@ const list = [
   ['lib/core/lease/store-lease.ts', 'wanted !== this.options && !areAlike', 'It saves a comparison of options that are the same object.', undefined, '!areAlike(wanted, this.options)'],
   ['lib/core/lease/store-lease.ts', 'if (a === b) return true;', 'It saves a comparison of options that are the same object.', undefined, 'false'],
   ['lib/core/lease/fence-demand.ts', 'private usedUp = 0;', 'Four times 1 is still less than the first block.', '0', '1'],
+  ['lib/core/lease/watchdog.ts', 'this.schedule.set(lease, lease.trustedUntil);', 'The earlier appointment finds a renewal under way, and moves itself to that instant.'],
+  // lib/core/queue
+  ['lib/core/queue/abort-signals.ts', 'watch?.listeners.delete(listener)', 'Only who listens stops listening; the question mark is for the compiler.', undefined, 'watch.listeners.delete(listener)'],
+  ['lib/core/queue/caller-line.ts', 'if (others.length === 0) return;', 'It saves a loop over nothing.'],
+  ['lib/core/queue/caller.ts', 'this.keeper?.giveUp', 'A caller gives up only after it began to wait; the question mark is for the compiler.'],
+  ['lib/core/queue/grant-verdict.ts', "renewed?.kind !== 'renewed'", 'A store answers every request; the question mark is for the compiler.', 'renewed?.kind'],
+  ['lib/core/queue/held-permits.ts', 'lease?.heardOfWaiter()', 'A lane that is held has a lease; the question mark is for the compiler.'],
+  ['lib/core/queue/held-permits.ts', 'if (now >= this.allTrustedUntil)', 'The instant that is kept saves computing it anew.', undefined, 'true'],
+  ['lib/core/queue/key-queue.ts', "wake.kind === 'granted' ? wake.grant", 'A wake of another kind has no grant; the comparison is for the compiler.', undefined, 'true'],
+  ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for nobody, or for other terms, and drops it as well.', undefined, 'false'],
+  ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for nobody, or for other terms, and drops it as well.', 'this.dropRequest();'],
+  ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for other terms, and drops it as well.', undefined, 'first'],
 ];
 
 export const equivalent = list.map(([file, line, why, from, to]) => ({ file, line, why, from, to }));

@@ -4,7 +4,7 @@ import type { PermitLane } from './permit-lane.js';
 
 export class HeldPermits {
   private readonly lanes = new Map<string, PermitLane>();
-  /** Until when all of them are trusted, at least; computed anew when it is over, or a permit came or went. */
+  /** Until when all of them are trusted, at least; computed anew when it is over, or when a permit went: before one comes they are not all. */
   private allTrustedUntil = -Infinity;
 
   constructor(
@@ -26,7 +26,6 @@ export class HeldPermits {
 
   add(id: string, lane: PermitLane): void {
     this.lanes.set(id, lane);
-    this.allTrustedUntil = -Infinity;
   }
 
   remove(id: string): void {

@@ -2,6 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
 import { Watchdog } from '../../../lib/core/lease/watchdog.js';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Doubt, RenewRequest } from '../../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -75,6 +76,16 @@ describe('A store that may have forgotten what it granted', () => {
     for (const lease of ended) lease.letGo();
     await clock.settle();
     expect([ended.length, store.batches.flat().length, ended.some((lease) => watchdog.schedule.has(lease))]).toEqual([500, 1_000, false]);
+    const other = watchdogOf(2);
+    other.store.doubt('all');
+    other.leases[0]!.letGo();
+    await other.clock.settle();
+    expect(other.store.batches).toEqual([['1']]);
+    const last = watchdogOf(1);
+    last.store.doubt('all');
+    last.leases[0]!.letGo();
+    await last.clock.settle();
+    expect(last.store.batches).toEqual([]);
   });
 
   it('is not asked for a lease whose trust is over', async () => {
@@ -127,6 +138,60 @@ describe('A store that may have forgotten what it granted', () => {
 });
 
 describe('The watchdog', () => {
+  it('believes the answer to a renewal that was sent after the store forgot, whatever else the store may have forgotten', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    await locks.acquire('k');
+    wire.mayHaveForgotten = () => true;
+    wire.reconnect('all');
+    await fleet.clock.advance(1_000);
+    expect(wire.sent.renew).toBe(1);
+  });
+
+  it('does not look again at a lease that was given back while a renewal of it was on its way', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k');
+    wire.mayHaveForgotten = () => true;
+    wire.slowMs = 50;
+    wire.reconnect('all');
+    await fleet.clock.advance(10);
+    wire.reconnect('all');
+    await fleet.clock.runUntil(lease.release());
+    await fleet.clock.advance(1_000);
+    expect([wire.sent.renew, fleet.clock.pendingTimers]).toEqual([1, 0]);
+  });
+
+  it('declares a lease lost that the store does not know any more, and does not release it', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k', { leaseMs: 3_000 });
+    wire.renew = async (requests) => requests.map(() => ({ kind: 'lost' }));
+    await fleet.clock.advance(1_000);
+    expect(lease.signal.reason).toHaveProperty('message', expect.stringContaining('the store no longer knows it'));
+    expect(await lease.release()).toBe('lost');
+    expect(wire.sent.release).toBe(0);
+  });
+
+  it('remembers until when a renewal without an answer may still bring the lease back: it is released once more then', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k', { leaseMs: 30_000 });
+    const renew = wire.renew.bind(wire);
+    wire.renew = async (requests) => requests.map(() => ({ kind: 'unknown', cause: new LockStoreError('no answer'), lateUntil: fleet.clock.now() + 4_000 }));
+    wire.reconnect('all');
+    await fleet.clock.advance(10);
+    wire.renew = renew;
+    expect(await lease.release()).toBe('released');
+    await fleet.clock.advance(3_500);
+    const before = wire.sent.release;
+    await fleet.clock.advance(1_000);
+    expect(wire.sent.release).toBeGreaterThan(before);
+    const after = wire.sent.release;
+    await fleet.clock.advance(5_000);
+    expect(wire.sent.release).toBe(after);
+  });
+
   it('declares all leases lost that ended while the machine slept, as soon as any timer fires', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

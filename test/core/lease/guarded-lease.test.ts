@@ -122,7 +122,9 @@ describe('A lease as the watchdog sees it', () => {
     unknown.loseFromStore('it is not there');
     expect([unknown.isLost, unknown.goneFromStore]).toEqual([true, true]);
     const released = leaseWith();
+    released.onLoss({ leaseLost: () => undefined });
     released.letGo();
+    expect(released.followers).toEqual([]);
     released.loseFromStore('late');
     expect([released.isLost, released.isReleased, released.goneFromStore]).toEqual([false, true, true]);
   });

@@ -96,6 +96,7 @@ describe('The schedule', () => {
     schedule.set(early!, 400);
     await clock.advance(20);
     schedule.set(noted!, 300);
+    expect(schedule.has(early!)).toBe(true);
     expect([schedule.size, schedule.has(sorted!), schedule.has(noted!), schedule.peek() === early, new Set(schedule.all())]).toEqual([3, true, true, true, new Set([early, sorted, noted])]);
     for (const alarm of [sorted!, noted!, early!]) schedule.set(alarm, Infinity);
     expect([schedule.size, schedule.has(sorted!), schedule.has(noted!), schedule.peek()]).toEqual([0, false, false, undefined]);

@@ -173,6 +173,16 @@ describe('A lease', () => {
     expect(told).toEqual(['here']);
   });
 
+  it('is that of a reader once the store has made it one, and admits nobody while that is asked for', () => {
+    const what = seen();
+    const lease = leaseWith({}, {}, what);
+    lease.downgraded();
+    expect([lease.mode, what.told]).toEqual(['read', ['changed']]);
+    const spent = used();
+    spent.spend();
+    expect(spent.admits(wanting(), 1_010, 16)).toBe(false);
+  });
+
   it('lasts in the store for its length and its grace', () => {
     expect(leaseWith({ graceMs: 500 }).storeLengthMs).toBe(8_500);
   });

@@ -47,13 +47,13 @@ describe('The watchdog', () => {
     const renew = wire.renew.bind(wire);
     wire.renew = (requests) => (batches.push(requests.map(({ key }) => key)), renew(requests));
     const random = jest.spyOn(Math, 'random').mockReturnValue(1);
-    for (const [key, pauseMs] of [['a', 900], ['b', 200], ['c', 0]] as const) {
+    for (const [key, pauseMs] of [['a', 900], ['b', 50], ['c', 150], ['d', 0]] as const) {
       await locks.acquire(key);
       await fleet.clock.advance(pauseMs);
     }
     await fleet.clock.advance(9_500);
     random.mockRestore();
-    expect(batches).toEqual([['a', 'b'], ['c']]);
+    expect(batches).toEqual([['a', 'b', 'c'], ['d']]);
   });
 
   it.each([

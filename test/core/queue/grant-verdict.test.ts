@@ -2,11 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import type { PermitLease } from '../../../lib/core/lease/permit-lease.js';
 import { LatestFences } from '../../../lib/core/lease/permit-lease.js';
 import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
-import type { Grant } from '../../../lib/core/port/lock-store.js';
-import { verdictOn } from '../../../lib/core/queue/grant-verdict.js';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
+import type { Grant, RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
+import { lengthened, verdictOn } from '../../../lib/core/queue/grant-verdict.js';
 import { HeldPermits } from '../../../lib/core/queue/held-permits.js';
 import { KeyLeases } from '../../../lib/core/queue/key-leases.js';
 import type { PermitLane } from '../../../lib/core/queue/permit-lane.js';
+import type { RequestParts } from '../../../lib/core/queue/request-parts.js';
+import { FakeClock } from '../../support/fake-clock.js';
 import { leaseWith } from '../../support/leases.js';
 
 const grant = (how: Partial<Grant>): Grant => ({ fence: 1, fences: 1, mode: 'write', trustedUntil: 1_000, contended: false, ...how });
@@ -20,6 +23,29 @@ describe('A grant', () => {
 
   it('that was made to a waiter for a fixed time is short at first: nobody else would lengthen it', () => {
     expect([verdictOn(grant({}), 0, 1_000, true), verdictOn(grant({}), 1_000, 1_000, true)]).toEqual(['short', 'over']);
+  });
+});
+
+describe('A grant that is too short', () => {
+  const asking = (answer: RenewOutcome, slept = false) => {
+    const clock = new FakeClock({ now: 1_000 });
+    const asked: RenewRequest[] = [];
+    const store = { renew: async (requests: readonly RenewRequest[]) => (asked.push(...requests), clock.block(50), [answer]) };
+    const sleep = { happenedSince: (instant: number, now: number) => slept && instant === 1_000 && now === 1_050 };
+    const parts = { store, clock, watchdog: { sleep } } as unknown as RequestParts;
+    return { asked, longer: lengthened(grant({ trustedUntil: 1_100 }), { key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 7, minReplicas: 1 }, parts) };
+  };
+
+  it('is renewed to its whole length under its id, and trusted from then on as the answer says', async () => {
+    const { asked, longer } = asking({ kind: 'renewed', trustedUntil: 9_000, contended: false });
+    expect(await longer).toEqual({ grant: grant({ trustedUntil: 9_000 }), at: 1_050 });
+    expect(asked).toEqual([{ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 7, minReplicas: 1 }]);
+  });
+
+  it('is asked for again when it was not renewed, or when the machine slept before the answer came', async () => {
+    const answers: RenewOutcome[] = [{ kind: 'lost' }, { kind: 'unknown', cause: new LockStoreError('no answer') }];
+    for (const answer of answers) expect(await asking(answer).longer).toBeUndefined();
+    expect(await asking({ kind: 'renewed', trustedUntil: 9_000, contended: false }, true).longer).toBeUndefined();
   });
 });
 

@@ -1,0 +1,67 @@
+import { describe, expect, it } from '@jest/globals';
+import type { LockEvent } from '../../../lib/core/port/lock-events.js';
+import { Fleet } from '../../support/locks.js';
+
+describe('The callers of one process that want one lock', () => {
+  it('tell each that they wait, also those that ask nothing of the store themselves', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const told: LockEvent[] = [];
+    locks.events.subscribe((event) => told.push(event));
+    const lease = await locks.acquire('k');
+    const waiting = [1, 2, 3].map(() => locks.acquire('k').then((next) => next.release()));
+    await fleet.clock.settle();
+    expect([told.map(({ type }) => type), wire.sent.acquire]).toEqual([['granted', 'waiting', 'waiting', 'waiting'], 1]);
+    await lease.release();
+    await fleet.clock.runUntil(Promise.all(waiting));
+  });
+
+  it('keep the place of the first in the queue of the store when one behind it, who wants other terms, gives up', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const other = await fleet.process().locks.acquire('k');
+    const first = locks.acquire('k', { leaseMs: 5_000 });
+    const second = locks.acquire('k', { leaseMs: 9_000, waitMs: 100 });
+    second.catch(() => {});
+    await fleet.clock.advance(200);
+    await expect(second).rejects.toThrow('k');
+    expect(wire.sent).toMatchObject({ acquire: 1, release: 0 });
+    await other.release();
+    await (await fleet.clock.runUntil(first)).release();
+  });
+
+  it('pass over a message about a lease that is not here any more', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k');
+    fleet.wake({ kind: 'lost', key: 'k', id: 'p1.none' });
+    await fleet.clock.settle();
+    expect(wire.sent.renew).toBe(0);
+    lease.assertHeld();
+    await lease.release();
+  });
+
+  it('that all read and want minHoldMs have a lease each', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const other = await fleet.process().locks.acquire('k');
+    const reading = [1, 2].map(() => locks.acquire('k', { mode: 'read', minHoldMs: 1 }));
+    await fleet.clock.settle();
+    await other.release();
+    const leases = await fleet.clock.runUntil(Promise.all(reading));
+    expect([new Set(leases.map(({ fence }) => fence)).size, wire.sent.acquire]).toEqual([2, 2]);
+  });
+});
+
+describe('A lease that was lost by the clock of its process', () => {
+  it('is released for those who wait when the last of its callers leaves it, and not before', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const [one, two] = [await locks.acquire('k', { mode: 'read', leaseMs: 2_000 }), await locks.acquire('k', { mode: 'read', leaseMs: 2_000 })];
+    wire.cut = true;
+    await fleet.clock.advance(2_000);
+    wire.cut = false;
+    expect([one.signal.aborted, await one.release(), wire.sent.release]).toEqual([true, 'lost', 0]);
+    expect([await two.release(), wire.sent.release]).toEqual(['lost', 1]);
+  });
+});
