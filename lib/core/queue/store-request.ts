@@ -65,7 +65,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
     private readonly listener: RequestListener,
     private replaced: ReplacedLease | undefined,
   ) {
-    super(id, asker, fences, replaced?.id);
+    super(id, asker, fences, replaced?.id, replaced?.handsOn ?? false);
   }
 
   /**

@@ -174,6 +174,7 @@ class Bundle implements Errand {
     try {
       request.answered(reply, sentAt);
     } catch (error) {
+      this.runner.dropIfUnexpected(this.line, error);
       const redisKeys: string[] = [];
       request.addTo(redisKeys, []);
       request.failed(this.runner.failureOf(error, this.what, request.key, redisKeys));

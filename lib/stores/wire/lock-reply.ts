@@ -78,6 +78,7 @@ export function renewOutcomes<R extends { readonly leaseMs: number; readonly gra
 export function lockState(key: string, reply: ScriptReply): LockState {
   const told = listOf(reply);
   const { phase, holderCount } = readInspectHead(told);
+  if (!(told.length >= inspectHeadSize + holderCount * inspectHolderSize)) throw unexpected(reply);
   const holders: HolderState[] = [];
   const readers: WaiterState[] = [];
   const writers: WaiterState[] = [];

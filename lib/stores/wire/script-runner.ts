@@ -10,6 +10,7 @@ import { Command, ScriptRun, type Errand } from './errand.js';
 import type { BuiltCall } from './lua.generated.js';
 import type { Outage } from './outage.js';
 import { isNoScript, isReply, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
+import { UnexpectedReplyError } from './unexpected-reply.js';
 
 /** The reply of a script: an integer, a string, or a list of replies. */
 export type ScriptReply = number | string | readonly ScriptReply[];
@@ -141,8 +142,14 @@ export class ScriptRunner {
     try {
       errand.answered(reply);
     } catch (error) {
+      this.dropIfUnexpected(errand.line, error);
       this.fail(errand, error);
     }
+  }
+
+  /** Gives a connection up from which an answer came that was for no such request: the answers that follow may be for others as well. */
+  dropIfUnexpected({ via }: Line, error: unknown): void {
+    if (error instanceof UnexpectedReplyError) via.drop();
   }
 
   private refused(errand: Errand, error: unknown): void {
