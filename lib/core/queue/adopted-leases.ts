@@ -38,7 +38,7 @@ export class AdoptedLeases implements LeaseKeeper {
   /** Follows a wake about one of these leases. */
   wake({ key, id, kind }: Wake): void {
     const lease = this.find(key, id);
-    if (kind === 'lost' && lease) void this.watchdog.renewNow(lease);
+    if (kind === 'lost' && lease) void this.watchdog.confirm(lease);
   }
 
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {

@@ -90,7 +90,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
       case 'contended':
         return lease?.heardOfWaiter();
       case 'lost':
-        return void (lease && this.parts.watchdog.renewNow(lease));
+        return void (lease && this.parts.watchdog.confirm(lease));
       // LocalQueue releases a stray grant, because only it knows that no queue of the lock has this id.
       case 'stray':
     }

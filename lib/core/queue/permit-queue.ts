@@ -82,7 +82,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
         return this.held.heardOfWaiter();
       case 'lost': {
         const lease = this.leaseOf(wake.id);
-        if (lease) void this.parts.watchdog.renewNow(lease);
+        if (lease) void this.parts.watchdog.confirm(lease);
         return;
       }
       // LocalQueue releases a stray grant, because only it knows that no queue of the lock has this id.
