@@ -102,7 +102,7 @@ export const redisSemaphore = peer('redis-semaphore', ['set', 'evalsha', 'eval']
 
 /** So many hold a lock at a time, and not one; with the documented pause between two tries. */
 export const redisSemaphorePermits = (permits: number): Contender =>
-  peer('redis-semaphore, Semaphore', ['evalsha', 'eval'], (redis) => {
+  peer('redis-semaphore, Semaphore', ['evalsha', 'eval', 'zrem'], (redis) => {
     const { Semaphore } = requirePeer('redis-semaphore');
     return {
       async withLock(key, work) {

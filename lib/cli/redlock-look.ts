@@ -40,7 +40,9 @@ export class RedlockLook {
     };
     const nodes = connects.map((connect) => new RedlockNode(connect, around));
     // No lock is asked for here, so the floors and the withdrawals stay empty.
-    this.context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs, floors: new FenceFloors(), withdrawals: new Withdrawals(clock), tookMs: 0, forgetful: () => {} };
+    const deadlines = new Deadlines(clock);
+    const withdrawals = new Withdrawals(clock);
+    this.context = { nodes, clock, deadlines, commandTimeoutMs, floors: new FenceFloors(), withdrawals, answeredIn: () => {}, forgetful: () => {} };
     this.damaged = new DamagedLocks(options.report, clock);
     this.quorum = quorumOf(connects.length);
     this.startedAt = clock.now();

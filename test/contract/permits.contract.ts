@@ -170,6 +170,39 @@ export function countsPermits(stage: Stage, promised: Promised): void {
     for (const one of [b, waiter, next]) await one.release();
   });
 
+  promised(['P17', 'P2', 'permits'], 'a permit that is handed on goes to the request that replaces its lease before those who wait, with a higher fence', async () => {
+    const [a, b, waiter, next, other] = contenders(5) as [Contender, Contender, Contender, Contender, Contender];
+    for (const one of [a, b]) await one.acquires({ permits: 2 });
+    await waiter.queues({ permits: 2 });
+    const granted = await next.ask({ permits: 2, replaces: a.id, handsOn: true });
+    expect(granted).toMatchObject({ kind: 'granted', grant: { contended: true } });
+    expect((await next.ask({ permits: 2, replaces: a.id, handsOn: true }))).toMatchObject({ kind: 'granted', replacedLost: true });
+    await stage.expectHolders(a.key, b, next);
+    expect((await waiter.heartbeat()).kind).toBe('waiting');
+    expect((await other.ask({ permits: 2, replaces: b.id })).kind).toBe('waiting');
+    expect((await waiter.isLetIn()).fence).toBeGreaterThan(granted.kind === 'granted' ? granted.grant.fence : Infinity);
+    for (const one of [waiter, next, other]) await one.release();
+  });
+
+  promised(['P17', 'P5', 'permits'], 'a permit whose lease has ended is not handed on: whoever waits gets it', async () => {
+    const [a, b, waiter, next] = contenders(4) as [Contender, Contender, Contender, Contender];
+    await a.acquires({ permits: 2, leaseMs: LEASE_MS });
+    await b.acquires({ permits: 2 });
+    await waiter.queues({ permits: 2 });
+    await until(clock, async () => (await a.inspect()).holders.every(({ id }) => id !== a.id), 'the lease of a has ended');
+    expect(await next.ask({ permits: 2, replaces: a.id, handsOn: true })).toMatchObject({ kind: 'waiting', replacedLost: true });
+    await waiter.isLetIn();
+    for (const one of [b, waiter, next]) await one.release();
+  });
+
+  promised(['P17', 'minHold', 'permits'], 'a permit that owes a minHoldMs is not handed on before it has passed', async () => {
+    const [a, b, next] = contenders(3) as [Contender, Contender, Contender];
+    await a.acquires({ permits: 2, minHoldMs: 2 * LEASE_MS });
+    await b.acquires({ permits: 2 });
+    expect((await next.ask({ permits: 2, replaces: a.id, handsOn: true })).kind).toBe('waiting');
+    for (const one of [b, next]) await one.release();
+  });
+
   promised(['P17', 'forceRelease', 'permits'], 'an operator takes one permit by its fence, or all of them', async () => {
     const [a, b, waiter] = contenders(3) as [Contender, Contender, Contender];
     await a.acquires({ permits: 2 });

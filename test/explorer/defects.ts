@@ -27,7 +27,7 @@ export const defects: readonly Defect[] = [
   { name: 'holders count for too short', world: 'a writer and a waiter', lua: ['if ending >= now then', 'if ending >= now + 400 then'], breaks: 'S1' },
   { name: 'an ended lease is renewed', world: 'one process to which all is late', lua: ['oldEnd >= nowText and ', ''], breaks: 'S4' },
   { name: 'the same fence twice in one instant', world: 'a writer and a waiter', lua: [FENCE, 'math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last)'], breaks: 'S2' },
-  { name: 'a yield forgets the lease that it replaces', world: 'a yield', lua: ["(replaces == '-' or leave(lock, replaces) or hasForgotten) and 0 or 10", '0'], breaks: 'S4' },
+  { name: 'a yield forgets the lease that it replaces', world: 'a yield', lua: ["(replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10", '0'], breaks: 'S4' },
   { name: 'one reader after a writer', world: 'reading and writing at one instant', lua: ['      passed = passed + 1\n    end\n    id, record, after = waiterBehind(lock, after)', '      passed = passed + 1\n    end\n    id = nil'], breaks: 'the record' },
   { name: 'readers pass writers', world: 'reading and writing at one instant', lua: ["and mode == 'r' and not firstListening(lock, 'w') then", "and mode == 'r' then"], breaks: 'L1' },
   { name: 'waiting readers pass writers', isDeep: true, world: 'reading, and a writer that gives up', lua: ["if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders", "if lock.mode == 'r' then admitReaders"], breaks: 'L1' },

@@ -90,7 +90,7 @@ export class Acting {
     const plain = minHoldMs === 0 && replaces === undefined;
     const notAfter = this.has('requests have no limit') ? 9_000_000_000_000 : request.limit || LONG_AGO;
     this.post('acquire', id, acquireCall(KEYS, {
-      id, mode, leaseMs: rules.leaseMs, queue: true, needsListener: true, plain, notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
+      id, mode, leaseMs: rules.leaseMs, queue: true, needsListener: true, plain, handsOn: false, notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
       longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, replaces, owner,
     }));
   }
@@ -195,7 +195,7 @@ export class Acting {
   pushed(floor: number, push: PushedGrant): Grant | undefined {
     const { client, now } = this;
     if (this.has('pushed trust from arrival')) return { ...push, trustedUntil: now + push.lengthMs * 0.99 - 5 };
-    const grant = this.trust.pushed({ request: this.asRequest(), group: GROUP, floor, answered: true, early: undefined }, push, now);
+    const grant = this.trust.pushed({ request: this.asRequest(), group: GROUP, floor }, push, now);
     if (grant !== undefined) client.floor = Math.max(client.floor, grant.fence);
     return grant;
   }

@@ -128,7 +128,7 @@ export class Voting {
     if (ballot.fence === 0 && trustedUntil === undefined) this.decide();
   }
 
-  /** Ballot.released: a vote request that failed after its ballot was over may still come, so it is withdrawn until it cannot. */
+  /** Standing.releasedBy: a vote request that failed after its ballot was over may still come, so it is withdrawn until it cannot. */
   private mayStillAct(node: number, ballot: string, sentAt: number): void {
     if (this.has('votes of a ballot that is over are forgotten')) return;
     const lateUntil = sentAt + Math.max(this.rules.leaseMs, 1_000);
@@ -137,7 +137,7 @@ export class Voting {
     this.postWithdrawal(node, ballot);
   }
 
-  /** Ballot.cast, decide and settle: what the votes so far mean. */
+  /** Ballot.cast, decide and agree: what the votes so far mean. */
   private decide(): void {
     const { state, at, member } = this;
     const votes = state.nodes.map((_, node) => this.knownOf(node).vote);

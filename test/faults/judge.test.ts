@@ -73,6 +73,17 @@ describe('The judge of fault runs', () => {
     expect(brokenOf(lost(900), { losses: 'during' })).toEqual([expect.stringContaining('without need')]);
   });
 
+  it('excuses a process that was not let run for most of a lease, in many short turns, and no more', () => {
+    const lost = [stay('p3', 500, 1_500, { keys: ['j'], fences: { j: 1 }, abortedAt: 1_500 }), stay('p3', 2_500, 2_600, { keys: ['j'], fences: { j: 2 } })];
+    const judged = (turns: number): readonly string[] => {
+      const stays = [...orderly(), ...lost];
+      const lags = Array.from({ length: turns }, (_, turn) => [700 + 100 * turn, 90] as const);
+      return brokenOf(stays, strict, { reports: record(stays).reports.map((report) => ({ ...report, lags: report.stays[0]?.process === 'p3' ? lags : [] })) });
+    };
+    expect(judged(6)).toEqual([]);
+    expect(judged(5)).toEqual([expect.stringContaining('without need')]);
+  });
+
   describe('where servers forgot', () => {
     const forgetful: Allowance = { losses: 'ended', recoveryMs: 1_000, resumesWithinMs: 2_500 };
     /** A lease that was granted before the fault and lost, beside one of the same process that was renewed at `reachedAt`. */

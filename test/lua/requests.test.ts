@@ -4,7 +4,7 @@ import { listOf } from '../../lib/stores/wire/lock-reply.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 
 const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F', marksKey: 'M', epochKey: 'E' };
-const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
+const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, handsOn: false, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
 const known = 'f00dcafef00dcafe:1790000000000';
 const vote = {
   id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50, plain: true, runId: '-'.repeat(40),
@@ -13,11 +13,11 @@ const named = { owner: 'saga 7', label: '-' };
 
 describe('a request of format version 2', () => {
   it.each([
-    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['p.1', 30_000, 'w101 9999999999999 0000000000000000 ------------------------------ 1 0 0 60000 900 -', '- -']],
+    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['p.1', 30_000, 'w1010 9999999999999 0000000000000000 ------------------------------ 1 0 0 60000 900 -', '- -']],
     [
       'acquire with all that can be said',
-      scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, needsListener: true, plain: false, notAfter: 1, floor: 70, known, fences: 16, minHoldMs: 900, graceMs: 400, replaces: 'p.0' }),
-      'L Q F', ['p.1', 30_000, 'r010 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 16 900 400 60000 900 p.0', 'saga%207 %2D'],
+      scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, needsListener: true, plain: false, handsOn: true, notAfter: 1, floor: 70, known, fences: 16, minHoldMs: 900, graceMs: 400, replaces: 'p.0' }),
+      'L Q F', ['p.1', 30_000, 'r0101 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 16 900 400 60000 900 p.0', 'saga%207 %2D'],
     ],
     ['release', scripts.releaseCall(on, { id: 'p.1', floor: 70, abandoned: false, recoveryMs: 900, known }), 'L Q F', ['p.1', `70 0 900 ${known}`]],
     ['release of what was never used', scripts.releaseCall(on, { id: 'p.1', floor: 0, abandoned: true, recoveryMs: 900, known }), 'L Q F', ['p.1', `0 1 900 ${known}`]],

@@ -16,8 +16,10 @@ export type Act =
       readonly fences: number;
       readonly owner: string | undefined;
       readonly permits: number | undefined;
-      /** An earlier request to release in the same step, if it is for the same key. */
+      /** An earlier request for the same key to release in the same step, if there is one. */
       readonly replaces: number | undefined;
+      /** Whether a permit that is released in the same step goes to this request before those who wait. */
+      readonly handsOn: boolean;
     }
   /** The very same request once more. */
   | { readonly act: 'repeat'; readonly who: number }
@@ -58,6 +60,7 @@ const acquire: fc.Arbitrary<Act> = fc.record({
   owner: fc.constantFrom(undefined, undefined, undefined, 'saga:1', 'saga:2'),
   permits: fc.constant(undefined),
   replaces: fc.option(someone, { nil: undefined, freq: 4 }),
+  handsOn: fc.constant(false),
 }, PLAIN);
 
 const acquirePermit: fc.Arbitrary<Act> = fc.record({
@@ -71,6 +74,7 @@ const acquirePermit: fc.Arbitrary<Act> = fc.record({
   owner: fc.constant(undefined),
   permits: fc.constantFrom(PERMITS, PERMITS, PERMITS, PERMITS, PERMITS, PERMITS, PERMITS + 1, 1),
   replaces: fc.option(someone, { nil: undefined, freq: 4 }),
+  handsOn: fc.boolean(),
 }, PLAIN);
 
 const follow: readonly fc.WeightedArbitrary<Act>[] = [

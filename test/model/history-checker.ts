@@ -119,7 +119,7 @@ function endOf({ windows }: Hold): number {
  */
 function findOrder(holds: readonly Hold[], place: (hold: Hold) => number): Found[] {
   const found: Found[] = [];
-  const writers = holds.filter(({ askedMode, owner, adopts }) => askedMode === 'write' && owner === undefined && !adopts);
+  const writers = holds.filter(({ askedMode, owner, passesQueue, queuedAt }) => askedMode === 'write' && owner === undefined && !(passesQueue && queuedAt === undefined));
   let passed: { stay: Hold; since: number } | undefined;
   for (const stay of writers.sort((one, other) => place(other) - place(one))) {
     if (passed !== undefined && passed.since < stay.askedAt && place(passed.stay) > place(stay)) {

@@ -16,8 +16,8 @@ interface Recorded {
 }
 
 export type HistoryEvent =
-  /** The request leaves; `owner` and `permits` as in the request. One that adopts a hold passes the queue. */
-  | (Recorded & { readonly kind: 'asked'; readonly mode: LockMode; readonly owner?: string | undefined; readonly permits?: number | undefined; readonly adopts?: true })
+  /** The request leaves; `owner` and `permits` as in the request. `passesQueue`: it adopts a hold, or takes a permit on from its process. */
+  | (Recorded & { readonly kind: 'asked'; readonly mode: LockMode; readonly owner?: string | undefined; readonly permits?: number | undefined; readonly passesQueue?: boolean })
   /** It is known to have a place in the queue. */
   | (Recorded & { readonly kind: 'queued' })
   /** It is known to have lost its place, or gave it up. */
@@ -40,7 +40,7 @@ export interface TrustedWindow {
 export interface Stay {
   readonly id: string;
   readonly owner: string | undefined;
-  readonly adopts: boolean;
+  readonly passesQueue: boolean;
   readonly permits: number | undefined;
   readonly askedMode: LockMode;
   readonly askedAt: number;
@@ -68,9 +68,9 @@ export function readStays(events: readonly HistoryEvent[]): Stay[] {
     const { id, at } = event;
     const stay = stays.get(id);
     if (event.kind === 'asked') {
-      const { mode, owner, permits, adopts = false } = event;
+      const { mode, owner, permits, passesQueue = false } = event;
       // The same request sent again is the same request.
-      if (stay === undefined) stays.set(id, { id, owner, permits, adopts, askedMode: mode, askedAt: at, mode, windows: [], over: false });
+      if (stay === undefined) stays.set(id, { id, owner, permits, passesQueue, askedMode: mode, askedAt: at, mode, windows: [], over: false });
     } else if (stay === undefined) {
       throw new Error(`history: '${id}' is ${event.kind} at ${at}, but never asked`);
     } else if (!stay.over) {

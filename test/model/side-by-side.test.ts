@@ -126,6 +126,7 @@ describe('The comparison of a store with the lock machine', () => {
     'shows one reader of several': HidesReaders,
     'takes readers for writers': mishearing({ mode: 'write' }),
     'does not release what a request replaces': mishearing({ replaces: undefined }),
+    'hands no permit on': mishearing({ handsOn: false }),
     'knows no owners': mishearing({ owner: undefined }),
     'knows no permits': mishearing({ permits: undefined }),
     'lets one too many have a permit': LetsOneMoreIn,

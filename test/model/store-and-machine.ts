@@ -62,7 +62,7 @@ export class StoreAndMachine {
   private async apply(act: Act): Promise<unknown> {
     switch (act.act) {
       case 'acquire':
-        return this.acquire(this.newRequest(act));
+        return this.acquire(await this.newRequest(act));
       case 'pass':
         return this.target.pass?.(act.ms);
       case 'forceRelease':
@@ -113,8 +113,8 @@ export class StoreAndMachine {
 
   /** The new holder is a request like any other for the acts that follow. */
   private async adopt({ key, ticket, leaseMs }: Extract<Act, { act: 'adopt' }>): Promise<AdoptOutcome> {
-    const how = { mode: 'write', queue: false, minHoldMs: 0, fences: 1, owner: undefined, permits: undefined, replaces: undefined } as const;
-    const { key: name, id } = this.newRequest({ act: 'acquire', key, leaseMs, ...how });
+    const how = { mode: 'write', queue: false, minHoldMs: 0, fences: 1, owner: undefined, permits: undefined, replaces: undefined, handsOn: false } as const;
+    const { key: name, id } = await this.newRequest({ act: 'acquire', key, leaseMs, ...how });
     const terms = { leaseMs, graceMs: 0, label: 'Orders.adopted', minReplicas: 0, notAfter: this.target.clock.now() + 60_000 };
     const ask = (store: LockStore): Promise<AdoptOutcome> => store.tickets!.adopt({ ticketId: this.ticketId(ticket), holds: [{ key: name, id }], ...terms });
     const expected = await ask(this.model);
@@ -167,21 +167,27 @@ export class StoreAndMachine {
     }
   }
 
-  private newRequest({ act: _, key, replaces, ...how }: Extract<Act, { act: 'acquire' }>): AcquireRequest {
+  private async newRequest({ act: _, key, replaces, ...how }: Extract<Act, { act: 'acquire' }>): Promise<AcquireRequest> {
     const number = this.requests.length;
     const name = this.nameOf(key);
-    const earlier = replaces === undefined || number === 0 ? undefined : this.request(replaces);
     const request = {
       ...how,
       key: name,
       id: `${number % 2 === 0 ? 'a' : 'b'}.${this.run * 1_000 + number}`,
       label: `Orders.act${number}`,
-      replaces: earlier?.key === name ? earlier.id : undefined,
+      replaces: replaces === undefined ? undefined : await this.replaced(name, replaces, how.handsOn),
       minReplicas: 0,
       notAfter: 0,
     };
     this.requests.push(request);
     return request;
+  }
+
+  /** The id that a request replaces: of any request for the lock, or of one that holds it, because only a permit that is held is handed on. */
+  private async replaced(key: string, number: number, handsOn: boolean): Promise<string | undefined> {
+    const { holders } = await this.model.inspect(key);
+    const choice = this.requests.filter((one) => one.key === key && (!handsOn || holders.some(({ id }) => id === one.id)));
+    return choice[number % choice.length]?.id;
   }
 
   private ticketId(ticket: number): string {

@@ -50,10 +50,10 @@ export class RecordingStore extends StoreAround {
   }
 
   override async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    const { key, id, mode, owner, permits, replaces } = request;
+    const { key, id, mode, owner, permits, replaces, handsOn } = request;
     this.keys.set(id, key);
     if (replaces !== undefined) this.tell(replaces, { kind: 'released' });
-    this.tell(id, { kind: 'asked', mode, owner, permits });
+    this.tell(id, { kind: 'asked', mode, owner, permits, passesQueue: handsOn });
     this.recorder.storeCalls++;
     const outcome = await this.store.acquire(request);
     if (outcome.kind === 'granted') this.granted(id, outcome.grant);
@@ -108,7 +108,7 @@ export class RecordingStore extends StoreAround {
     outcome.holds.forEach(({ grant, owner, permits }, n) => {
       const { key, id } = request.holds[n]!;
       this.keys.set(id, key);
-      this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, adopts: true }, this.adoptingSince.get(id));
+      this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, passesQueue: true }, this.adoptingSince.get(id));
       this.granted(id, grant);
     });
     return outcome;

@@ -140,7 +140,7 @@ export class ScriptCalls {
       id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode(), leaseMs: random.pick([150, 2_000, 30_000]),
       fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([NEVER, NEVER, Math.floor(nowUs / 1000), 1]),
       queue: random.pick([true, true, false]), needsListener: random.chance(0.7), label: random.pick([undefined, 'Orders.pay']), owner,
-      minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, longestMs: random.pick([1_000, 60_000]), ...this.recovery(on),
+      minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, handsOn: random.chance(0.5), longestMs: random.pick([1_000, 60_000]), ...this.recovery(on),
     };
     return { ...said, plain: said.fences === 1 && said.minHoldMs === 0 && said.graceMs === 0 && said.replaces === undefined };
   }

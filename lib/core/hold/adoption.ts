@@ -62,6 +62,8 @@ class Adoption implements AbortListener, ToldOfShutdown {
   private isOpen = true;
   private sentAt = 0;
   private notAfter = -Infinity;
+  /** How often the data of the store had been replaced when it was asked last. */
+  private replacements = 0;
   /** The latest `notAfter` of the tries that got no answer. */
   private unansweredUntil = -Infinity;
   private lastError: LockStoreError | undefined;
@@ -96,12 +98,13 @@ class Adoption implements AbortListener, ToldOfShutdown {
   }
 
   private ask(): void {
-    const { tickets, clock, defaults, refusal } = this.parts;
+    const { tickets, clock, watchdog, defaults, refusal } = this.parts;
     const closed = refusal(this.key);
     if (closed) return this.fail(closed);
     const { leaseMs, maxHoldMs, graceMs, label, minReplicas } = this.call.options;
     this.sentAt = clock.now();
     this.notAfter = this.sentAt + defaults.commandTimeoutMs;
+    this.replacements = watchdog.replacements;
     const { ticketId, holds, notAfter } = this;
     tickets.adopt({ ticketId, holds, leaseMs: Math.min(leaseMs, maxHoldMs), graceMs, label, minReplicas, notAfter }).then(
       (outcome) => this.heard(outcome),
@@ -136,8 +139,8 @@ class Adoption implements AbortListener, ToldOfShutdown {
   private adopted(holds: readonly AdoptedHold[]): void {
     const { clock, watchdog, queue } = this.parts;
     const now = clock.now();
-    // The machine slept meanwhile: the answer says more than is left of the leases. The same question tells what is left.
-    if (watchdog.sleep.happenedSince(this.sentAt, now)) return this.ask();
+    // The machine slept meanwhile, or the store's data were replaced: the answer says more than is left of the leases. The same question tells what is left.
+    if (watchdog.sleep.happenedSince(this.sentAt, now) || watchdog.replacements !== this.replacements) return this.ask();
     if (holds.some(({ grant }) => grant.trustedUntil <= now)) return this.fail(slownessError(this.key, this.call.options.leaseMs));
     this.settle(() => {
       const leases = holds.map(({ grant, owner, permits, minHoldMs }, n) => {

@@ -44,7 +44,6 @@ export class HoldPart {
       this.mode = hold.options.mode;
     }
     this.fence = this.outer?.fence ?? this.lease.fence;
-    this.lease.onLoss(hold);
     this.outer?.hold.count(1);
   }
 

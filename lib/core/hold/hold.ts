@@ -7,31 +7,16 @@
  */
 import type { LossListener } from '../lease/guarded-lease.js';
 import { Alarm } from '../lease/schedule.js';
-import type { Watchdog } from '../lease/watchdog.js';
-import type { Clock } from '../port/clock.js';
 import { LockUsageError, type LockClosedError, type LockLostError } from '../port/errors.js';
 import { lostError } from '../port/hold-errors.js';
 import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
-import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
-import type { LockStore } from '../port/lock-store.js';
+import type { ResolvedOptions } from '../port/lock-options.js';
 import type { HandOffOptions } from '../port/ticket-options.js';
 import type { HandedLease } from './handed-lease.js';
-import type { HoldContext } from './hold-context.js';
+import type { HoldHost } from './hold-host.js';
 import { HoldPart, type Entered } from './hold-part.js';
 import { releaseHold, renewHold, verifyHold } from './hold-requests.js';
-
-/** What all holds of a LockService share. */
-export interface HoldHost {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly watchdog: Watchdog;
-  readonly context: HoldContext;
-  readonly defaults: ResolvedDefaults;
-  lost(hold: Hold, error: LockLostError): void;
-  ended(hold: Hold, outcome: ReleaseOutcome): void;
-  handOff(hold: Hold, options: HandOffOptions | undefined): Promise<string>;
-}
 
 export class Hold implements Lease, LossListener {
   readonly startedAt: number;
@@ -67,6 +52,8 @@ export class Hold implements Lease, LossListener {
       this.overdue = new Alarm(() => this.expire());
       host.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);
     }
+    // Only a complete hold can be told of a loss, and a lease that is lost already tells it at once.
+    for (const { lease } of this.parts) lease.onLoss(this);
   }
 
   get key(): string {

@@ -16,8 +16,10 @@ import type { WithAdoptedOptions } from '../port/ticket-options.js';
 import { LocalQueue } from '../queue/local-queue.js';
 import { adopt } from './adoption.js';
 import { Announcer, type EventSink } from './announcer.js';
-import { Hold, type HoldHost } from './hold.js';
+import { abandon, isLost } from './entered.js';
+import { Hold } from './hold.js';
 import { HoldContext } from './hold-context.js';
+import type { HoldHost } from './hold-host.js';
 import { HoldersHere } from './holders-here.js';
 import type { Entered } from './hold-part.js';
 import { runInHold, type Work } from './run-in-hold.js';
@@ -105,16 +107,21 @@ export class LockCalls {
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
   async hold(wish: Wish): Promise<Hold> {
     try {
-      return this.granted(wish, await this.entered(wish));
+      let entered = await this.entered(wish);
+      while (isLost(entered)) entered = await this.enterAnew(wish, entered);
+      return this.granted(wish, entered);
     } catch (reason) {
       return this.refuse(wish, reason);
     }
   }
 
   /** Runs `fn` inside the hold of the call's locks. */
-  run<T>(wish: Wish, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
-    this.entered(wish).then(
-      (entered) => runInHold(this.granted(wish, entered), fn, resolve, reject),
+  run<T>(wish: Wish, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void, entering = this.entered(wish)): void {
+    entering.then(
+      (entered) => {
+        if (isLost(entered)) this.run(wish, fn, resolve, reject, this.enterAnew(wish, entered));
+        else runInHold(this.granted(wish, entered), fn, resolve, reject);
+      },
       // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
       (reason: unknown) => resolve(this.refuse(wish, reason)),
     );
@@ -125,6 +132,13 @@ export class LockCalls {
     if (wish.ticket) return this.adopted(wish, wish.ticket);
     if (wish.keys.length === 1) return this.enter(wish, wish.since);
     return enterAll(wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
+  }
+
+  /** Called when a lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */
+  private enterAnew(wish: Wish, entered: Entered | readonly Entered[]): Promise<Entered | Entered[]> {
+    const { signal, mode } = wish.options;
+    for (const one of entered instanceof Array ? entered : [entered]) abandon(one, mode, this.clock.now(), () => {});
+    return signal?.aborted ? Promise.reject(signal.reason) : this.entered(wish);
   }
 
   /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
@@ -147,7 +161,6 @@ export class LockCalls {
 
   private granted({ call, options, since, ticket }: Wish, given: Entered | Entered[]): Hold {
     const entered = Array.isArray(given) ? given : [given];
-    // The hold is counted before it is made, because a lease that was lost meanwhile ends it in its constructor.
     this.shutdown.holdBegan();
     const [first] = entered;
     const hold = new Hold(this.host, entered, ticket && first instanceof StoreLease ? first.options : options, call);

@@ -2,12 +2,11 @@
  * Takes several locks for one call, all or none. All callers take them one after another in the same order, so they cannot wait for
  * each other in a circle. The call waits only at the first busy key, and the watchdog renews what it has meanwhile.
  */
-import type { LossListener } from '../lease/guarded-lease.js';
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
-import type { LockMode } from '../port/lock-mode.js';
 import { offAbort, onAbort } from '../queue/abort-signals.js';
-import type { HoldHost } from './hold.js';
+import { abandon, leaseOf } from './entered.js';
+import type { HoldHost } from './hold-host.js';
 import type { Entered } from './hold-part.js';
 import type { ShutdownGate } from './shutdown-gate.js';
 import type { Wish } from './wish.js';
@@ -56,24 +55,13 @@ export async function enterAll(wish: Wish, { host, shutdown, enter }: Gathering)
     if (refusal) throw refusal;
     return entered;
   } catch (error) {
-    await together(host, entered, wish.until, (one, done) => abandon(one, options.mode, lost, clock.now(), done));
+    await together(host, entered, wish.until, (one, done) => abandon(one, options.mode, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {
     shutdown.holdEnded();
     if (signal) offAbort(signal, ended);
     for (const one of entered) leaseOf(one).offLoss(lost);
   }
-}
-
-function leaseOf(entered: Entered): StoreLease {
-  return entered instanceof StoreLease ? entered : entered.lease;
-}
-
-/** Gives back a lock under which no work began. */
-function abandon(entered: Entered, mode: LockMode, follower: LossListener, now: number, done: () => void): void {
-  if (entered instanceof StoreLease) return entered.leave(follower, now, true, false, done);
-  entered.leaveInside(mode);
-  done();
 }
 
 /** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */

@@ -12,7 +12,7 @@ import type { DoubtfulRelease } from './background-release.js';
 import { GuardedLease, type LeaseGuard, type LossListener } from './guarded-lease.js';
 
 /** How long callers of one process may follow each other on a lease while other processes wait, in ms after its grant. */
-const HAND_ON_WINDOW_MS = 50;
+export const HAND_ON_WINDOW_MS = 50;
 /** When the store last answered longer ago than this, in ms, the lease is not handed on: the wake of a new waiter may have been lost. */
 const NEWS_STALE_AFTER_MS = 1_000;
 /** A lease with less trust left, in ms, is not handed on: the next caller gets a new one. Of a short lease a quarter must be left. */

@@ -29,6 +29,11 @@ const SORTED_TOGETHER = 8_000;
 export class Watchdog implements LeaseGuard {
   readonly schedule: Schedule;
   readonly sleep: MachineSleep;
+  /**
+   * How often the store has said that its data were replaced by an earlier state of the same memory. An answer to a request that was
+   * sent before the last time tells of data that may not be there any more, and names the same memory: so the request is made again.
+   */
+  replacements = 0;
   private readonly dueLeases = new DueLeases();
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
   private readonly times: RenewalTimes | undefined;
@@ -49,6 +54,7 @@ export class Watchdog implements LeaseGuard {
     });
     this.schedule = new Schedule(clock, (now) => this.sleep.look(now));
     store.onDoubt?.((doubt) => {
+      if (doubt === 'replaced') this.replacements += 1;
       this.eachLease((lease, now) => (doubt !== 'where it says so' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'replaced'));
     });
   }
@@ -67,9 +73,11 @@ export class Watchdog implements LeaseGuard {
 
   /** Renews one lease now, to end `leaseMs` from now. */
   async renewNow(lease: GuardedLease, leaseMs = lease.lengthMs): Promise<RenewOutcome> {
+    const { replacements } = this;
     const sentAt = this.clock.now();
     const [outcome] = await this.store.renew([lease.renewal(sentAt, leaseMs)]);
     this.answered(lease, outcome!, leaseMs, sentAt);
+    if (replacements !== this.replacements) this.review(lease, this.clock.now(), true);
     return outcome!;
   }
 
@@ -107,7 +115,7 @@ export class Watchdog implements LeaseGuard {
 
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
   private review(lease: GuardedLease, now: number, isReplaced = false): void {
-    if (now >= lease.trustedUntil) return;
+    if (!lease.isTrusted(now)) return;
     if (!lease.startReview(isReplaced)) return void this.doubted.add(lease);
     this.schedule.set(lease, lease.trustedUntil);
     this.renewSoon(lease, now);
@@ -155,6 +163,7 @@ export class Watchdog implements LeaseGuard {
     for (const lease of due) this.doubted.delete(lease);
     const batch = due.filter(({ isHeld }) => isHeld);
     if (batch.length === 0) return;
+    const { replacements } = this;
     const sentAt = this.clock.now();
     const requests = batch.map((lease) => lease.renewal(sentAt));
     const outcomes = await this.store.renew(requests);
@@ -162,7 +171,9 @@ export class Watchdog implements LeaseGuard {
       lease.endRenewal();
       this.answered(lease, outcomes[index]!, requests[index]!.leaseMs, sentAt);
       // The store may have forgotten it after the renewal and before the answer to it came.
-      if (this.doubted.delete(lease) && lease.isHeld && this.mayBeForgotten(lease)) this.review(lease, this.clock.now());
+      const isReplaced = replacements !== this.replacements;
+      if (isReplaced || (this.doubted.has(lease) && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isReplaced);
+      this.doubted.delete(lease);
     });
   }
 

@@ -18,15 +18,24 @@ export function renewalError(key: string, cause: LockStoreError): LockStoreError
   return new LockStoreError(message, { key, cause, nodes: cause.nodes });
 }
 
+/** For a request that reached its store after its limit. `node` is the name of the server, if there is one. */
+export function lateError(key: string, node?: string): LockStoreError {
+  const where = node ?? 'the store';
+  const message = `Lock '${key}': the request reached ${where} too late to be served, and was dropped: nothing was done. It is safe to try again.`;
+  return new LockStoreError(message, { key, nodes: node === undefined ? [] : [{ node, reason: 'late' }] });
+}
+
 export function notHeldError(key: string, mode: LockMode, isHeldForReading: boolean): LockUsageError {
   const found = isHeldForReading ? 'that code holds it for reading only' : 'that code does not hold it';
   const wanted = mode === 'write' ? 'writing' : 'reading';
-  return new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}. Call it inside withLock or a locked method.`, { key });
+  const next = 'Call it inside withLock or a locked method.';
+  return new LockUsageError(`Lock '${key}' must be held for ${wanted} by the code that runs here, but ${found}. ${next}`, { key });
 }
 
 export function upgradeError(key: string): LockUsageError {
   return new LockUsageError(
-    `Lock '${key}' is held for reading by the code around this call, and the call asks for writing: it would wait for itself. Take it for writing from the start.`,
+    `Lock '${key}' is held for reading by the code around this call, and the call asks for writing: it would wait for itself. ` +
+      'Take it for writing from the start.',
     { key },
   );
 }
@@ -53,7 +62,10 @@ export function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle:
   if (held.length > 0) sentences.push(`The call that waited holds ${held.map((key) => `'${key}'`).join(', ')}.`);
   if (cycle) {
     const names = [...cycle, cycle[0]!].map((key) => `'${key}'`).join(' -> ');
-    sentences.push(`Deadlock in this process: ${names}, each held by a call that waits for the next. Name all of them in one call, or take them in the same order everywhere.`);
+    sentences.push(
+      `Deadlock in this process: ${names}, each held by a call that waits for the next. ` +
+        'Name all of them in one call, or take them in the same order everywhere.',
+    );
   }
   if (idle) {
     sentences.push(
@@ -81,7 +93,8 @@ export function ownerUpgradeError(key: string, owner: string | undefined): LockU
 
 export function tooManyHoldsError(key: string, owner: string | undefined): LockUsageError {
   return new LockUsageError(
-    `Lock '${key}': owner '${owner}' has ${MOST_HOLDS_OF_OWNER} holds of it already, which is the most there can be. Give some back first, or share a hold inside the process.`,
+    `Lock '${key}': owner '${owner}' has ${MOST_HOLDS_OF_OWNER} holds of it already, which is the most there can be. ` +
+      'Give some back first, or share a hold inside the process.',
     { key },
   );
 }

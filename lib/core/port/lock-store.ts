@@ -29,6 +29,7 @@
  *       then: under its id and fence, not after its trust has ended, where the lock is free or has an older holder.
  *   P17 Requests that name a number of permits, with `capabilities.permits`, hold the lock up to that many at a time, each with a
  *       fence of its own, in the order of P7. While anybody holds or waits, a request that names another number, or none, is refused.
+ *       A request that says so takes over the permit of the lease that it replaces, before those who wait.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
@@ -93,6 +94,8 @@ export interface AcquireRequest extends HolderRef {
   readonly minReplicas: number;
   /** The id of a lease of this process on the same key, which the store releases in the same step before it looks at this request. */
   readonly replaces?: string | undefined;
+  /** Whether the permit of the lease that it replaces goes to it before those who wait (P17). */
+  readonly handsOn?: boolean | undefined;
   /** A local instant (clock.now()) not later than the sending of this request. Trust in its grant counts from it; by default now. */
   readonly askedAt?: number | undefined;
   /** The local instant (clock.now()) after which the store must not act on this request any more (P14). */

@@ -19,9 +19,10 @@ export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number,
 export async function lengthened(grant: Grant, request: RenewRequest, parts: RequestParts): Promise<{ grant: Grant; at: number } | undefined> {
   const { store, clock, watchdog } = parts;
   const { key, id, leaseMs, graceMs, minReplicas } = request;
+  const { replacements } = watchdog;
   const sentAt = clock.now();
   const [renewed] = await store.renew([{ key, id, leaseMs, graceMs, minReplicas }]);
   const at = clock.now();
-  if (renewed?.kind !== 'renewed' || watchdog.sleep.happenedSince(sentAt, at)) return undefined;
+  if (renewed?.kind !== 'renewed' || watchdog.sleep.happenedSince(sentAt, at) || watchdog.replacements !== replacements) return undefined;
   return { grant: { ...grant, trustedUntil: renewed.trustedUntil }, at };
 }

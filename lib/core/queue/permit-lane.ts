@@ -1,7 +1,7 @@
 /** One permit that this process has or asks for: it tells its queue what becomes of the request, and then of the lease. */
 import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { PermitLease } from '../lease/permit-lease.js';
-import type { LeaseKeeper, StoreLease } from '../lease/store-lease.js';
+import { HAND_ON_WINDOW_MS, type LeaseKeeper, type StoreLease } from '../lease/store-lease.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { Answer, RequestListener } from './request-parts.js';
 import type { StoreRequest } from './store-request.js';
@@ -19,8 +19,27 @@ export interface LaneKeeper {
 export class PermitLane implements RequestListener, LeaseKeeper {
   request: StoreRequest | undefined;
   lease: PermitLease | undefined;
+  /** How many callers of this process have had the permit since others had it, and since when. */
+  private turns = 0;
+  private since = -Infinity;
 
   constructor(private readonly keeper: LaneKeeper) {}
+
+  /** Notes that the permit has come from others. */
+  comesFromOthers(now: number): void {
+    this.turns = 0;
+    this.since = now;
+  }
+
+  /** Notes that a caller begins to use the permit. */
+  served(): void {
+    this.turns += 1;
+  }
+
+  /** Whether the permit may go on to another caller of this process although others wait. */
+  mayHandOn(now: number, handOn: number): boolean {
+    return this.turns < handOn && now - this.since < HAND_ON_WINDOW_MS;
+  }
 
   requestAnswered(answer: Answer): void {
     const request = this.request!;

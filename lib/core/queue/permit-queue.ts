@@ -5,9 +5,10 @@
  *     a lane:  ASKING ──▶ HELD ──▶ hand on, hand on, … ──▶ yield (release and ask in one step) or release
  *                            └──(lost)──▶ over; another lane asks, if a caller still waits
  *
- * A permit is handed on while this process has all permits, within the limits of every lease that is handed on. Else it goes back to
- * the store, in the same command that asks for the next caller, so that fences rise and other processes have their turn. When the
- * reserved fences are used up, one lane asks for more, and the others, which would need some as well, pause until it has its answer.
+ * Every hold of a permit needs a fence above all that other processes were granted before. So a permit is handed on here only while
+ * this process has all of them. Else the store hands it on: one command gives it back and asks for the next caller, who gets it
+ * before those who wait, within the limits of every lease that is handed on; beyond them it goes to whoever has waited longest. When
+ * the reserved fences are used up, one lane asks for more, and the others, which would need some as well, pause until its answer.
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import { LatestFences, PermitLease } from '../lease/permit-lease.js';
@@ -19,6 +20,7 @@ import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
 import { LONGEST_BURST, type CallerQueue, type QueueParts } from './caller-queue.js';
 import { HeldPermits } from './held-permits.js';
+import { LanePause } from './lane-pause.js';
 import { PermitLane, type LaneKeeper } from './permit-lane.js';
 import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
 import { ReplacedLease } from './replaced-lease.js';
@@ -35,12 +37,9 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private readonly fences = new LatestFences();
   private readonly demand: FenceDemand;
   private turns = 0;
-  /** Whether no permit is handed on before the next turn of the event loop. */
-  private isResting = false;
-  /** The request that asks for the fences of the turns on all permits. */
-  private refill: StoreRequest | undefined;
-  /** Lanes whose leases nobody uses, for as long as one of these two lasts. */
-  private paused: PermitLane[] = [];
+  /** Whether a caller that does not want to wait may be in the line. */
+  private hasImpatient = false;
+  private readonly pause: LanePause;
 
   constructor(
     readonly key: string,
@@ -52,6 +51,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   ) {
     this.held = new HeldPermits(permits);
     this.demand = new FenceDemand(parts.handOn);
+    this.pause = new LanePause(parts.clock, (lane, now) => this.serve(lane, now, () => {}));
   }
 
   enter(caller: Caller<StoreLease>, now: number): void {
@@ -59,8 +59,9 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     this.line.add(caller);
     caller.startWaiting(this);
     if (!this.line.has(caller)) return;
+    if (caller.options.waitMs === 0) this.hasImpatient = true;
     if (this.hasUncovered) this.ask(caller, now);
-    if (this.requestFor(caller)?.asker !== caller) caller.tellWaiting();
+    else caller.tellWaiting();
   }
 
   leaseOf(id: string): StoreLease | undefined {
@@ -107,21 +108,21 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   laneAnswered(lane: PermitLane, request: StoreRequest, answer: Answer): void {
     const { asker } = request;
     this.asking.delete(request.id);
-    if (request === this.refill) this.refill = undefined;
+    this.pause.answered(request);
     if (answer.kind === 'granted') this.take(lane, request, answer.grant, answer.at);
     else if (answer.kind !== 'gone' && this.line.remove(asker)) asker.reject(refusal(answer, asker));
-    this.goOn();
+    // Its permit may have served another caller.
+    if (this.line.has(asker)) asker.tellWaiting();
+    this.pause.goOn();
     this.pump();
   }
 
   /** The request of a lane was not granted at once: callers with waitMs 0 are rejected, the others begin to wait. */
   laneDelayed(request: StoreRequest): void {
-    if (request === this.refill) this.refill = undefined;
-    for (const caller of this.line.all()) {
-      if (caller.options.waitMs === 0) this.giveUp(caller, refusedAtOnce(request, caller));
-      else caller.tellWaiting();
-    }
-    this.goOn();
+    this.pause.answered(request);
+    if (this.hasImpatient) this.refuseImpatient(request);
+    request.asker.tellWaiting();
+    this.pause.goOn();
   }
 
   laneLost({ id }: { readonly id: string }): void {
@@ -136,9 +137,14 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
       return done('lost');
     }
     if (this.line.size === 0 || lease.owesNothing) return this.giveBack(lane, done);
-    if (!this.isResting && !this.refill) return this.serve(lane, this.parts.clock.now(), done);
-    this.paused.push(lane);
+    if (!this.pause.isOn) return this.serve(lane, this.parts.clock.now(), done);
+    this.pause.add(lane);
     done('released');
+  }
+
+  private refuseImpatient(request: StoreRequest): void {
+    this.hasImpatient = false;
+    for (const caller of this.line.all()) if (caller.options.waitMs === 0) this.giveUp(caller, refusedAtOnce(request, caller));
   }
 
   /** Whether a caller waits for whom no lane asks, and one more may. */
@@ -173,7 +179,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     const { parts, line } = this;
     const request = new StoreRequest(parts, parts.nextId(), asker, line.arrivals, fences, lane, replaced);
     lane.request = request;
-    if (fences > 1) this.refill = request;
+    if (fences > 1) this.pause.untilAnswered(request);
     this.asking.set(request.id, lane);
     request.ask(now);
   }
@@ -181,17 +187,18 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private drop({ request }: PermitLane): void {
     this.asking.delete(request!.id);
     request!.cancel();
-    if (request !== this.refill) return;
-    this.refill = undefined;
-    this.goOn();
+    if (this.line.has(request!.asker)) request!.asker.tellWaiting();
+    this.pause.answered(request!);
+    this.pause.goOn();
   }
 
-  private take(lane: PermitLane, { id, asker, lateUntil }: StoreRequest, grant: Grant, at: number): void {
+  private take(lane: PermitLane, { id, asker, lateUntil, handsOn, wasRefused }: StoreRequest, grant: Grant, at: number): void {
     const { watchdog } = this.parts;
     const lease = new PermitLease(this.key, id, asker.options, grant, at, lateUntil, lane, watchdog, this.fences);
     lane.lease = lease;
     this.held.add(id, lane);
     watchdog.watch(lease, at);
+    if (!handsOn || wasRefused) lane.comesFromOthers(at);
     this.serve(lane, at, () => {});
   }
 
@@ -204,34 +211,11 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.held.areAll(now))) return this.giveBack(lane, done, first);
     line.remove(first);
     lease.admit(first.options, now);
+    lane.served();
     first.resolve(lease);
     done('released');
     this.turns += 1;
-    if (this.turns % LONGEST_BURST === 0 && line.size > 0) this.rest();
-  }
-
-  /** Hands on no permit before the next turn of the event loop. */
-  private rest(): void {
-    this.isResting = true;
-    this.parts.clock.nextTurn(() => {
-      this.isResting = false;
-      this.goOn();
-    });
-  }
-
-  /** Serves the lanes that have paused. */
-  private goOn(): void {
-    if (this.isResting || this.refill || this.paused.length === 0) return;
-    const lanes = this.paused;
-    this.paused = [];
-    const now = this.parts.clock.now();
-    for (const lane of lanes) if (lane.lease?.isHeld) this.resume(lane, now);
-  }
-
-  /** One of the lanes before may have begun a pause again. */
-  private resume(lane: PermitLane, now: number): void {
-    if (this.isResting || this.refill) this.paused.push(lane);
-    else this.serve(lane, now, () => {});
+    if (this.turns % LONGEST_BURST === 0 && line.size > 0) this.pause.untilNextTurn();
   }
 
   /** How many fences to ask for in place of this lease: more than one only where all permits will be here again, and nobody waits. */
@@ -248,7 +232,11 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     held.remove(lease.id);
     demand.ended(lease);
     lane.lease = undefined;
-    if (next && this.hasUncovered) return this.ask(next, parts.clock.now(), lane, this.fencesFor(lease), new ReplacedLease(lease, done));
+    if (next && this.hasUncovered) {
+      const now = parts.clock.now();
+      const replaced = new ReplacedLease(lease, done, lane.mayHandOn(now, parts.handOn));
+      return this.ask(next, now, lane, this.fencesFor(lease), replaced);
+    }
     parts.background.releaseAndTell(lease, done);
     this.pump();
   }

@@ -7,6 +7,8 @@ export class ReplacedLease {
     private readonly lease: DoubtfulRelease,
     /** Called once with how the release of the lease ended. */
     private done: ((outcome: ReleaseOutcome) => void) | undefined,
+    /** Whether its permit goes on to the next request, before those who wait. */
+    readonly handsOn = false,
   ) {}
 
   get id(): string {

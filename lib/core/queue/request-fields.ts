@@ -25,6 +25,7 @@ export abstract class RequestFields implements AcquireRequest {
     readonly fences: number,
     /** The id of a lease that is released in the same step; undefined once the store has released it. */
     public replaces: string | undefined,
+    readonly handsOn: boolean,
   ) {
     const { wish, options } = asker;
     this.key = wish.key;

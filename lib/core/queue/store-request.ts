@@ -39,6 +39,8 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   /** Whether an answer is awaited, or the request is in the line of {@link Traffic} to be sent. */
   private asking = false;
   private askingSince = 0;
+  /** How often the data of the store had been replaced when the request was sent last. */
+  private replacements = 0;
   /** The latest `notAfter` of the tries that got no answer. */
   private unansweredUntil = -Infinity;
   /** Whether the request was ever sent, so that the store may know it. */
@@ -63,7 +65,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
     private readonly listener: RequestListener,
     private replaced: ReplacedLease | undefined,
   ) {
-    super(id, asker, fences, replaced?.id);
+    super(id, asker, fences, replaced?.id, replaced?.handsOn ?? false);
   }
 
   /**
@@ -126,11 +128,12 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
 
   /** Sends the request to the store. False when no caller wants the lock any more. */
   send(now = this.parts.clock.now()): boolean {
-    const { store, commandTimeoutMs } = this.parts;
+    const { store, watchdog, commandTimeoutMs } = this.parts;
     if (this.state !== 'open') return false;
     this.sent = true;
     this.askedAt = now;
     this.notAfter = now + commandTimeoutMs;
+    this.replacements = watchdog.replacements;
     store.acquire(this).then(
       (outcome) => this.storeAnswered(outcome),
       (error: unknown) => this.storeAnswered(asStoreError(error, this.key)),
@@ -196,8 +199,9 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
 
   /** Takes the grant if enough trust is left of it, else renews it or asks again. Its trust counts from `countedFrom` or later. */
   private judge(grant: Grant, countedFrom: number): void {
-    const now = this.parts.clock.now();
-    if (this.parts.watchdog.sleep.happenedSince(countedFrom, now)) return this.ask();
+    const { clock, watchdog } = this.parts;
+    const now = clock.now();
+    if (watchdog.sleep.happenedSince(countedFrom, now) || watchdog.replacements !== this.replacements) return this.ask();
     switch (verdictOn(grant, now, this.leaseMs, !this.asker.options.renew && this.wasRefused)) {
       case 'over':
         return this.failed(slownessError(this.key, this.leaseMs));

@@ -58,8 +58,8 @@ export class LockMachine {
 
   acquire(request: AcquireRequest, at: Instant): AcquireReply {
     if (at.ms > request.notAfter) return { kind: 'late' };
-    const { key, replaces } = request;
-    if (replaces === undefined || this.release({ key, id: replaces }, at) === 'released') return this.answer(request, at);
+    const { key, replaces, handsOn } = request;
+    if (replaces === undefined || this.takeAway({ key, id: replaces }, at, handsOn ? request : undefined)) return this.answer(request, at);
     return { ...this.answer(request, at), replacedLost: true };
   }
 
@@ -102,13 +102,23 @@ export class LockMachine {
   }
 
   /** Releases a hold or leaves the queue. It is one command for both, because a waiter that gives up may have been granted just before. */
-  release({ key, id, abandoned }: ReleaseRequest, at: Instant): 'released' | 'lost' {
+  release(request: ReleaseRequest, at: Instant): 'released' | 'lost' {
+    return this.takeAway(request, at) ? 'released' : 'lost';
+  }
+
+  /** Takes away an id, whether it was there, and serves those who wait; before them `heir`, if the id held a permit. */
+  private takeAway({ key, id, abandoned }: ReleaseRequest, at: Instant, heir?: AcquireRequest): boolean {
     const lock = this.locks.get(key);
-    if (lock === undefined) return 'lost';
+    if (lock === undefined) return false;
     prune(lock, at.ms);
+    const inherits = heir !== undefined && lock.permits === heir.permits && holderOf(lock, id) !== undefined && holderOf(lock, heir.id) === undefined;
     const there = leave(lock, id, at.ms, abandoned);
+    if (inherits && lock.holders.size < (lock.permits ?? 0)) {
+      lock.waiting.write.delete(heir.id);
+      this.grantNow(heir, lock, at);
+    }
     this.settle(key, at);
-    return there ? 'released' : 'lost';
+    return there;
   }
 
   downgrade(ref: HolderRef, at: Instant): 'downgraded' | 'lost' {
@@ -189,8 +199,7 @@ export class LockMachine {
   }
 
   private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, sharedFence?: number): Granted {
-    const holder = this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, sharedFence);
-    return { kind: 'granted', grant: grantOf(lock, holder) };
+    return { kind: 'granted', grant: grantOf(lock, this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, sharedFence)) };
   }
 
   /** Grants the lock to waiters and wakes them. Their leases are short until the first renewal, because a waiter may have died. */
@@ -215,10 +224,9 @@ export class LockMachine {
 
   private enter(lock: LockRecord, who: AcquireRequest | Waiter, lengthMs: number, at: Instant, sharedFence?: number): Holder {
     const { id, minHoldMs, graceMs = 0, owner, label } = who;
-    const minEnd = at.ms + minHoldMs;
     const fences = sharedFence === undefined ? who.fences : 1;
     const fence = sharedFence ?? this.reserveFences(fences, at);
-    const holder = { id, fence, fences, end: at.ms + lengthMs + graceMs, minEnd, graceMs, released: false, owner, label };
+    const holder = { id, fence, fences, end: at.ms + lengthMs + graceMs, minEnd: at.ms + minHoldMs, graceMs, released: false, owner, label };
     lock.holders.set(id, holder);
     return holder;
   }

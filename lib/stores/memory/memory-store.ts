@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
+import { lateError } from '../../core/port/hold-errors.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type {
   AcquireOutcome,
@@ -191,9 +192,4 @@ export class MemoryStore implements LockStore {
 
 function trusted({ fence, fences, mode, end, contended }: MachineGrant): Grant {
   return { fence, fences, mode, trustedUntil: end, contended };
-}
-
-function lateError(key: string): LockStoreError {
-  const message = `Lock '${key}': the request reached the store too late to be served, and was dropped: nothing was done. It is safe to try again.`;
-  return new LockStoreError(message, { key });
 }

@@ -9,13 +9,15 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant, ReleaseRequest } from '../../core/port/lock-store.js';
+import { lateError } from '../../core/port/hold-errors.js';
+import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { Bundles } from '../wire/bundles.js';
 import { RECOVERING_REASON } from '../wire/lock-reply.js';
 import { acquire } from '../wire/lua.generated.js';
 import { Acquisition } from './acquisition.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
+import type { Releases } from './releases.js';
 import type { Renewals } from './renewals.js';
 import type { Spots } from './spots.js';
 import type { Trust } from './trust.js';
@@ -31,7 +33,7 @@ export interface AcquiringParts {
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
   readonly memories: Memories;
-  release(request: ReleaseRequest): Promise<unknown>;
+  readonly releases: Releases;
 }
 
 export class Acquiring {
@@ -81,9 +83,7 @@ export class Acquiring {
   }
 
   lateError(key: string): LockStoreError {
-    const { node } = this.parts;
-    const message = `Lock '${key}': the request reached ${node} too late to be served, and was dropped: nothing was done. It is safe to try again.`;
-    return new LockStoreError(message, { key, nodes: [{ node, reason: 'late' }] });
+    return lateError(key, this.parts.node);
   }
 
   recoveringError(key: string, forMs: number): LockStoreError {
@@ -95,6 +95,6 @@ export class Acquiring {
   }
 
   private giveBack({ key, id }: AcquireRequest): Promise<unknown> {
-    return this.parts.release({ key, id, abandoned: true });
+    return this.parts.releases.release({ key, id, abandoned: true });
   }
 }

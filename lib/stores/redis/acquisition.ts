@@ -9,7 +9,7 @@ import { listOf, type ServerGrant } from '../wire/lock-reply.js';
 import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
-import type { Exchange } from '../wire/server-clock.js';
+import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
@@ -19,16 +19,10 @@ import type { Spot } from './spots.js';
 const RETRY_MS = 50;
 /** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
 const REPLACED_LOST = 10;
-/**
- * The limit (`notAfter` in server time) of a request when the server's time is not known: after a minute of silence, or on a new
- * connection. The script finds such a request too late and only answers its time; then the request is sent again. It is not sent
- * without a limit, because a copy that is held up in the network could take the lock long after it was released.
- */
-const LONG_AGO = 1;
 
 export class Acquisition implements BundledRequest {
-  /** The message of its grant, if that came before the answer that gives the place. */
-  early: PushedGrant | undefined;
+  /** The message of its grant, if that came before the answer that gives the first place. */
+  private early: PushedGrant | undefined;
   /** Whether its caller got an error, so that a later answer is ignored. */
   private hasFailed = false;
   readonly key: string;
@@ -59,15 +53,19 @@ export class Acquisition implements BundledRequest {
     const { needsListener, parts } = this.acquiring;
     const { trust, memories, maxLeaseMs, recoveryMs } = parts;
     const { group } = this.spot;
-    const { id, mode, leaseMs, fences, queue, label, owner, permits, replaces, graceMs = 0 } = this.request;
+    const { id, mode, leaseMs, fences, queue, label, owner, permits, replaces, handsOn = false, graceMs = 0 } = this.request;
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(group);
     this.floor = trust.floors.of(group);
     addAcquire(keys, args, this.spot, {
-      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener, plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined,
+      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener, plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined, handsOn,
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
       longestMs: maxLeaseMs, recoveryMs, replaces, owner: permits === undefined ? owner : String(permits), label,
     });
+  }
+
+  messageCame(push: PushedGrant): void {
+    this.early = push;
   }
 
   answered(reply: ScriptReply, sentAt: number): void {
@@ -144,9 +142,8 @@ export class Acquisition implements BundledRequest {
     const { places, trust, clock } = acquiring.parts;
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
     if (known && !places.has(known)) return { kind: 'waiting', askAgainInMs };
-    const place = known ?? places.add(request, spot.group, this.floor);
-    place.answered = true;
-    const early = this.early ?? place.early;
+    const place = known ?? places.add(request, spot.group, this.floor, this.early);
+    const early = place.answerCame();
     if (early === undefined) return { kind: 'waiting', askAgainInMs };
     const grant = trust.pushed(place, early, clock.now());
     if (grant === undefined) return acquiring.acquire({ ...request, replaces: undefined, askedAt: clock.now() });
@@ -156,10 +153,7 @@ export class Acquisition implements BundledRequest {
 
   private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>): void {
     const { known } = this;
-    if (known === undefined) return this.resolve(outcome);
-    known.answered = true;
-    const { places } = this.acquiring.parts;
-    if (outcome instanceof Promise || outcome.kind !== 'waiting') places.forget(known);
+    if (known && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.parts.places.forget(known);
     this.resolve(outcome);
   }
 

@@ -11,7 +11,7 @@ import {
 } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
-import { trustOf } from '../wire/server-clock.js';
+import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import { FewAtATime } from './few-at-a-time.js';
 import type { Memories } from './memories.js';
@@ -22,8 +22,6 @@ import type { Trust } from './trust.js';
 const BATCH = 125;
 /** How many commands are out to a server at most: enough to keep it busy, and few enough to be answered in time. */
 const MOST_OUT = 4;
-/** The limit of a request when the server's time is not known: it is always too late, so that the script only answers its time. */
-const LONG_AGO = 1;
 
 export interface BringingBackParts {
   readonly runner: ScriptRunner;

@@ -6,24 +6,17 @@
  *
  * The recall also tells the server the fences that this process has seen, and begins the recovery of a server that forgot. Its
  * answer is compared with the name that was known before: when the names differ, the leases that an earlier memory knew are renewed.
+ * When the memories are recalled is decided in recalls.ts.
  */
-import { delay, type Clock, type Timer } from '../../core/port/clock.js';
+import { delay, type Clock } from '../../core/port/clock.js';
 import type { StoreRecovery } from '../../core/port/store-summary.js';
 import { readRecallGroup, readRecallHead, recallCall, recallHeadSize } from '../wire/lua.generated.js';
 import { listOf } from '../wire/lock-reply.js';
 import { NO_SERVER, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { marginOf } from '../wire/server-clock.js';
+import { Recalls } from './recalls.js';
 import type { Trust } from './trust.js';
-
-/** The pause after a recall that failed, in ms. */
-const RETRY_MS = 100;
-/** A recall without an answer is sent again after this long, in ms: a late answer counts all the same. */
-const ANSWERS_WITHIN_MS = 300;
-/** How long nodes that come and go are followed by no other recall than the first, in ms. A node that is down does so ten times a second. */
-const NODES_SETTLE_MS = 300;
-/** How long a new connection waits with its recall for the subscription, after which a recall has to follow in any case, in ms. */
-const AFTER_SUBSCRIPTION_MS = 300;
 
 export interface MemoriesParts {
   readonly runner: ScriptRunner;
@@ -37,45 +30,31 @@ export interface MemoriesParts {
   changed(): void;
 }
 
-/** What one command asks about. */
-interface Question {
-  readonly groups: readonly number[];
-  /** Whether it has to be sent once more. */
-  isWanted: boolean;
-  /** Whether it is being asked at present. */
-  isOut: boolean;
-}
-
 export class Memories implements StoreRecovery {
   recoveries = 0;
+  readonly recalls: Recalls;
   /** The memories that were answered on the present connection, by slot group. */
   private known: string[] = unknownMemories();
   /** The memories that were answered last, also on earlier connections, by slot group. */
   private readonly last: string[] = unknownMemories();
   private connection = 0;
-  /** In a Cluster there is one for each group, which may have another master than the others. */
-  private readonly questions: readonly Question[];
-  private hasChanged = false;
-  private later: Timer | undefined;
-  /** Runs for {@link NODES_SETTLE_MS} after a node came or went. */
-  private settling: Timer | undefined;
-  /** Whether another node came or went meanwhile. */
-  private hasChangedAgain = false;
-  private state: 'closed' | 'open' = 'closed';
+  /** Whether {@link MemoriesParts.changed} is called in the next turn of the event loop. */
+  private willTell = false;
   /** The local instant at which the recovery ends, as far as the server has said. */
   private openAt = -Infinity;
 
   constructor(private readonly parts: MemoriesParts) {
     const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
-    this.questions = (parts.isCluster ? groups.map((group) => [group]) : [groups]).map((some) => ({ groups: some, isWanted: false, isOut: false }));
+    // In a Cluster each group may have another master than the others.
+    const together = parts.isCluster ? groups.map((group) => [group]) : [groups];
+    this.recalls = new Recalls({ clock: parts.clock, together, ask: (some, timeoutMs) => this.ask(some, timeoutMs), connection: () => this.connection });
   }
 
   /** Recalls the memories for the first time, at boot. Rejects with LockStoreError. */
   async learnAtBoot(): Promise<void> {
-    await Promise.all(this.questions.map(({ groups }) => this.ask(groups)));
-    this.state = 'open';
+    await this.recalls.begin();
     // The connection may have been replaced meanwhile.
-    if (this.known.includes(UNKNOWN_MEMORY)) this.recall();
+    if (this.known.includes(UNKNOWN_MEMORY)) this.recalls.atOnce();
   }
 
   /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
@@ -86,13 +65,6 @@ export class Memories implements StoreRecovery {
 
   get recoversForMs(): number {
     return Math.max(0, this.openAt - this.parts.clock.now());
-  }
-
-  close(): void {
-    this.state = 'closed';
-    this.stopTimer();
-    if (this.settling !== undefined) this.parts.clock.clearTimer(this.settling);
-    this.settling = undefined;
   }
 
   of(group: number): string {
@@ -133,58 +105,12 @@ export class Memories implements StoreRecovery {
   compare(group: number, memory: string | undefined): void {
     if (!this.isOutdated(group, memory)) return;
     this.tellOfChange();
-    this.recall();
+    this.recalls.atOnce();
   }
 
   /** Hears that the server has this memory. If that is news, all memories are recalled, and the leases that others knew are renewed then. */
   hear(memory: string): void {
-    if (!this.known.includes(memory)) this.recall();
-  }
-
-  /** Asks for all memories, and repeats that until it is answered. A call that comes meanwhile makes it ask once more. */
-  recall(): void {
-    this.stopTimer();
-    if (this.state === 'open') for (const question of this.questions) void this.askUntilAnswered(question);
-  }
-
-  /** Recalls after a node of a Cluster came or went, while the others serve on: at once, and then once for all that follow shortly. */
-  recallAfterChange(): void {
-    if (this.state !== 'open') return;
-    this.hasChangedAgain = this.settling !== undefined;
-    if (this.hasChangedAgain) return;
-    this.recall();
-    this.settling = this.parts.clock.setTimer(() => {
-      this.settling = undefined;
-      if (this.hasChangedAgain) this.recallAfterChange();
-    }, NODES_SETTLE_MS);
-  }
-
-  /**
-   * Recalls on a new connection. The subscription is made anew as well, and a recall follows it, because messages may have been
-   * missed before it: one recall serves both, unless the subscription takes too long.
-   */
-  recallSoon(): void {
-    this.stopTimer();
-    if (this.state === 'open') this.later = this.parts.clock.setTimer(() => this.recall(), AFTER_SUBSCRIPTION_MS);
-  }
-
-  /** Each question is repeated by itself, because a master of a Cluster that is silent must not hold up the others. */
-  private async askUntilAnswered(question: Question): Promise<void> {
-    question.isWanted = true;
-    if (question.isOut) return;
-    question.isOut = true;
-    while (question.isWanted && this.state === 'open') {
-      question.isWanted = false;
-      const { connection } = this;
-      try {
-        await this.ask(question.groups, ANSWERS_WITHIN_MS);
-      } catch {
-        await delay(this.parts.clock, RETRY_MS);
-        // When there is no connection, the next one recalls the memories anyway.
-        question.isWanted ||= connection === this.connection;
-      }
-    }
-    question.isOut = false;
+    if (!this.known.includes(memory)) this.recalls.atOnce();
   }
 
   private learn(groups: readonly number[], memories: readonly string[]): void {
@@ -198,17 +124,12 @@ export class Memories implements StoreRecovery {
 
   /** Tells of it in the next turn of the event loop: by then all leases are known whose grants were answered before. */
   private tellOfChange(): void {
-    if (this.hasChanged) return;
-    this.hasChanged = true;
+    if (this.willTell) return;
+    this.willTell = true;
     this.parts.clock.nextTurn(() => {
-      this.hasChanged = false;
-      if (this.state === 'open') this.parts.changed();
+      this.willTell = false;
+      if (this.recalls.isOpen) this.parts.changed();
     });
-  }
-
-  private stopTimer(): void {
-    if (this.later !== undefined) this.parts.clock.clearTimer(this.later);
-    this.later = undefined;
   }
 
   private ask(groups: readonly number[], timeoutMs?: number): Promise<void> {
@@ -229,7 +150,7 @@ export class Memories implements StoreRecovery {
 
   private recovering(now: number, forMs: number): void {
     // A recovery that begins while this process boots is that of a server that was empty.
-    if (now > this.openAt && this.state === 'open') this.recoveries += 1;
+    if (now > this.openAt && this.recalls.isOpen) this.recoveries += 1;
     this.openAt = Math.max(this.openAt, now + forMs);
   }
 }

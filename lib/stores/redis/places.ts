@@ -9,15 +9,30 @@
 import type { AcquireRequest } from '../../core/port/lock-store.js';
 import type { PushedGrant } from '../wire/wake-channel.js';
 
-export interface Place {
-  readonly request: AcquireRequest;
-  readonly group: number;
-  /** The highest fence that was known when the place was first asked for. The fence of its grant must be greater. */
-  readonly floor: number;
-  /** False while the request has been sent and not been answered. */
-  answered: boolean;
-  /** The message of the grant, if it came before the answer. */
-  early: PushedGrant | undefined;
+export class Place {
+  /** Whether the request was answered, so that the place waits: a message of its grant is believed from then on. */
+  private isAnswered = false;
+
+  constructor(
+    readonly request: AcquireRequest,
+    readonly group: number,
+    /** The highest fence that was known when the place was first asked for. The fence of its grant must be greater. */
+    readonly floor: number,
+    /** The message of its grant, if that came before the answer. */
+    private early?: PushedGrant,
+  ) {}
+
+  /** Notes the message of its grant. Returns whether that is to be judged now; else the place keeps it for the answer. */
+  messageCame(push: PushedGrant): boolean {
+    if (!this.isAnswered) this.early = push;
+    return this.isAnswered;
+  }
+
+  /** Notes the answer that gave the place. Returns the message of its grant, if that came before. */
+  answerCame(): PushedGrant | undefined {
+    this.isAnswered = true;
+    return this.early;
+  }
 }
 
 export class Places {
@@ -25,16 +40,16 @@ export class Places {
   count = 0;
   private readonly places = new Map<string, Place>();
 
-  /** Adds the place of a request that the store has put into its queue. */
-  add(request: AcquireRequest, group: number, floor: number): Place {
-    return this.put({ request, group, floor, answered: true, early: undefined });
+  /** Adds the place of a request that the store has put into its queue. `early` is a message that came before the place was known. */
+  add(request: AcquireRequest, group: number, floor: number, early?: PushedGrant): Place {
+    return this.put(new Place(request, group, floor, early));
   }
 
   /** Notes that a request asks again: its place keeps its floor, and messages wait for the answer. Undefined when it has no place. */
   askAgain(request: AcquireRequest): Place | undefined {
     const known = this.places.get(request.id);
     if (known === undefined) return undefined;
-    return this.put({ request, group: known.group, floor: known.floor, answered: false, early: undefined });
+    return this.put(new Place(request, known.group, known.floor));
   }
 
   get(id: string): Place | undefined {

@@ -1,6 +1,6 @@
 /**
  * The store over one Redis, Sentinel or Cluster. Each verb of the port is one script on the keys of one slot. This file connects the
- * parts, sends releases and questions, and turns the messages of the server into wakes.
+ * parts with each other and with the events of the connection, and asks the questions that need no part of their own.
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
@@ -24,18 +24,19 @@ import { Acquiring } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
 import { Bundles } from '../wire/bundles.js';
-import { GivingBack } from './giving-back.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
-import { downgradeCall, forceReleaseCall, inspectCall, release } from '../wire/lua.generated.js';
+import { downgradeCall, forceReleaseCall, inspectCall } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
 import { BringingBack } from './bringing-back.js';
 import { Memories } from './memories.js';
 import { Places } from './places.js';
 import type { Connect, Connections } from '../wire/connections.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
+import { PushedGrants } from './pushed-grants.js';
 import { redisSummary, type Summarized } from './redis-summary.js';
+import { Releases } from './releases.js';
 import { Renewals } from './renewals.js';
 import { ScriptRunner } from '../wire/script-runner.js';
 import { outageNews, warnOfBlindness } from './server-news.js';
@@ -45,7 +46,7 @@ import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
 import { RedisTickets } from './tickets.js';
 import { Trust } from './trust.js';
 import { canTellWhoListens } from './who-listens.js';
-import { WakeChannel, type PushedGrant } from '../wire/wake-channel.js';
+import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
 
 export interface RedisStoreOptions extends Summarized {
   readonly connection: Connect;
@@ -61,12 +62,15 @@ export interface RedisStoreOptions extends Summarized {
   readonly strictServer?: boolean | undefined;
 }
 
-/** The group of a clock sample from any master. Such a sample bounds until when requests may act, and no trust is counted from it. */
-const ANY_GROUP = -1;
+/** The source of all locks (see Spot) when one server answers for all of them. In a Cluster each slot group has a source of its own. */
+const ONE_SERVER = 0;
+/** The source of a clock sample from any master of a Cluster. It is no lock's: such a sample only bounds until when requests may act. */
+const ANY_MASTER = -1;
 
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly tickets: RedisTickets;
+  readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
   summary: StoreSummary | undefined;
   readonly recovery: StoreRecovery;
   private readonly keys: RedisKeys;
@@ -78,65 +82,39 @@ export class RedisStore implements LockStore {
   private readonly bringingBack: BringingBack;
   private readonly places = new Places();
   private readonly damaged: DamagedLocks;
-  private readonly bundles: Bundles;
-  private readonly spots: Spots;
   private readonly acquiring: Acquiring;
+  private readonly pushedGrants: PushedGrants;
   private readonly heartbeats: Heartbeats;
   private readonly channel: WakeChannel;
   private listener: (wake: Wake) => void = () => {};
   private doubted: (doubt: Doubt) => void = () => {};
 
   constructor(private readonly options: RedisStoreOptions) {
-    const { connection, prefix, process, maxLeaseMs, commandTimeoutMs, clock, recoveryMs } = options;
+    const { connection, prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, report } = options;
     checkProcess(process);
-    this.damaged = new DamagedLocks(options.report, clock);
+    this.damaged = new DamagedLocks(report, clock);
     const keys = (this.keys = new RedisKeys(prefix));
-    const connections = (this.connections = connection(commandTimeoutMs, clock));
-    const outage = (this.outage = new Outage(clock, outageNews(connections.node, options.report, () => void this.readClock())));
-    const runner = (this.runner = new ScriptRunner(connections, clock, commandTimeoutMs, outage));
+    const connections = (this.connections = connection(timeoutMs, clock));
     const { node, isCluster } = connections;
     this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
+    const outage = (this.outage = new Outage(clock, outageNews(node, report, () => void this.readClock())));
+    const runner = (this.runner = new ScriptRunner(connections, clock, timeoutMs, outage));
     // In a Cluster each slot group may have another master; else one server answers for all groups.
-    const sourceOf = (group: number): number => (isCluster ? group : 0);
+    const sourceOf = (group: number): number => (isCluster ? group : ONE_SERVER);
     const trust = (this.trust = new Trust(sourceOf));
-    const memories = (this.recovery = this.memories = new Memories({ runner, keys, trust, clock, node, isCluster, recoveryMs, changed: () => this.doubted('where it says so') }));
-    const spots = (this.spots = new Spots(keys, sourceOf));
-    this.bundles = new Bundles(runner);
-    const renewals = new Renewals({ runner, keys, trust, memories, node, maxLeaseMs, sourceOf, timeoutMs: commandTimeoutMs });
-    this.bringingBack = new BringingBack({ runner, keys, trust, renewals, memories, clock, node, maxLeaseMs, recoveryMs, sourceOf, timeoutMs: commandTimeoutMs });
-    const release = (request: ReleaseRequest): Promise<'released' | 'lost'> => this.release(request);
-    this.acquiring = new Acquiring({ bundles: this.bundles, spots, places: this.places, trust, memories, renewals, clock, node, maxLeaseMs, recoveryMs, release });
-    this.tickets = new RedisTickets({ runner, spots, trust, memories, renewals, acquiring: this.acquiring, clock, isCluster, prefix, maxLeaseMs, recoveryMs });
-    this.heartbeats = new Heartbeats({ runner, keys, places: this.places, trust, memories, node, sourceOf, maxLeaseMs, recoveryMs, missed: (id) => this.channel.missed(id) });
-    this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, commandTimeoutMs, {
-      granted: (grant) => this.pushed(grant),
-      contended: (key, id) => this.listener({ kind: 'contended', key, id }),
-      lost: (key, id) => this.listener({ kind: 'lost', key, id }),
-      forgot: (memory) => memories.hear(memory),
-      // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
-      flushed: recoveryMs === 0 ? undefined : () => {
-        memories.recall();
-        this.doubted('replaced');
-      },
-      listening: () => {
-        memories.recall();
-        this.askAll();
-      },
-    });
-    connections.onChange(() => {
-      trust.reset();
-      memories.reset();
-      // Of a Cluster one node may have changed, and the others serve on.
-      if (connections.commands.state.isOpen) memories.recallAfterChange();
-    });
-    connections.commands.onEnd(() => outage.closed(connections.lastError));
-    connections.commands.onOpen(() => {
-      // The server's time is read at once, because requests on a new connection need it to say until when they may act.
-      void this.readClock();
-      this.channel.follow();
-      memories.recallSoon();
-      this.doubted('all');
-    });
+    const around = { runner, keys, trust, clock, node, isCluster, prefix, process, maxLeaseMs, recoveryMs, timeoutMs, sourceOf };
+    const memories = (this.recovery = this.memories = new Memories({ ...around, changed: () => this.doubted('where it says so') }));
+    const parts = { ...around, memories, places: this.places, bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
+    const renewals = new Renewals(parts);
+    this.bringingBack = new BringingBack({ ...parts, renewals });
+    const releases = new Releases(parts);
+    this.release = releases.release;
+    this.acquiring = new Acquiring({ ...parts, renewals, releases });
+    this.tickets = new RedisTickets({ ...parts, renewals, acquiring: this.acquiring });
+    this.pushedGrants = new PushedGrants({ ...parts, acquiring: this.acquiring, tell: (wake) => this.listener(wake) });
+    this.heartbeats = new Heartbeats({ ...parts, missed: (id) => this.channel.missed(id) });
+    this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, timeoutMs, this.messages());
+    this.followConnections();
   }
 
   async open(): Promise<void> {
@@ -184,15 +162,6 @@ export class RedisStore implements LockStore {
     return this.heartbeats.heartbeat(waiters);
   }
 
-  release(request: ReleaseRequest): Promise<'released' | 'lost'> {
-    const { places, bundles, spots, trust, memories, options } = this;
-    if (places.count > 0) places.release(request.id);
-    const spot = spots.of(request.key);
-    return new Promise((resolve, reject) => {
-      bundles.add(release, spot.source, new GivingBack(request, spot, options.recoveryMs, trust.floors, memories, resolve, reject));
-    });
-  }
-
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
     const spot = this.keys.spotOf(key);
     const call = downgradeCall(spot, { id, floor: this.trust.floors.of(spot.group), recoveryMs: this.options.recoveryMs });
@@ -219,38 +188,57 @@ export class RedisStore implements LockStore {
   }
 
   async close(): Promise<void> {
-    this.memories.close();
+    this.memories.recalls.close();
     this.channel.close();
     this.runner.close();
     this.connections.close();
   }
 
+  /** What becomes of the messages of the server. */
+  private messages(): WakeListener {
+    const { memories } = this;
+    return {
+      granted: (grant) => this.pushedGrants.came(grant),
+      contended: (key, id) => this.listener({ kind: 'contended', key, id }),
+      lost: (key, id) => this.listener({ kind: 'lost', key, id }),
+      forgot: (memory) => memories.hear(memory),
+      // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
+      flushed: this.options.recoveryMs === 0 ? undefined : () => {
+        memories.recalls.atOnce();
+        this.doubted('replaced');
+      },
+      listening: () => {
+        memories.recalls.atOnce();
+        this.askAll();
+      },
+    };
+  }
+
+  /** What is forgotten and asked anew when a connection ends or begins. */
+  private followConnections(): void {
+    const { connections, trust, memories, outage } = this;
+    connections.onChange(() => {
+      trust.reset();
+      memories.reset();
+      // Of a Cluster one node may have changed, and the others serve on.
+      if (connections.commands.state.isOpen) memories.recalls.afterNodesMoved();
+    });
+    connections.commands.onEnd(() => outage.closed(connections.lastError));
+    connections.commands.onOpen(() => {
+      // The server's time is read at once, because requests on a new connection need it to say until when they may act.
+      void this.readClock();
+      this.channel.follow();
+      memories.recalls.soon();
+      this.doubted('all');
+    });
+  }
+
   private async readClock(): Promise<void> {
+    const source = this.connections.isCluster ? ANY_MASTER : ONE_SERVER;
     const read = this.runner.timed<[string, string], void>('time', (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
-      this.trust.observe(ANY_GROUP, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
+      this.trust.clock.observe(source, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
     await read.catch(() => undefined); // the next reply of a script brings the time as well
-  }
-
-  private pushed(push: PushedGrant): void {
-    const { key, id } = push;
-    const place = this.places.get(id);
-    if (place === undefined) {
-      const underway = this.acquiring.underway(id);
-      if (underway === undefined) return this.stray(push);
-      underway.early = push;
-      return;
-    }
-    if (!place.answered) return void (place.early = push);
-    const grant = this.trust.pushed(place, push, this.options.clock.now());
-    if (grant === undefined) return this.listener({ kind: 'ask', key, id });
-    this.places.forget(place);
-    this.listener({ kind: 'granted', key, id, grant });
-  }
-
-  /** Handles a grant to an id that is not known here. Only an id of this process is released, whatever a message says. */
-  private stray({ key, id }: PushedGrant): void {
-    if (id.startsWith(`${this.options.process}.`)) this.listener({ kind: 'stray', key, id });
   }
 
   private askAll(): void {

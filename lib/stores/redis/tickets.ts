@@ -10,7 +10,7 @@ import {
   adoptCall, adoptHeadSize, adoptHoldSize, handOffCall, readAdoptHead, readAdoptHold, readHandOffHead, type AdoptHead, type ReplyItems,
 } from '../wire/lua.generated.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
-import type { Exchange } from '../wire/server-clock.js';
+import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
 import type { Acquiring } from './acquiring.js';
 import type { Memories } from './memories.js';
 import type { Renewals } from './renewals.js';
@@ -30,9 +30,6 @@ export interface TicketParts {
   readonly renewals: Renewals;
   readonly acquiring: Acquiring;
 }
-
-/** The limit of a request when the server's time is not known: it is always too late, so that the script only answers its time. */
-const LONG_AGO = 1;
 
 export class RedisTickets implements TicketStore {
   readonly place: string;
@@ -86,7 +83,8 @@ export class RedisTickets implements TicketStore {
     const limit = trust.clock.before(places[0]!.source, notAfter, clock.now());
     const known = places.map(({ group }) => memories.of(group));
     const holds = request.holds.map(({ id }, n) => ({ id, floor: trust.floors.of(places[n]!.group), known: known[n]! }));
-    const call = adoptCall({ keys: places }, { ticketId, notAfter: limit || LONG_AGO, leaseMs: Math.floor(leaseMs), graceMs, label, longestMs: maxLeaseMs, recoveryMs, holds });
+    const asked = { ticketId, notAfter: limit || LONG_AGO, leaseMs: Math.floor(leaseMs), graceMs, label, longestMs: maxLeaseMs, recoveryMs, holds };
+    const call = adoptCall({ keys: places }, asked);
     const outcome = await runner.run({ ...call, key }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const head = readAdoptHead(told);

@@ -42,7 +42,7 @@ export class Trust {
   }
 
   /** The grant from a message; undefined when the message is not enough to trust it, so that the store has to be asked. */
-  pushed({ request, group, floor }: Place, push: PushedGrant, receivedAt: number): Grant | undefined {
+  pushed({ request, group, floor }: Pick<Place, 'request' | 'group' | 'floor'>, push: PushedGrant, receivedAt: number): Grant | undefined {
     if (request.minReplicas > 0 || push.fence <= floor || !couldAnswer(request, push)) return undefined;
     const serverNow = this.clock.before(this.sourceOf(group), receivedAt, receivedAt);
     if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;

@@ -7,52 +7,46 @@
  */
 import { LockStoreError } from '../../core/port/errors.js';
 import type { AcquireOutcome, Grant } from '../../core/port/lock-store.js';
-import { marginOf } from '../wire/server-clock.js';
 import { agreeOnFence, correctFence } from './fence-agreement.js';
 import { answersOf, noQuorum, poll, voteTimeoutMs, type Hear, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';
-import { reasonOf, sharedWord, wordOf, type GrantedVote, type Leaving, type Mark, type NodeVote, type VoteRequest } from './node-vote.js';
+import { reasonOf, wordOf, type GrantedVote, type Leaving, type NodeVote, type VoteRequest, type Word } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import { retryPause } from './retry-pause.js';
+import { Standing } from './standing.js';
 
 /** As `waitedMs`: the vote is for a lock that other nodes granted already, and goes before all who wait. */
 const HAS_IT_ELSEWHERE = -2;
 
 type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
 
+interface Decision {
+  readonly result: Word | 'split';
+  readonly replies: Replies;
+}
+
 export class Ballot {
   state: 'open' | 'held' | 'over' = 'open';
+  readonly standing: Standing;
   /** The first fence of the grant; 0 until a quorum has voted. */
-  fence = 0;
-  /** Nobody has worked under this ballot, so that no minHoldMs is owed where it is taken back. */
-  abandoned = true;
-  /** The process that should have the lock next, if one waits for it. */
-  next: string | undefined;
-  /** Nodes on which a forced release took the lock away. */
-  readonly takenOn = new Set<RedlockNode>();
-  /** The local instant until which a quorum is known to have the ballot. */
-  trustedUntil = -Infinity;
-  /** The local instant at which the ballot has ended by itself on every node. */
-  private endsAt = 0;
+  private fence = 0;
   private castAt = 0;
   /** How many nodes granted the lock itself, and not a share in its owner's hold. */
   private plain = 0;
   /** Others have the lock or come first: the holder keeps its mark on each node when the ballot is taken back. */
   private wasBusy = false;
-  private overAt = Infinity;
   private heardAt = 0;
   private readonly votes = new Map<RedlockNode, GrantedVote>();
-  private readonly asked = new Set<RedlockNode>();
-  /** Nodes that were asked for it and did not answer, each with the instant until which the request may still act. */
-  private readonly mute = new Map<RedlockNode, number>();
 
   constructor(
     private readonly context: QuorumContext,
     /** The holder's id at the port. */
     readonly holder: string,
     private wish: VoteRequest,
-  ) {}
+  ) {
+    this.standing = new Standing(context, wish.on, wish.id);
+  }
 
   get key(): string {
     return this.wish.on.key;
@@ -79,7 +73,7 @@ export class Ballot {
     const proposal = Math.max(floors.of(this.wish.on.group) + 1, Math.floor(clock.wallNow()) * 1_000);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = nodes.some(({ silent }) => silent) && nodes.filter((node) => node.connected && !node.silent).length >= quorumOf(nodes.length);
-    this.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs) + this.graceMs);
+    this.standing.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs) + this.graceMs);
     const { result, replies } = await poll({
       nodes,
       clock,
@@ -89,20 +83,18 @@ export class Ballot {
         if (isSpared && node.silent) return hear({ kind: 'failure', error: node.failure('silent', this.key) });
         this.ask(node, this.wish, proposal, limit, hear);
       },
-      decide: (replies: Replies) => {
+      decide: (replies: Replies): Decision | undefined => {
         if (this.plain >= quorumOf(nodes.length)) return { result: 'granted', replies };
         const result = verdict(nodes.map((node) => wordOf(replies.get(node))));
         return result === undefined ? undefined : { result, replies: new Map(replies) };
       },
     });
-    this.context.tookMs = this.tookMs;
+    this.context.answeredIn(this.tookMs);
     try {
       if (this.state === 'over') return this.busy([]);
-      if (result === 'granted' || result.startsWith('shared')) {
-        const ends = this.settle(result);
-        return this.granted(ends instanceof Promise ? await ends : ends);
-      }
-      return this.refused(replies, result);
+      if (result !== 'granted' && typeof result !== 'number') return this.refused(replies, result);
+      const ends = this.agree(result);
+      return this.granted(ends instanceof Promise ? await ends : ends);
     } finally {
       // A release may have ended the ballot meanwhile. Otherwise only a granted ballot goes on.
       if (this.state === 'open') this.end();
@@ -111,30 +103,12 @@ export class Ballot {
 
   /** The grant, as its holder may trust it now. */
   grantUntil(trustedUntil: number): Grant {
-    const { fence, next, wish: { fences, mode } } = this;
-    return { fence, fences, mode, trustedUntil, contended: next !== undefined };
+    const { fence, wish: { fences, mode }, standing } = this;
+    return { fence, fences, mode, trustedUntil, contended: standing.next !== undefined };
   }
 
   downgraded(): void {
     this.wish = { ...this.wish, mode: 'read' };
-  }
-
-  mayStandOn(node: RedlockNode): boolean {
-    return this.asked.has(node);
-  }
-
-  get endsBy(): number {
-    return this.endsAt;
-  }
-
-  /** Notes that the ballot was, or may have been, prolonged just now by `forMs`. */
-  lasts(forMs: number): void {
-    this.endsAt = Math.max(this.endsAt, this.context.clock.now() + forMs + marginOf(forMs));
-  }
-
-  /** Whether the lease may go on although a quorum of nodes lacks it: no operator released it, and it can still be trusted. */
-  mayOutlive(now: number): boolean {
-    return this.takenOn.size === 0 && now < this.trustedUntil;
   }
 
   /**
@@ -145,41 +119,22 @@ export class Ballot {
     // Without a limit the vote might come too late and take the lock for a holder that has lost it.
     if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
     const again = { ...this.wish, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
-    this.ask(node, again, this.fence, this.trustedUntil, () => {}); // after a failure the next renewal tries again
+    this.ask(node, again, this.fence, this.standing.trustedUntil, () => {}); // after a failure the next renewal tries again
   }
 
   /** Ends the ballot. The caller releases it on the nodes, at once. */
   finish(abandoned = false): Leaving {
     this.state = 'over';
-    this.overAt = this.context.clock.now();
-    this.abandoned ||= abandoned;
-    return { ...this.leaving, askedAt: this.overAt };
+    return this.standing.end(abandoned);
   }
 
   /** Ends the ballot and takes it back from all nodes on which it may stand. */
   end(): void {
     const { mode, waitedMs, patienceMs } = this.wish;
-    this.state = 'over';
-    this.overAt = this.context.clock.now();
+    this.finish();
     const isWanted = this.wasBusy && waitedMs >= 0;
-    const mark = isWanted ? { mode, waitedMs: waitedMs + this.overAt - this.castAt, patienceMs } : undefined;
-    for (const node of this.asked) this.withdraw(node, mark);
-  }
-
-  withdraw(node: RedlockNode, mark?: Mark): void {
-    const { leaving, endsAt: until, mute, context } = this;
-    context.withdrawals.add({ node, ...leaving, mark, until, lateUntil: mute.get(node) });
-  }
-
-  /** Notes that the node released the ballot. A vote request that the node did not answer may still come: it is taken back too. */
-  released(node: RedlockNode): void {
-    if (this.mute.has(node)) this.withdraw(node);
-  }
-
-  /** What the nodes are told when the ballot is taken back or released. */
-  get leaving(): Leaving {
-    const { wish: { on, id }, abandoned, next } = this;
-    return { on, id, mayBeOver: this.overAt >= this.trustedUntil, abandoned, next };
+    const mark = isWanted ? { mode, waitedMs: waitedMs + this.context.clock.now() - this.castAt, patienceMs } : undefined;
+    this.standing.withdrawAll(mark);
   }
 
   /** How long the nodes that answered took, in ms. */
@@ -188,36 +143,29 @@ export class Ballot {
   }
 
   private ask(node: RedlockNode, request: VoteRequest, proposal: number, limit: number, hear: Hear<NodeVote>): void {
-    if (node.connected) this.asked.add(node);
+    this.standing.asks(node);
     node.vote(request, proposal, limit, (reply) => {
       if (reply.kind === 'answer') this.heard(node, reply.answer);
-      else this.unheard(node, limit);
+      else this.standing.unheardFrom(node, limit);
       hear(reply);
     });
-  }
-
-  /** The node did not answer. Until `limit` the request may still act there. */
-  private unheard(node: RedlockNode, limit: number): void {
-    if (this.asked.has(node)) this.mute.set(node, limit);
-    if (this.state === 'over') this.released(node);
   }
 
   private heard(node: RedlockNode, vote: NodeVote): void {
     if (this.state === 'open') this.heardAt = node.heardAt;
     if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.context.forgetful(node);
-    if (vote.kind !== 'granted') return void this.asked.delete(node);
+    if (vote.kind !== 'granted') return this.standing.refusedBy(node);
     this.context.floors.saw(this.wish.on.group, vote.fence + this.wish.fences - 1);
     if (!vote.shared) this.plain += 1;
-    // This vote may have come after our release: a script that the server did not know is sent again, behind it.
-    if (this.state === 'over') void (vote.sentAt >= this.overAt && this.withdraw(node));
+    if (this.state === 'over') this.standing.grantedLateBy(node, vote.sentAt);
     else if (this.fence === 0) this.votes.set(node, vote);
     else if (vote.fence !== this.fence) correctFence(node, this.wish, this.fence);
   }
 
-  /** Agrees on one fence. Tells when the votes for it end. */
-  private settle(result: string): readonly number[] | Promise<readonly number[]> {
+  /** Agrees on one fence: the greatest of the votes, or that of the owner's hold that is shared. Tells when the votes for it end. */
+  private agree(result: 'granted' | number): readonly number[] | Promise<readonly number[]> {
     const { votes, context } = this;
-    const shared = [...votes.values()].find((vote) => sharedWord(vote) === result);
+    const shared = [...votes.values()].find((vote) => vote.shared && vote.fence === result);
     if (shared !== undefined) this.wish = { ...this.wish, mode: shared.mode, fences: 1 };
     this.fence = shared?.fence ?? Math.max(...[...votes.values()].map(({ fence }) => fence));
     return agreeOnFence(this.fence, this.wish, votes, context);
@@ -232,18 +180,17 @@ export class Ballot {
       throw new LockStoreError(message, { key: this.key });
     }
     this.state = 'held';
-    this.trustedUntil = trustedUntil;
-    this.abandoned = false;
-    for (const { next } of this.votes.values()) this.next ??= next;
+    this.standing.granted(trustedUntil);
+    for (const { next } of this.votes.values()) if (next !== undefined) this.standing.wantedBy(next);
     return { kind: 'granted', grant: this.grantUntil(trustedUntil) };
   }
 
-  private refused(replies: Replies, result: string): AcquireOutcome {
+  private refused(replies: Replies, result: Exclude<Word, 'granted' | number> | 'split'): AcquireOutcome {
     if (result === 'upgrade' || result === 'full') return { kind: result };
     const answers = answersOf(replies).map(([, vote]) => vote);
     // Without answers from a quorum nobody knows whether the lock is busy.
     const failures = replies.size - answers.length;
-    const against = answers.filter((vote) => vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared));
+    const against = answers.filter(isAgainst);
     const unreachable = failures > this.context.nodes.length - quorumOf(this.context.nodes.length);
     if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.context.nodes, replies, reasonOf);
     return this.busy(against);
@@ -254,4 +201,9 @@ export class Ballot {
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity)));
     return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.wish.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
   }
+}
+
+/** Whether the answer says that others have the lock, or that its owner has it already. */
+function isAgainst(vote: NodeVote): boolean {
+  return vote.kind === 'busy' || vote.kind === 'upgrade' || vote.kind === 'full' || (vote.kind === 'granted' && vote.shared);
 }

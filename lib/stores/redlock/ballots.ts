@@ -46,7 +46,7 @@ export class Ballots {
     let looked = 0;
     for (const [holder, ballot] of this.byHolder) {
       if (++looked > 2) return;
-      if (ballot.state === 'held' && ballot.endsBy < now) this.byHolder.delete(holder);
+      if (ballot.state === 'held' && ballot.standing.endsAt < now) this.byHolder.delete(holder);
     }
   }
 }

@@ -4,27 +4,24 @@
  *
  *     away ──(connected, checked, met)──▶ listening ──(a question's time passed)──▶ silent ──(anything heard)──▶ listening
  *       └──(met a server that another node has)──▶ twin ──(connected anew)──▶ away
+ *     any of them ──(its server has a fault that only an operator can fix)──▶ refused, until the process is restarted
  *
- * No request is sent to a node that is away or a twin, so that nothing has to be taken back there. A silent node is not asked
+ * No request is sent to a node that is away, a twin or refused, so that nothing has to be taken back there. A silent node is not asked
  * to vote while the other nodes are enough; requests that it was sent before end with its answer or with its connection.
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, LockUsageError } from '../../core/port/errors.js';
 import type { Report } from '../../core/port/report.js';
-import { nodeRightsError } from '../wire/access-rule.js';
-import { probe } from '../wire/boot-probe.js';
-import { giveBackCall, greetCall, voteCall, type BuiltCall } from '../wire/lua.generated.js';
+import type { BuiltCall } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
 import type { Connect, Connections, Sender } from '../wire/connections.js';
 import type { NodeSpot, RedisKeys } from '../wire/redis-keys.js';
 import { ScriptRunner, type ScriptCall } from '../wire/script-runner.js';
 import { ServerClock } from '../wire/server-clock.js';
-import type { ServerFacts } from '../wire/server-facts.js';
-import { storeFailure } from '../wire/store-failure.js';
 import { WakeChannel } from '../wire/wake-channel.js';
 import { Bundles, type TurnEnd } from '../wire/bundles.js';
 import type { KnownServers } from './known-servers.js';
-import { giveBackArgs, trialRequest, voteArgs } from './node-calls.js';
+import { NodeCheck } from './node-check.js';
 import { NodeRequest, type DecodeNow } from './node-request.js';
 import type { NodeOutages } from './node-outages.js';
 import type { Hear } from './poll.js';
@@ -54,22 +51,17 @@ export interface LinkListener {
   connected(): void;
 }
 
-/** An instant of every server's past: a vote that may not act after it does nothing. */
-const LONG_AGO = 1;
-
+/** Its fields are read by others, and written only here. */
 export class NodeLink {
   readonly name: string;
-  silent = false;
+  readonly check: NodeCheck;
   heardAt = -Infinity;
-  /** Why this node is not used until the process is restarted. */
-  refused: LockStoreError | undefined;
-  opening = false;
+  /** Whether the node has left a question without an answer in time, and has answered nothing since. */
+  silent = false;
   /** The run id of the server on this connection; undefined until the server said it (a frozen server accepts connections and says nothing). */
   runId: string | undefined;
   /** The node that was first to meet this node's server, when both addresses lead to one server. */
   twin: NodeLink | undefined;
-  /** What its server said of its set-up when it was checked; undefined when the user may not ask. */
-  facts: ServerFacts | undefined;
   readonly serverClock = new ServerClock();
   readonly outage: Outage;
   private readonly connections: Connections;
@@ -77,8 +69,7 @@ export class NodeLink {
   /** Votes and give-backs: all of one turn of the event loop share a command. */
   private readonly bundles: Bundles;
   private readonly channel: WakeChannel;
-  /** The wire format of this node's keys; undefined until the node has been checked. */
-  private format: string | null | undefined;
+  private refusedWith: LockStoreError | undefined;
 
   constructor(
     connect: Connect,
@@ -92,7 +83,8 @@ export class NodeLink {
     this.outage = new Outage(clock, {
       away: (reason) => options.outages.away(this.name, reason),
       back: (afterMs) => options.outages.back(this.name, afterMs),
-      ask: () => void this.runner.command('time', (client) => client.call('time')).catch(() => undefined), // a failure is noted by the runner, which tells the outage
+      // A failure is noted by the runner, which tells the outage.
+      ask: () => void this.runner.command('time', (client) => client.call('time')).catch(() => undefined),
     });
     this.runner = new ScriptRunner(this.connections, clock, commandTimeoutMs, this.outage);
     this.bundles = new Bundles(this.runner, options.turnEnd);
@@ -103,37 +95,24 @@ export class NodeLink {
       lost: (_key, id) => this.twin === undefined && listener.lost(id),
       listening: () => {},
     });
+    this.check = new NodeCheck({ options, connections: this.connections, runner: this.runner, keys, channel: this.channel });
     this.connections.commands.onEnd(() => this.ended());
     this.connections.commands.onOpen(() => this.begins());
   }
 
-  /** Connects to the node and checks it. Rejects with LockStoreError, and the client goes on trying to connect. */
-  async open(): Promise<void> {
-    const { options, connections, runner, channel } = this;
-    const { keys } = options;
-    this.opening = true;
-    try {
-      this.facts = await probe({ options, connections, runner, keys, channel });
-      const format = await runner.command<string | null>('format', (client) => client.call('get', keys.format));
-      await this.probeMemory();
-      await this.teachScripts();
-      this.format = format;
-      this.outage.watch();
-    } catch (error) {
-      throw storeFailure(error, { what: 'opening', key: undefined, node: this.name });
-    } finally {
-      this.opening = false;
-    }
+  /** Where the node is in the drawing above. */
+  get state(): 'away' | 'listening' | 'silent' | 'twin' | 'refused' {
+    if (this.refusedWith !== undefined) return 'refused';
+    if (this.twin !== undefined) return 'twin';
+    if (!this.connections.commands.state.isOpen || !this.check.passed || this.runId === undefined) return 'away';
+    return this.silent ? 'silent' : 'listening';
   }
 
-  /** Whether the node has been connected and checked once. */
-  get opened(): boolean {
-    return this.format !== undefined;
-  }
-
+  /** Whether requests may be sent to the node. */
   get connected(): boolean {
     if (this.options.unchecked) return this.reachable;
-    return this.opened && this.refused === undefined && this.reachable && this.runId !== undefined && this.twin === undefined;
+    const { state } = this;
+    return state === 'listening' || state === 'silent';
   }
 
   /** Whether there is a connection, whatever the checks found. */
@@ -146,12 +125,20 @@ export class NodeLink {
     this.connections.commands.drop();
   }
 
-  /** Whether the node still has this library's wire format: a node that lost its data may have been used by another version first. */
-  async keepsFormat(): Promise<boolean> {
-    const { format } = this;
-    const { keys } = this.options;
-    if (typeof format === 'string') await this.runner.command('format', (client) => client.call('set', keys.format, format, 'NX'));
-    return (await this.runner.command('format', (client) => client.call('get', keys.format))) === format;
+  /** Connects to the node and checks it. Rejects with LockStoreError, and the client goes on trying to connect. */
+  async open(): Promise<void> {
+    await this.check.run();
+    this.outage.watch();
+  }
+
+  /** Notes that the node did not answer a question in time. */
+  fellSilent(): void {
+    this.silent = true;
+  }
+
+  /** Notes why this node is not used until the process is restarted. */
+  refuse(error: LockStoreError): void {
+    this.refusedWith = error;
   }
 
   /** Notes the run id of the server that answers on this connection, and claims the server for this node. */
@@ -174,7 +161,7 @@ export class NodeLink {
 
   /** Runs a script. Rejects without sending anything when the node must not be asked. */
   run<T>(call: ScriptCall, decode: DecodeNow<T>): Promise<T> {
-    if (this.refused !== undefined || !this.connected) return Promise.reject(this.refusal(call.key));
+    if (this.state === 'refused' || !this.connected) return Promise.reject(this.refusal(call.key));
     return this.send(call, decode);
   }
 
@@ -191,7 +178,7 @@ export class NodeLink {
 
   /** Why the node must not be asked. */
   private refusal(key: string | undefined): LockStoreError {
-    return this.refused ?? this.failure(this.twin === undefined ? 'not connected' : `the same server as ${this.twin.name}`, key);
+    return this.refusedWith ?? this.failure(this.twin === undefined ? 'not connected' : `the same server as ${this.twin.name}`, key);
   }
 
   /** Any answer shows that the node is not silent. */
@@ -203,29 +190,6 @@ export class NodeLink {
 
   private readonly answeredNow = (): number => this.heard(this.options.clock.now());
 
-  /**
-   * Loads the scripts of votes and give-backs. A server that does not know a script would get its text in a second request, which
-   * later requests may overtake.
-   */
-  private async teachScripts(): Promise<void> {
-    const { runner, options } = this;
-    const { keys, process } = options;
-    const on = keys.nodeSpotOf('');
-    await runner.run(voteCall(on, voteArgs(trialRequest('-', 1), options, 1, undefined, LONG_AGO)), () => undefined);
-    await runner.run(giveBackCall(on, giveBackArgs({ id: '-' }, process)), () => undefined);
-  }
-
-  /** Asks the server for its run id. Only a Redlock needs it. */
-  private async probeMemory(): Promise<void> {
-    const { runner, name, options } = this;
-    const { keys, maxLeaseMs } = options;
-    try {
-      await runner.run(greetCall({ epochKey: keys.epoch, fenceKeys: [] }, { maxLeaseMs, floors: [] }), () => undefined);
-    } catch (error) {
-      throw nodeRightsError(error, name, keys.prefix) ?? error;
-    }
-  }
-
   /** The error for a request that was not sent. */
   failure(reason: string, key: string | undefined): LockStoreError {
     const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
@@ -233,7 +197,7 @@ export class NodeLink {
   }
 
   private begins(): void {
-    if (this.opening) return;
+    if (this.check.isUnderWay) return;
     this.channel.follow();
     this.listener.connected();
   }

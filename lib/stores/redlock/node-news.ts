@@ -23,7 +23,7 @@ export class NodeNews {
   contended(ballotId: string, by: string | undefined): void {
     const ballot = this.parts.ballots.find(ballotId);
     if (ballot === undefined) return;
-    ballot.next ??= by;
+    if (by !== undefined) ballot.standing.wantedBy(by);
     this.parts.tell({ kind: 'contended', key: ballot.key, id: ballot.holder });
   }
 
@@ -38,8 +38,7 @@ export class NodeNews {
     const { ballots, quorum, drop, tell } = this.parts;
     const ballot = ballots.find(ballotId);
     if (ballot === undefined) return;
-    ballot.takenOn.add(node);
-    if (ballot.takenOn.size < quorum) return;
+    if (ballot.standing.takenAwayOn(node) < quorum) return;
     drop(ballot);
     tell({ kind: 'lost', key: ballot.key, id: ballot.holder });
   }

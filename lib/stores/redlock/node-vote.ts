@@ -123,18 +123,19 @@ export function voteOf(told: VoteReply, sentAt: number): NodeVote {
   }
 }
 
+/**
+ * What an answer is counted as. A number is the fence of the owner's hold, in which the node granted a share: nodes that answer
+ * different fences do not agree.
+ */
+export type Word = 'granted' | number | 'upgrade' | 'full' | 'against';
+
 /** How an answer counts. A node that failed cannot grant, which counts as a vote against. */
-export function wordOf(reply: Reply<NodeVote> | undefined): Vote<string> {
+export function wordOf(reply: Reply<NodeVote> | undefined): Vote<Word> {
   if (reply === undefined) return undefined;
   if (reply.kind === 'failure') return 'against';
   const { answer } = reply;
-  if (answer.kind === 'granted') return answer.shared ? sharedWord(answer) : 'granted';
+  if (answer.kind === 'granted') return answer.shared ? answer.fence : 'granted';
   return answer.kind === 'upgrade' || answer.kind === 'full' ? answer.kind : 'against';
-}
-
-/** A share in an owner's hold has the fence of that hold: nodes that answer different fences do not agree. */
-export function sharedWord({ shared, fence }: GrantedVote): string | undefined {
-  return shared ? `shared ${fence}` : undefined;
 }
 
 /** How an answer is described in messages. */

@@ -30,8 +30,8 @@ export function hearing<A>(answer: Promise<A>, hear: Hear<A>): void {
 /** What a poll needs to know of a node. */
 export interface Asked {
   readonly name: string;
-  /** The node has not answered a question in time, and nothing since. */
-  silent: boolean;
+  /** Called when the node did not answer the question in time. */
+  fellSilent(): void;
   /** The local instant of its last reply to any question. */
   readonly heardAt: number;
 }
@@ -91,7 +91,7 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
       // A node that answered other questions meanwhile is not dead: there are many requests, or this process is slow.
       if (clock.now() - askedAt < BUSY_FACTOR * timeoutMs && mute.some(({ heardAt }) => heardAt > askedAt)) return wait();
       for (const node of mute) {
-        node.silent = true;
+        node.fellSilent();
         replies.set(node, { kind: 'failure', error: silence(node.name, clock.now() - askedAt) });
       }
       decide();

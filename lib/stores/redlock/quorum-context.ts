@@ -12,8 +12,8 @@ export interface QuorumContext {
   readonly commandTimeoutMs: number;
   readonly floors: FenceFloors;
   readonly withdrawals: Withdrawals;
-  /** How long the nodes took to answer the last ballot, in ms. */
-  tookMs: number;
+  /** Called with the time in ms that the nodes took to answer a ballot. */
+  readonly answeredIn: (tookMs: number) => void;
   /** Called when a node says that it does not remember what it granted. */
   readonly forgetful: (node: RedlockNode) => void;
 }

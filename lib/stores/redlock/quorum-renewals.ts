@@ -51,7 +51,7 @@ export async function renewByQuorum(requests: readonly RenewRequest[], renewing:
 
 async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeoutMs }: Renewing, outcomes: RenewOutcome[]): Promise<void> {
   const shortestMs = Math.min(...parts.map(({ leaseMs }) => leaseMs));
-  for (const { ballot, leaseMs } of parts) ballot.lasts(leaseMs + ballot.graceMs + shortestMs);
+  for (const { ballot, leaseMs } of parts) ballot.standing.lasts(leaseMs + ballot.graceMs + shortestMs);
   const request = parts.map(({ ballot: { key, id, graceMs }, leaseMs }) => ({ key, id, leaseMs, graceMs }));
   const giveBack = (node: RedlockNode, there: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
@@ -68,7 +68,7 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeout
   });
   parts.forEach((part, n) => {
     const outcome = outcomeOf(part, n, nodes, replies, clock.now());
-    if (outcome.kind === 'renewed') part.ballot.trustedUntil = outcome.trustedUntil;
+    if (outcome.kind === 'renewed') part.ballot.standing.renewed(outcome.trustedUntil);
     outcomes[part.at] = outcome;
   });
   for (const [node, there] of answersOf(replies)) giveBack(node, there);
@@ -84,7 +84,7 @@ function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], r
   const quorum = quorumOf(nodes.length);
   if (there.length >= quorum) return renewed(there, nodes.length);
   // While one node has the lease, the other nodes can be given it again.
-  const isLost = answers.length - there.length >= quorum && !(there.length > 0 && ballot.mayOutlive(now));
+  const isLost = answers.length - there.length >= quorum && !(there.length > 0 && ballot.standing.mayOutlive(now));
   if (isLost) return { kind: 'lost' };
   return { kind: 'unknown', cause: noQuorum('a renewal', ballot.key, nodes, replies, (answer) => (answer[n] === undefined ? 'lost' : 'renewed')) };
 }

@@ -84,8 +84,8 @@ export class LateNodes {
   async join(node: RedlockNode): Promise<void> {
     if (this.closed) return;
     try {
-      if (!node.link.opened) await node.link.open();
-      else if (!(await node.link.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
+      if (!node.link.check.passed) await node.link.open();
+      else if (!(await node.link.check.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
       await this.attend(node);
       this.tellOfTwin(node);
     } catch (error) {
@@ -103,7 +103,7 @@ export class LateNodes {
     this.clock.setTimer(() => {
       this.toLookAt.delete(node);
       if (this.closed || node.connected) return;
-      if (node.link.opening) this.lookAgain(node);
+      if (node.link.check.isUnderWay) this.lookAgain(node);
       else if (node.link.twin !== undefined) node.link.reconnect();
       else if (node.link.reachable) void this.join(node);
     }, AGAIN_MS);
@@ -119,8 +119,8 @@ export class LateNodes {
     if (twin === this.twins.get(node)) return;
     if (twin !== undefined) {
       this.twins.set(node, twin);
-      const until = 'its vote does not count until it leads to a server of its own';
-      const message = `Locks: the Redlock nodes ${twin.name} and ${node.name} are one server. ${node.name} joined later: ${until}. Check where this address leads.`;
+      const next = 'its vote does not count until it leads to a server of its own. Check where this address leads.';
+      const message = `Locks: the Redlock nodes ${twin.name} and ${node.name} are one server. ${node.name} joined later: ${next}`;
       this.report({ kind: `twin ${node.name}`, level: 'error', message });
     } else if (node.connected) {
       this.twins.delete(node);
@@ -129,7 +129,7 @@ export class LateNodes {
   }
 
   private refuse(node: RedlockNode, error: LockStoreError): void {
-    node.link.refused = error;
+    node.link.refuse(error);
     const message = `Locks: ${node.name} is not used until this process is restarted: ${error.message}`;
     this.report({ kind: `refused ${node.name}`, level: 'error', message });
   }
@@ -145,6 +145,7 @@ function reasonFor(failure: LockStoreError | undefined): string {
 }
 
 function sameServer(one: NodeLink, other: RedlockNode): LockStoreError {
-  const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. Give each node a server of its own: two votes of one server are no quorum.`;
+  const next = 'Give each node a server of its own: two votes of one server are no quorum.';
+  const message = `Locks: the Redlock nodes ${one.name} and ${other.name} are one server. ${next}`;
   return new LockStoreError(message, { nodes: [{ node: other.name, reason: `the same server as ${one.name}` }], retryable: false });
 }

@@ -11,7 +11,7 @@ import {
 import type { Connect } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
-import { trustOf } from '../wire/server-clock.js';
+import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { NEVER, TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
 import { NodeLink, type LinkOptions } from './node-link.js';
 import { NodeMemory } from './node-memory.js';
@@ -25,9 +25,6 @@ export interface NodeSurroundings extends LinkOptions {
   /** Called when the node has a new connection. */
   readonly connected: (node: RedlockNode) => void;
 }
-
-/** As the limit of a request: it is too late by any clock. */
-const ALWAYS_LATE = 1;
 
 export class RedlockNode {
   readonly memory: NodeMemory;
@@ -65,8 +62,8 @@ export class RedlockNode {
     return this.link.silent;
   }
 
-  set silent(silent: boolean) {
-    this.link.silent = silent;
+  fellSilent(): void {
+    this.link.fellSilent();
   }
 
   get heardAt(): number {
@@ -99,7 +96,7 @@ export class RedlockNode {
       if (isLate && clock.now() < notAfter) this.vote(request, proposal, notAfter, hear);
       else hear(reply);
     };
-    this.ask(request, proposal, ALWAYS_LATE, now, again);
+    this.ask(request, proposal, LONG_AGO, now, again);
   }
 
   private ask(request: VoteRequest, proposal: number, limit: number, askedAt: number, hear: Hear<NodeVote>): void {

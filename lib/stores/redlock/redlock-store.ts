@@ -79,6 +79,8 @@ export class RedlockStore implements LockStore {
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
   private readonly damaged: DamagedLocks;
   private attempts = 0;
+  /** How long the nodes took to answer the last ballot, in ms. */
+  private tookMs = 0;
   private closed = false;
   private listener: (wake: Wake) => void = () => {};
 
@@ -92,17 +94,17 @@ export class RedlockStore implements LockStore {
     this.capabilities = { queue: false, replicas: false, permits: false, maxLeaseMs };
     this.clock = clock;
     this.keys = new RedisKeys(prefix);
-    this.waiters = new Waiters(quorumOf(nodes.length));
-    this.withdrawals = new Withdrawals(clock);
+    const quorum = quorumOf(nodes.length);
+    const waiters = (this.waiters = new Waiters(quorum));
+    const withdrawals = (this.withdrawals = new Withdrawals(clock));
     this.damaged = new DamagedLocks(report, clock);
-    this.deadlines = new Deadlines(clock);
-    const drop = (ballot: Ballot): void => this.drop(ballot);
-    const news = new NodeNews({ ballots: this.ballots, waiters: this.waiters, clock, quorum: quorumOf(nodes.length), drop, tell: (wake) => this.listener(wake) });
+    const deadlines = (this.deadlines = new Deadlines(clock));
+    const news = new NodeNews({ ballots: this.ballots, waiters, clock, quorum, drop: (ballot) => this.drop(ballot), tell: (wake) => this.listener(wake) });
     const floors = new FenceFloors();
     this.members = new Members(nodes, { ...options, keys: this.keys, news, floors });
+    const answeredIn = (tookMs: number): void => void (this.tookMs = tookMs);
     const forgetful = (node: RedlockNode): void => this.members.forgot(node);
-    const { deadlines, withdrawals } = this;
-    this.context = { nodes: this.members.nodes, clock, deadlines, commandTimeoutMs, floors, withdrawals, tookMs: 0, forgetful };
+    this.context = { nodes: this.members.nodes, clock, deadlines, commandTimeoutMs, floors, withdrawals, answeredIn, forgetful };
   }
 
   async open(): Promise<void> {
@@ -155,10 +157,10 @@ export class RedlockStore implements LockStore {
     this.ballots.remove(ballot);
     const leaving = ballot.finish(abandoned);
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node, hear) => {
-      if (!ballot.mayStandOn(node)) return hear(LOST);
+      if (!ballot.standing.mayBeOn(node)) return hear(LOST);
       node.release(leaving, (reply) => {
-        if (reply.kind === 'answer') ballot.released(node);
-        else ballot.withdraw(node);
+        if (reply.kind === 'answer') ballot.standing.releasedBy(node);
+        else ballot.standing.withdraw(node);
         hear(reply);
       });
     });
@@ -210,8 +212,8 @@ export class RedlockStore implements LockStore {
         if (this.ballots.get(id) !== held) return { kind: 'busy', retryInMs: retryPause({ waitedMs: Infinity, tookMs: 0, leftMs: 0 }, Math.random()) };
         this.drop(held);
       }
-      // Each node runs requests in order: the replaced lease is released before the vote is looked at.
-      const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined); // the release is repeated in the background
+      // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
+      const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
       const askedAt = this.clock.now();
       ballot = this.ballotFor(request, askedAt);
       const outcome = await ballot.cast(request.notAfter);
@@ -227,7 +229,7 @@ export class RedlockStore implements LockStore {
     const { key, id, queue } = request;
     const name = `${id}/${(++this.attempts).toString(36)}`;
     const waitedMs = queue ? this.waiters.waitedMs(id, now) : -1;
-    const ballot = new Ballot(this.context, id, voteRequestOf(request, this.keys.nodeSpotOf(key), name, waitedMs, this.context.tookMs));
+    const ballot = new Ballot(this.context, id, voteRequestOf(request, this.keys.nodeSpotOf(key), name, waitedMs, this.tookMs));
     this.ballots.add(ballot, now);
     return ballot;
   }

@@ -39,6 +39,7 @@ export interface Connection {
   drop(): void;
   /** Calls `listener` whenever the connection becomes open, until the returned function is called. */
   onOpen(listener: () => void): () => void;
+  /** Calls `listener` when the connection has ended, and at each further try that fails. It is not open then. */
   onEnd(listener: () => void): void;
   /** Calls `listener` with every error of the connection, until the returned function is called. */
   onError(listener: (error: Error) => void): () => void;

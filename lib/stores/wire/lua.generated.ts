@@ -662,7 +662,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'a2a3256562de24ea2f15ef55b9184f81c4e6e3c7',
+  sha1: '4274aed2480664409d0645ead42396120d6fef3c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -671,11 +671,11 @@ local replies, uncommon = {}, {}
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
 local nowText = string.format(INSTANT, now)
 for n = 1, count do
-  local lockKey, fenceKey, id, leaseMs, notAfter, plain = keys[3 * n - 2], keys[3 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 6, 18), string.sub(args[4 * n - 1], 4, 4)
+  local lockKey, fenceKey, id, leaseMs, notAfter, plain = keys[3 * n - 2], keys[3 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 7, 19), string.sub(args[4 * n - 1], 4, 4)
   if nowText > notAfter then
     replies[n] = { 5, now }
   else
-    local mode, floor, known, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 20, 35), string.sub(args[4 * n - 1], 37, 66), args[4 * n]
+    local mode, floor, known, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 21, 36), string.sub(args[4 * n - 1], 38, 67), args[4 * n]
     local free = plain == '1' and #clock == 16 and floor < clock and not redis.pcall('GET', lockKey)
     local last = free and redis.pcall('GET', fenceKey)
     if
@@ -708,9 +708,9 @@ ${sharedCloseLock}
 ${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, queue, needsListener, plain, notAfter, floor, known, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces = string.match(args[4 * n - 1], '^(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, queue, needsListener, plain, handsOn, notAfter, floor, known, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces = string.match(args[4 * n - 1], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[4 * n], '^(%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, owner = owner, label = label }
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', handsOn = handsOn == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, owner = owner, label = label }
 end
 local function answer(lock, request)
   local id, mode, owner = request.id, request.mode, request.owner
@@ -737,6 +737,15 @@ local function answer(lock, request)
   joinQueue(lock, request)
   return 2
 end
+local function replaceLease(lock, request)
+  local handsOn = request.handsOn and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
+  local there = leave(lock, request.replaces)
+  if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
+    takeOut(lock, request.id)
+    enter(lock, request, math.max(request.leaseMs, request.minHoldMs))
+  end
+  return there
+end
 local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
@@ -748,7 +757,7 @@ local function grantOrPlace(request)
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
-  local more = (replaces == '-' or leave(lock, replaces) or hasForgotten) and 0 or 10
+  local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)
@@ -792,6 +801,8 @@ export interface AcquireArgs {
   readonly needsListener: boolean;
   /** Whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing. */
   readonly plain: boolean;
+  /** Whether the permit of the id to replace goes to it before those who wait. */
+  readonly handsOn: boolean;
   /** Server time in ms after which nothing is done. */
   readonly notAfter: number;
   /** The highest fence that the caller has seen in the slot group. */
@@ -819,7 +830,7 @@ export interface AcquireArgs {
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, request.leaseMs, `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
+  args.push(request.id, request.leaseMs, `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.handsOn ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of acquire.lua for one request. */

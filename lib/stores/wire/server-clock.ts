@@ -31,6 +31,13 @@ const USABLE_MS = 60_000;
 /** A sample that is younger than this, in ms, is replaced only by one that allows more trust. */
 const KEEP_MS = 2_000;
 
+/**
+ * The limit of a request (`notAfter` in server time) while the server's time is not known: after a minute of silence, or on a new
+ * connection. It is long ago by any clock, so that the script finds the request too late and only answers its time; then the request is
+ * sent again. It is not sent without a limit, because a copy that is held up in the network could act long after it was given up.
+ */
+export const LONG_AGO = 1;
+
 export class ServerClock {
   private readonly samples = new Map<number, Exchange>();
   /** The last sample of any source. It serves sources without one, because the masters of a Cluster have nearly the same time. */

@@ -5,7 +5,7 @@ import { resolveOptions, resolveDefaults } from '../../../lib/core/port/resolve-
 
 const options = resolveDefaults();
 const reading = resolveOptions({ mode: 'read' }, options);
-const lasting = resolveOptions({ minHoldMs: 100 }, options);
+const lasting = resolveOptions({ minHoldMs: 1 }, options);
 
 /** What a lease was like: whether others waited for it, and how many fences it had if it used them all. */
 const lease = (contended: boolean, usedUpFences: number): StoreLease => ({ contended, usedUpFences }) as unknown as StoreLease;
@@ -17,6 +17,7 @@ describe('The fences that are asked for', () => {
 
   it('are as many as may follow each other while others wait', () => {
     const demand = new FenceDemand(16);
+    expect(demand.of(options, 2)).toBe(16);
     demand.ended(lease(true, 256));
     expect([demand.of(options, 2), demand.of(options, 64), demand.of(options, 5_000)]).toEqual([16, 64, 256]);
   });

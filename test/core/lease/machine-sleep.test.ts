@@ -1,6 +1,8 @@
 /** A machine that sleeps, and a wall clock that is set, while a lease is held or asked for. */
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../lib/core/port/errors.js';
+import { MachineSleep } from '../../../lib/core/lease/machine-sleep.js';
+import { FakeClock } from '../../support/fake-clock.js';
 import { Fleet } from '../../support/locks.js';
 
 describe('A hold', () => {
@@ -67,5 +69,61 @@ describe('A hold', () => {
     lease.assertHeld();
     expect(wire.sent.renew).toBeGreaterThanOrEqual(1);
     expect(await lease.release()).toBe('released');
+  });
+});
+
+describe('A sleep of the machine', () => {
+  const now = 1_000;
+  function setUp(): { clock: FakeClock; sleep: MachineSleep; told: string[] } {
+    const clock = new FakeClock({ now });
+    const told: string[] = [];
+    const sleep = new MachineSleep(clock, { slept: (forMs, at) => void told.push(`slept ${forMs} at ${at}`), wallClockJumped: () => void told.push('jumped') });
+    return { clock, sleep, told };
+  }
+
+  it('is noticed when it was longer than a second, with its length, once', () => {
+    const { clock, sleep, told } = setUp();
+    clock.sleepMachine(1_000);
+    sleep.look(now);
+    expect(told).toEqual([]);
+    clock.sleepMachine(1);
+    sleep.look(now);
+    sleep.look(now);
+    expect(told).toEqual(['slept 1001 at 1000', 'jumped']);
+    clock.sleepMachine(5_000);
+    sleep.look(now);
+    expect(told.slice(2)).toEqual(['slept 5000 at 1000', 'jumped']);
+  });
+
+  it('is looked for in the file of the system every 250 ms at most, unless the wall clock has jumped', async () => {
+    const { clock, sleep } = setUp();
+    let looks = 0;
+    const uptimeMs = clock.uptimeMs.bind(clock);
+    clock.uptimeMs = () => ((looks += 1), uptimeMs());
+    for (const pauseMs of [0, 249, 1]) {
+      await clock.advance(pauseMs);
+      sleep.look(clock.now());
+    }
+    expect(looks).toBe(2);
+    clock.stepWall(-1_001);
+    sleep.look(clock.now());
+    expect(looks).toBe(3);
+  });
+
+  it('is told apart from a wall clock that was set, forward or back', () => {
+    for (const byMs of [3_600_000, -3_600_000]) {
+      const { clock, sleep, told } = setUp();
+      clock.stepWall(byMs);
+      sleep.look(now);
+      expect(told).toEqual(['jumped']);
+      expect(sleep.happenedSince(0, now)).toBe(false);
+    }
+  });
+
+  it('makes worthless what is counted from before it was noticed, and nothing later', () => {
+    const { clock, sleep } = setUp();
+    expect(sleep.happenedSince(0, now)).toBe(false);
+    clock.sleepMachine(2_000);
+    expect([999, 1_000].map((instant) => sleep.happenedSince(instant, now))).toEqual([true, false]);
   });
 });

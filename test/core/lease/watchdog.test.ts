@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
@@ -38,6 +38,46 @@ describe('The watchdog', () => {
     // Every group about once a second.
     expect(groups / 10).toBeLessThanOrEqual(60);
     for (const lease of leases) lease.assertHeld();
+  });
+
+  it('renews what is due within a 24th of its length together with what is due now, and nothing sooner', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ leaseMs: 24_000 });
+    const batches: string[][] = [];
+    const renew = wire.renew.bind(wire);
+    wire.renew = (requests) => (batches.push(requests.map(({ key }) => key)), renew(requests));
+    const random = jest.spyOn(Math, 'random').mockReturnValue(1);
+    for (const [key, pauseMs] of [['a', 900], ['b', 200], ['c', 0]] as const) {
+      await locks.acquire(key);
+      await fleet.clock.advance(pauseMs);
+    }
+    await fleet.clock.advance(9_500);
+    random.mockRestore();
+    expect(batches).toEqual([['a', 'b'], ['c']]);
+  });
+
+  it.each([
+    { leaseMs: 30_000, pauseMs: 500 },
+    { leaseMs: 2_000, pauseMs: 100 },
+    { leaseMs: 200, pauseMs: 20 },
+  ])('tries a renewal of a lease of $leaseMs ms without an answer again after $pauseMs ms, and ever sooner towards its end', async ({ leaseMs, pauseMs }) => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ leaseMs });
+    const lease = await locks.acquire('k');
+    const tries: { at: number; leftMs: number }[] = [];
+    wire.renew = async (requests) => {
+      tries.push({ at: fleet.clock.now(), leftMs: lease.remainingMs });
+      return requests.map(() => ({ kind: 'unknown', cause: new LockStoreError('no answer') }));
+    };
+    await fleet.clock.advance(leaseMs);
+    expect(tries.length).toBeGreaterThan(3);
+    tries.slice(1).forEach(({ at }, n) => {
+      const { at: before, leftMs } = tries[n]!;
+      const meanMs = Math.max(20, Math.min(pauseMs, leftMs / 4));
+      expect(at - before).toBeGreaterThanOrEqual(meanMs / 2);
+      expect(at - before).toBeLessThanOrEqual(1.5 * meanMs + 1);
+    });
+    expect(lease.signal.aborted).toBe(true);
   });
 
   it('sends at most 250 ids at once, and a batch that gets no answer holds up no other', async () => {

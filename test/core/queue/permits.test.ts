@@ -80,6 +80,32 @@ describe('The callers of one process that want a permit', () => {
     expect(fleet.store.size).toBe(0);
   });
 
+  it('have a permit handed on to them by the store, sixteen in a row, before another process has its turn', async () => {
+    const fleet = new Fleet();
+    const [here, there] = [fleet.process(), fleet.process()];
+    const held = await there.locks.acquire('k', { permits: 2 });
+    const order: string[] = [];
+    const begun = gate();
+    const hold = (): Promise<void> => here.locks.withLock('k', { permits: 2 }, () => {
+      order.push('here');
+      return begun.promise;
+    });
+    const first = hold();
+    await fleet.clock.settle();
+    const waits = there.locks.withLock('k', { permits: 2 }, async () => void order.push('there'));
+    await fleet.clock.settle();
+    const others = many(19, hold);
+    await fleet.clock.settle();
+    const before = here.wire.commands;
+    begun.open();
+    await fleet.clock.runUntil(Promise.all([first, ...others, waits]));
+    expect(order.indexOf('there')).toBe(16);
+    // Each command gives a permit back and asks for the next caller. The last one only gives back, and one request of the other lane is withdrawn.
+    expect(here.wire.commands - before).toBeLessThanOrEqual(20 + 2);
+    await fleet.clock.runUntil(held.release());
+    expect(fleet.store.size).toBe(0);
+  });
+
   it('hand all permits on only until another process has waited for its turn', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();

@@ -52,6 +52,12 @@ export class Lateness {
     return Math.max(this.own(process, from, to), longestWithin(this.ofTest, from, to));
   }
 
+  /** How much of this time a process was not let run, in many turns or in one, in ms. */
+  inAll(process: string, from: number, to: number): number {
+    const shares = (this.ofProcess.get(process) ?? []).map(([at, ms]) => Math.max(0, Math.min(at, to) - Math.max(at - ms, from)));
+    return shares.reduce((sum, ms) => sum + ms, 0);
+  }
+
   /** The longest of all that are shorter than this: a process that the fault itself stopped is not starved. */
   longest(belowMs = Infinity): number {
     const all = [...this.ofProcess.values(), this.ofTest].flat();

@@ -20,7 +20,9 @@ export function judgeLosses(trial: Trial, late: string[]): void {
     const how = stay.abortedAt !== undefined ? 'its signal aborted' : stay.threwAt !== undefined ? 'assertHeld threw' : 'told by release';
     const heldMs = at - (stay.grantedAt ?? at);
     const { from } = trial.record.outage;
-    late.push(`lost ${(at - from).toFixed(0)} ms after the fault began, after ${heldMs.toFixed(0)} ms, without need (${how}; ${trustOf(stay, at, trial)}): ${name(stay)}`);
+    const stoodStillMs = trial.lateness.inAll(stay.process, at - stay.leaseMs, at);
+    const still = `its process was not let run for ${stoodStillMs.toFixed(0)} of the last ${stay.leaseMs} ms`;
+    late.push(`lost ${(at - from).toFixed(0)} ms after the fault began, after ${heldMs.toFixed(0)} ms, without need (${how}; ${trustOf(stay, at, trial)}; ${still}): ${name(stay)}`);
   }
 }
 
@@ -29,7 +31,7 @@ function isAllowed(stay: StayRecord, at: number, trial: Trial): boolean {
   if (losses === 'ended' && stay.trustedUntil !== undefined) return at >= outage.from && isExcused(stay, stay.trustedUntil, at, trial);
   // A process that was not let run for most of a lease loses it by right; one that was lost before its first look may have been its first.
   const trustMs = losses === 'ended' ? Math.min(stay.leaseMs, FIRST_LEASE_MS) : stay.leaseMs;
-  if (lateness.met(stay.process, at - trustMs, at + 50) > trustMs / 3) return true;
+  if (lateness.met(stay.process, at - trustMs, at + 50) > trustMs / 3 || lateness.inAll(stay.process, at - trustMs, at) > trustMs / 2) return true;
   return losses === 'during' && at >= outage.from && at <= outage.to + resumesWithinMs;
 }
 

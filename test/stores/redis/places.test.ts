@@ -18,8 +18,17 @@ describe('A place that is asked for again', () => {
   it('forgets the message that came before: it was for the place of then, and would be believed again at every answer', () => {
     const places = new Places();
     places.add(request, 0, 5);
-    places.askAgain(request)!.early = message;
-    expect(places.askAgain(request)!.early).toBeUndefined();
+    places.askAgain(request)!.messageCame(message);
+    expect(places.askAgain(request)!.answerCame()).toBeUndefined();
+  });
+
+  it('keeps the message that comes before its answer for that answer, and leaves later ones to be judged at once', () => {
+    const places = new Places();
+    places.add(request, 0, 5);
+    const place = places.askAgain(request)!;
+    expect(place.messageCame(message)).toBe(false);
+    expect(place.answerCame()).toBe(message);
+    expect(place.messageCame(message)).toBe(true);
   });
 
   it('leaves what is known of its id to the later request', () => {

@@ -56,6 +56,10 @@ class FakeNode {
     return this.raises;
   }
 
+  fellSilent(): void {
+    this.silent = true;
+  }
+
   release({ id, mark }: Leaving, hear: Hear<'released'>): void {
     this.acts.push(`release ${id}`);
     if (mark !== undefined) this.marks.push(mark);
@@ -94,7 +98,7 @@ function onStage(play: (stage: Stage) => Promise<void>, waitedMs = -1): () => Pr
     commandTimeoutMs: 2_000,
     floors,
     withdrawals: new Withdrawals(clock),
-    tookMs: 0,
+    answeredIn: () => {},
     deadlines: new Deadlines(clock),
     forgetful: () => {},
   };
@@ -225,7 +229,7 @@ describe('A ballot that is over', () => {
     const casting = cast();
     await delay(clock, 5);
     ballot.finish(); // whoever says so releases it on the nodes where it may stand
-    expect(nodes.every((node) => ballot.mayStandOn(node as unknown as RedlockNode))).toBe(true);
+    expect(nodes.every((node) => ballot.standing.mayBeOn(node as unknown as RedlockNode))).toBe(true);
     expect((await casting).kind).toBe('busy');
     expect(ballot.state).toBe('over');
   }));
@@ -250,7 +254,7 @@ describe('A holder', () => {
   it('hears from any node that others wait, and tells all nodes who comes next', onStage(async ({ cast, ballot, nodes }) => {
     nodes[1].says = { next: 'q' };
     expect(granted(await cast()).contended).toBe(true);
-    expect(ballot.leaving.next).toBe('q');
+    expect(ballot.standing.leaving.next).toBe('q');
   }));
 });
 
@@ -301,17 +305,17 @@ describe('A ballot that is held', () => {
   it('is released without a look at the clocks of the nodes while it can be trusted, and with one after that', onStage(async ({ cast, ballot, clock }) => {
     const { trustedUntil } = granted(await cast());
     ballot.finish();
-    expect(ballot.leaving.mayBeOver).toBe(false);
+    expect(ballot.standing.leaving.mayBeOver).toBe(false);
     await delay(clock, trustedUntil - clock.now());
     ballot.finish();
-    expect(ballot.leaving.mayBeOver).toBe(true);
+    expect(ballot.standing.leaving.mayBeOver).toBe(true);
   }));
 
   it('may outlive a quorum while it can be trusted, and not when a node released it for an operator', onStage(async ({ cast, ballot, nodes, clock }) => {
     const { trustedUntil } = granted(await cast());
-    expect(ballot.mayOutlive(clock.now())).toBe(true);
-    expect(ballot.mayOutlive(trustedUntil)).toBe(false);
-    ballot.takenOn.add(nodes[0] as unknown as RedlockNode);
-    expect(ballot.mayOutlive(clock.now())).toBe(false);
+    expect(ballot.standing.mayOutlive(clock.now())).toBe(true);
+    expect(ballot.standing.mayOutlive(trustedUntil)).toBe(false);
+    ballot.standing.takenAwayOn(nodes[0] as unknown as RedlockNode);
+    expect(ballot.standing.mayOutlive(clock.now())).toBe(false);
   }));
 });

@@ -42,7 +42,7 @@ describe('Deadlines', () => {
     const clock = new FakeClock();
     const counted = counting(clock);
     const deadlines = new Deadlines(counted);
-    const nodes = [{ name: 'a', silent: false, heardAt: 0 }];
+    const nodes = [{ name: 'a', heardAt: 0, fellSilent: () => {} }];
     const questions = async (): Promise<void> => {
       for (let n = 0; n < 50; n++) await poll({ nodes, clock: counted, deadlines, timeoutMs: 500, ask: (_, hear) => hear({ kind: 'answer', answer: 'yes' }), decide: ({ size }) => (size === 1 ? 'done' : undefined) });
     };

@@ -8,12 +8,16 @@ import { FakeClock } from '../../support/fake-clock.js';
 
 /** A node that answers after a time, or never. */
 interface Voter extends Asked {
+  silent: boolean;
   heardAt: number;
   readonly afterMs: number;
   readonly word: string;
 }
 
-const voter = (name: string, afterMs: number, word = 'yes'): Voter => ({ name, silent: false, heardAt: -Infinity, afterMs, word });
+function voter(name: string, afterMs: number, word = 'yes'): Voter {
+  const one: Voter = { name, silent: false, heardAt: -Infinity, afterMs, word, fellSilent: () => void (one.silent = true) };
+  return one;
+}
 
 async function answerOf(node: Voter, clock: FakeClock): Promise<string> {
   await delay(clock, node.afterMs);

@@ -16,6 +16,7 @@ type Word = 'has it' | 'lost it' | 'fails' | 'has it, late';
 async function renewal(words: readonly Word[], mayOutlive = true): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
   const clock = new FakeClock();
   const nodes = words.map((word) => ({
+    fellSilent: () => {},
     async renew(): Promise<readonly (number | undefined)[]> {
       await delay(clock, word === 'has it, late' ? LEASE_MS / 2 : 1);
       if (word === 'fails') throw new LockStoreError('out of order');
@@ -24,7 +25,7 @@ async function renewal(words: readonly Word[], mayOutlive = true): Promise<{ kin
   })) as unknown as RedlockNode[];
   const givenBack: number[] = [];
   const rejoin = async (node: RedlockNode): Promise<void> => void givenBack.push(nodes.indexOf(node));
-  const ballot = { key: 'k', id: 'p.1/1', state: 'held', lasts: () => {}, mayOutlive: () => mayOutlive, rejoin } as unknown as Ballot;
+  const ballot = { key: 'k', id: 'p.1/1', state: 'held', standing: { lasts: () => {}, renewed: () => {}, mayOutlive: () => mayOutlive }, rejoin } as unknown as Ballot;
   const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
   const [outcome] = await clock.runUntil(renewByQuorum(requests, { nodes, clock, commandTimeoutMs: 2_000, held: () => ballot }));
   await clock.advance(LEASE_MS);
@@ -58,13 +59,14 @@ describe('A renewal by quorum', () => {
     const clock = new FakeClock();
     const awayMs = 60;
     const nodes = [1, 2, 3].map(() => ({
+      fellSilent: () => {},
       async renew(parts: readonly { leaseMs: number }[], timeoutMs: number): Promise<readonly number[]> {
         await delay(clock, Math.min(awayMs, timeoutMs));
         if (timeoutMs < awayMs) throw new LockStoreError('no answer in time');
         return parts.map(({ leaseMs }) => clock.now() + leaseMs);
       },
     })) as unknown as RedlockNode[];
-    const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', lasts: () => {} }) as unknown as Ballot;
+    const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', standing: { lasts: () => {}, renewed: () => {} } }) as unknown as Ballot;
     const requests = [30_000, 150, 30_000, 400].map((leaseMs, n) => ({ key: `p.${n}`, id: `p.${n}`, leaseMs, minReplicas: 0 }));
     const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, commandTimeoutMs: 2_000, held }));
     expect(outcomes.map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed']);

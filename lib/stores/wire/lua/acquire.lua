@@ -6,11 +6,12 @@
 --- ARGV[...] requests  for each request; what the commonest case looks at is where it can be cut out:
 ---   id: text         of who asks, new for each request
 ---   leaseMs: number  how long it may hold without a renewal
----   terms: <mode><queue><needsListener><plain> <notAfter> <floor> <known> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces>  how it asks
+---   terms: <mode><queue><needsListener><plain><handsOn> <notAfter> <floor> <known> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces>  how it asks
 ---     mode: hold                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
 ---     needsListener: flag           whether others go first while nobody listens on the channel of its process
 ---     plain: flag                   whether it wants one fence, owes no minHoldMs, has no grace and replaces nothing
+---     handsOn: flag                 whether the permit of the id to replace goes to it before those who wait
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     floor: number of 16 digits    the highest fence that the caller has seen in the slot group
 ---     known: text of 30 letters     what the server told the caller as its memory on this connection, or as many dashes
@@ -119,6 +120,18 @@ local function answer(lock, request)
   return 2
 end
 
+-- Takes away the lease that a request replaces; whether it was there. Its permit goes on to a request that says so, before those who
+-- wait: for a short time a process may hand it on among its callers.
+local function replaceLease(lock, request)
+  local handsOn = request.handsOn and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
+  local there = leave(lock, request.replaces)
+  if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
+    takeOut(lock, request.id)
+    enter(lock, request, math.max(request.leaseMs, request.minHoldMs))
+  end
+  return there
+end
+
 local function grantOrPlace(request)
   local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
@@ -130,7 +143,7 @@ local function grantOrPlace(request)
   end
   local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
   lock.recoversForMs = recoversForMs
-  local more = (replaces == '-' or leave(lock, replaces) or hasForgotten) and 0 or 10
+  local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
   settle(lock)
   local code, holder = answer(lock, request)

@@ -116,26 +116,35 @@ export class ClusterConnection implements Connection, Sender {
   }
 
   private async routed<T>(key: string | undefined, deliver: (node: SingleConnection) => Promise<T>): Promise<T> {
-    let target = this.targetOf(key);
-    for (let tries = 0; ; tries++) {
-      if (!target?.node.state.isOpen) {
-        if (tries === MAX_REDIRECTIONS || this.closed || !this.state.isOpen) throw new Error(NOT_CONNECTED);
-        void this.refresh();
-        await delay(this.needs.clock, NEXT_TRY_MS);
-        target = this.targetOf(key);
-        continue;
-      }
+    const tries = { left: MAX_REDIRECTIONS };
+    let next: Target | undefined = this.targetOf(key);
+    for (;;) {
+      // Nothing is awaited where the node is connected, so that commands of one turn of the event loop leave in it.
+      const target: Target = next?.node.state.isOpen ? next : await this.openTarget(key, tries);
       try {
         if (target.asking) target.node.send(['ASKING']).catch(() => {}); // the command behind it fails too
         return await deliver(target.node);
       } catch (error) {
         const reason = reasonOf(error);
-        const next = await this.redirected(reason, key);
-        if (next === undefined) throw error;
-        if (tries === MAX_REDIRECTIONS) throw new Error(`Too many Cluster redirections. Last error: ${reason}`, { cause: error });
-        target = next.target;
+        const redirected = await this.redirected(reason, key);
+        if (redirected === undefined) throw error;
+        if (tries.left === 0) throw new Error(`Too many Cluster redirections. Last error: ${reason}`, { cause: error });
+        tries.left -= 1;
+        next = redirected.target;
       }
     }
+  }
+
+  /** Waits until the node of this key is connected, if it is while there are tries left. */
+  private async openTarget(key: string | undefined, tries: { left: number }): Promise<Target> {
+    while (tries.left > 0 && this.state.isOpen && !this.closed) {
+      tries.left -= 1;
+      void this.refresh();
+      await delay(this.needs.clock, NEXT_TRY_MS);
+      const target = this.targetOf(key);
+      if (target?.node.state.isOpen) return target;
+    }
+    throw new Error(NOT_CONNECTED);
   }
 
   /** Where a command goes that was answered with this error; undefined when it is no matter of the Cluster. */
@@ -207,7 +216,8 @@ export class ClusterConnection implements Connection, Sender {
         return await this.follow();
       } catch (error) {
         this.events.emit('problem', error);
-        this.events.emit('end');
+        // While a node serves, nothing has ended: only the slots may be others by now.
+        if (!this.state.isOpen) this.events.emit('end');
         await delay(this.needs.clock, REFRESH_AGAIN_MS);
       }
     }

@@ -1,0 +1,71 @@
+/**
+ * Checks the server at the address of a Redlock's node before it is asked to vote: whether it can serve locks, which wire format its
+ * keys have, and whether it says who it is. It also teaches the server the scripts of votes.
+ */
+import { nodeRightsError } from '../wire/access-rule.js';
+import { probe, type Probed } from '../wire/boot-probe.js';
+import { giveBackCall, greetCall, voteCall } from '../wire/lua.generated.js';
+import { LONG_AGO } from '../wire/server-clock.js';
+import type { ServerFacts } from '../wire/server-facts.js';
+import { storeFailure } from '../wire/store-failure.js';
+import { giveBackArgs, trialRequest, voteArgs } from './node-calls.js';
+
+/** Its fields are read by others, and written only here. */
+export class NodeCheck {
+  /** What the server said of its set-up when it was checked; undefined when the user may not ask. */
+  facts: ServerFacts | undefined;
+  isUnderWay = false;
+  /** Whether the node has been connected and checked once. */
+  passed = false;
+  /** The wire format of this node's keys. */
+  private format: string | null = null;
+
+  constructor(private readonly probed: Probed) {}
+
+  /** Waits for a connection and checks the server. Rejects with LockStoreError. */
+  async run(): Promise<void> {
+    const { runner, keys, connections } = this.probed;
+    this.isUnderWay = true;
+    try {
+      this.facts = await probe(this.probed);
+      const format = await runner.command<string | null>('format', (client) => client.call('get', keys.format));
+      await this.probeMemory();
+      await this.teachScripts();
+      this.format = format;
+      this.passed = true;
+    } catch (error) {
+      throw storeFailure(error, { what: 'opening', key: undefined, node: connections.node });
+    } finally {
+      this.isUnderWay = false;
+    }
+  }
+
+  /** Whether the node still has this library's wire format: a node that lost its data may have been used by another version first. */
+  async keepsFormat(): Promise<boolean> {
+    const { format } = this;
+    const { runner, keys } = this.probed;
+    if (typeof format === 'string') await runner.command('format', (client) => client.call('set', keys.format, format, 'NX'));
+    return (await runner.command('format', (client) => client.call('get', keys.format))) === format;
+  }
+
+  /**
+   * Loads the scripts of votes and give-backs. A server that does not know a script would get its text in a second request, which
+   * later requests may overtake. The vote comes after its limit and does nothing.
+   */
+  private async teachScripts(): Promise<void> {
+    const { runner, options, keys } = this.probed;
+    const on = keys.nodeSpotOf('');
+    await runner.run(voteCall(on, voteArgs(trialRequest('-', 1), options, 1, undefined, LONG_AGO)), () => undefined);
+    await runner.run(giveBackCall(on, giveBackArgs({ id: '-' }, options.process)), () => undefined);
+  }
+
+  /** Asks the server for its run id. Only a Redlock needs it. */
+  private async probeMemory(): Promise<void> {
+    const { runner, connections, options, keys } = this.probed;
+    try {
+      await runner.run(greetCall({ epochKey: keys.epoch, fenceKeys: [] }, { maxLeaseMs: options.maxLeaseMs, floors: [] }), () => undefined);
+    } catch (error) {
+      throw nodeRightsError(error, connections.node, keys.prefix) ?? error;
+    }
+  }
+}

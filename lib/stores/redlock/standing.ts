@@ -1,0 +1,121 @@
+/**
+ * On which nodes a ballot may stand, and until when. It may stand on a node from the moment the node is asked until the node says
+ * that it does not, and at the latest until its lease has ended there by itself. When the ballot is over, it is taken back from all of them.
+ */
+import { marginOf } from '../wire/server-clock.js';
+import type { NodeSpot } from '../wire/redis-keys.js';
+import type { Leaving, Mark } from './node-vote.js';
+import type { QuorumContext } from './quorum-context.js';
+import type { RedlockNode } from './redlock-node.js';
+
+/** Its fields are read by others, and written only here. */
+export class Standing {
+  /** The local instant until which a quorum is known to have the ballot. */
+  trustedUntil = -Infinity;
+  /** The local instant at which the ballot has ended by itself on every node. */
+  endsAt = 0;
+  /** The process that should have the lock next, if one waits for it. */
+  next: string | undefined;
+  private readonly asked = new Set<RedlockNode>();
+  /** Nodes that were asked for it and did not answer, each with the instant until which the request may still act. */
+  private readonly mute = new Map<RedlockNode, number>();
+  /** Nodes on which a forced release took the lock away. */
+  private readonly takenOn = new Set<RedlockNode>();
+  private overAt = Infinity;
+  /** Nobody has worked under this ballot, so that no minHoldMs is owed where it is taken back. */
+  private abandoned = true;
+
+  constructor(
+    private readonly context: Pick<QuorumContext, 'clock' | 'withdrawals'>,
+    private readonly on: NodeSpot,
+    /** The ballot's id on the nodes. */
+    private readonly id: string,
+  ) {}
+
+  /** What the nodes are told when the ballot is taken back or released. */
+  get leaving(): Leaving {
+    const { on, id, abandoned, next } = this;
+    return { on, id, mayBeOver: this.overAt >= this.trustedUntil, abandoned, next };
+  }
+
+  mayBeOn(node: RedlockNode): boolean {
+    return this.asked.has(node);
+  }
+
+  /** Whether the lease may go on although a quorum of nodes lacks it: no operator released it, and it can still be trusted. */
+  mayOutlive(now: number): boolean {
+    return this.takenOn.size === 0 && now < this.trustedUntil;
+  }
+
+  /** Notes that the ballot was, or may have been, prolonged just now by `forMs`. */
+  lasts(forMs: number): void {
+    this.endsAt = Math.max(this.endsAt, this.context.clock.now() + forMs + marginOf(forMs));
+  }
+
+  /** Notes that the node is asked for the ballot. No request is sent to a node that is not connected. */
+  asks(node: RedlockNode): void {
+    if (node.connected) this.asked.add(node);
+  }
+
+  /** Notes that the node did not grant the ballot. */
+  refusedBy(node: RedlockNode): void {
+    this.asked.delete(node);
+  }
+
+  /** Notes that the node did not answer. Until `limit` the request may still act there. */
+  unheardFrom(node: RedlockNode, limit: number): void {
+    if (this.asked.has(node)) this.mute.set(node, limit);
+    if (this.isOver) this.releasedBy(node);
+  }
+
+  /** Notes that a quorum has the ballot, under which its holder works from now on. */
+  granted(trustedUntil: number): void {
+    this.trustedUntil = trustedUntil;
+    this.abandoned = false;
+  }
+
+  renewed(trustedUntil: number): void {
+    this.trustedUntil = trustedUntil;
+  }
+
+  /** Notes that this process waits for the lock. The first that is named comes next. */
+  wantedBy(process: string): void {
+    this.next ??= process;
+  }
+
+  /** Notes that a forced release took the lock away on this node. Returns on how many nodes that has happened. */
+  takenAwayOn(node: RedlockNode): number {
+    return this.takenOn.add(node).size;
+  }
+
+  /** Notes that the ballot is over now. Returns what the nodes are told. */
+  end(abandoned = false): Leaving {
+    this.overAt = this.context.clock.now();
+    this.abandoned ||= abandoned;
+    return { ...this.leaving, askedAt: this.overAt };
+  }
+
+  /** Takes the ballot back from all nodes on which it may stand. */
+  withdrawAll(mark: Mark | undefined): void {
+    for (const node of this.asked) this.withdraw(node, mark);
+  }
+
+  withdraw(node: RedlockNode, mark?: Mark): void {
+    const { leaving, endsAt: until, mute, context } = this;
+    context.withdrawals.add({ node, ...leaving, mark, until, lateUntil: mute.get(node) });
+  }
+
+  /** Notes that the node released the ballot. A vote request that the node did not answer may still come: it is taken back too. */
+  releasedBy(node: RedlockNode): void {
+    if (this.mute.has(node)) this.withdraw(node);
+  }
+
+  /** Notes a vote for a ballot that is over. It may have come after the release: a script that the server did not know is sent again, behind it. */
+  grantedLateBy(node: RedlockNode, sentAt: number): void {
+    if (sentAt >= this.overAt) this.withdraw(node);
+  }
+
+  private get isOver(): boolean {
+    return this.overAt < Infinity;
+  }
+}

@@ -1,0 +1,138 @@
+import { describe, expect, it } from '@jest/globals';
+import { BackgroundRelease, type DoubtfulRelease } from '../../../lib/core/lease/background-release.js';
+import { Schedule } from '../../../lib/core/lease/schedule.js';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
+import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
+import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
+import { FakeClock } from '../../support/fake-clock.js';
+import { StoreAround } from '../../support/store-around.js';
+
+/** A store that writes down what it is asked to release, and fails as often as it is told to. */
+class Releases extends StoreAround {
+  readonly asked: { at: number; request: ReleaseRequest }[] = [];
+  failures = 0;
+
+  constructor(private readonly clock: FakeClock) {
+    super(new MemoryStore({ clock, maxLeaseMs: 60_000 }));
+  }
+
+  override async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
+    this.asked.push({ at: this.clock.now(), request });
+    if (this.failures > 0) {
+      this.failures -= 1;
+      throw new LockStoreError('no answer');
+    }
+    return 'released';
+  }
+
+  get times(): number[] {
+    return this.asked.map(({ at }) => at);
+  }
+}
+
+function setUp(): { clock: FakeClock; store: Releases; background: BackgroundRelease } {
+  const clock = new FakeClock({ now: 0 });
+  const store = new Releases(clock);
+  return { clock, store, background: new BackgroundRelease(store, clock, new Schedule(clock)) };
+}
+
+const lease = (lateUntil?: number): DoubtfulRelease & { storeLengthMs: number } => ({ key: 'k', id: 'p.1', abandoned: true, lateUntil, storeLengthMs: 1_000 });
+
+describe('A release in the background', () => {
+  it('is sent once when it is answered, for the id and as it was asked for', async () => {
+    const { clock, store, background } = setUp();
+    background.release(lease(), 1_000);
+    await clock.advance(5_000);
+    expect(store.asked).toEqual([{ at: 0, request: { key: 'k', id: 'p.1', abandoned: true } }]);
+  });
+
+  it('is repeated until it is answered, after pauses that double from 50 to 250 ms', async () => {
+    const { clock, store, background } = setUp();
+    store.failures = 6;
+    background.release(lease(), 60_000);
+    await clock.advance(60_000);
+    const pauses = store.times.slice(1).map((at, n) => at - store.times[n]!);
+    expect(pauses).toHaveLength(6);
+    [50, 100, 200, 250, 250, 250].forEach((most, n) => {
+      expect(pauses[n]).toBeLessThanOrEqual(most);
+      expect(pauses[n]).toBeGreaterThanOrEqual(most / 2);
+    });
+  });
+
+  it('is given up when the lease has ended by itself, or everything ends', async () => {
+    const { clock, store, background } = setUp();
+    store.failures = Infinity;
+    background.release(lease(), 1_000);
+    await clock.runUntil(background.settled());
+    expect(store.times.at(-1)).toBeLessThanOrEqual(1_000);
+    expect(store.times.at(-1)).toBeGreaterThan(500);
+    background.release(lease(), 60_000);
+    await clock.advance(300);
+    background.close();
+    await clock.runUntil(background.settled());
+    expect(clock.now()).toBeLessThan(2_000);
+  });
+
+  it('is waited for at a shutdown until it was answered', async () => {
+    const { clock, store, background } = setUp();
+    store.failures = 2;
+    background.release(lease(), 60_000);
+    await clock.runUntil(background.settled());
+    expect(store.asked).toHaveLength(3);
+  });
+
+  it('is sent again behind a request for the id that may come late', async () => {
+    const { clock, store, background } = setUp();
+    background.release(lease(400), 1_000);
+    await clock.advance(5_000);
+    expect(store.times.at(-2)).toBeLessThanOrEqual(400);
+    expect(store.times.at(-1)).toBeGreaterThan(400);
+  });
+
+  it('tells how it ended: as the store answered, or as unknown, and then it goes on', async () => {
+    const { clock, store, background } = setUp();
+    const told: string[] = [];
+    background.releaseAndTell(lease(-Infinity), (outcome) => told.push(outcome));
+    await clock.settle();
+    store.failures = 1;
+    background.releaseAndTell(lease(-Infinity), (outcome) => told.push(outcome));
+    await clock.advance(5_000);
+    expect([told, store.asked.length]).toEqual([['released', 'unknown'], 3]);
+  });
+
+  it('of a lease that a late request could bring back is sent once more when that request can act no more', async () => {
+    const { clock, store, background } = setUp();
+    background.releaseAndTell(lease(300), () => undefined);
+    await clock.advance(5_000);
+    expect(store.asked.length).toBeGreaterThan(2);
+    expect(store.times.at(-1)).toBeGreaterThan(300);
+  });
+
+  it('behind a late request is repeated without an answer for as long as that request may act, and then given up', async () => {
+    const { clock, store, background } = setUp();
+    await clock.advance(500);
+    store.failures = Infinity;
+    background.releaseLate(lease(1_500));
+    await clock.runUntil(background.settled());
+    expect(store.times.at(-1)).toBeGreaterThan(1_100);
+    expect(store.times.at(-1)).toBeLessThanOrEqual(1_500);
+  });
+
+  it('is not sent again when no request could act behind it', async () => {
+    const { clock, store, background } = setUp();
+    await clock.advance(500);
+    background.releaseLate(lease());
+    background.releaseLate(lease(500));
+    background.releaseLate({ ...lease(400), askedAt: 400 });
+    await clock.advance(5_000);
+    expect(store.asked).toEqual([]);
+    // It may act in its last instant.
+    background.release(lease(clock.now()), 1_000);
+    await clock.advance(1_000);
+    expect(store.asked.splice(0)).toHaveLength(2);
+    // It acted before the answer came, and behind the release.
+    background.releaseLate({ ...lease(400), askedAt: 399 });
+    await clock.advance(5_000);
+    expect(store.asked).toHaveLength(1);
+  });
+});

@@ -1,0 +1,168 @@
+/** What the watchdog does with all leases at once: when the store may have forgotten them, when the machine slept, and when a clock jumped. */
+import { describe, expect, it } from '@jest/globals';
+import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
+import { Watchdog } from '../../../lib/core/lease/watchdog.js';
+import type { Doubt, RenewRequest } from '../../../lib/core/port/lock-store.js';
+import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
+import { FakeClock } from '../../support/fake-clock.js';
+import { leaseWith, seen } from '../../support/leases.js';
+import { Fleet } from '../../support/locks.js';
+import { StoreAround } from '../../support/store-around.js';
+
+class ForgetfulStore extends StoreAround {
+  doubt: (doubt: Doubt) => void = () => {};
+  readonly batches: string[][] = [];
+
+  override onDoubt(listener: (doubt: Doubt) => void): void {
+    this.doubt = listener;
+  }
+
+  override async renew(requests: readonly RenewRequest[]): Promise<never> {
+    this.batches.push(requests.map(({ id }) => id));
+    return new Promise(() => {});
+  }
+}
+
+/** A watchdog with so many leases, in so many groups, and nothing else of the library. */
+function watchdogOf(count: number, groups?: number) {
+  const clock = new FakeClock({ now: 1_000 });
+  const store = new ForgetfulStore(new MemoryStore({ clock, maxLeaseMs: 60_000 }), { groupOf: groups === undefined ? undefined : (key) => Number(key) % groups });
+  const watchdog = new Watchdog(store, clock, () => undefined);
+  const leases = Array.from({ length: count }, (_, n): StoreLease => Object.assign(leaseWith({}, {}, { ...seen(), guard: watchdog }), { id: String(n), key: String(n) }));
+  for (const lease of leases) watchdog.watch(lease, clock.now());
+  return { clock, store, watchdog, leases };
+}
+
+describe('A store that may have forgotten what it granted', () => {
+  it('is asked at most for a thousand leases in one turn of the event loop, and for every one in the end', async () => {
+    const { clock, store, leases } = watchdogOf(9_500);
+    const looked: number[] = [];
+    const nextTurn = clock.nextTurn.bind(clock);
+    clock.nextTurn = (callback) => {
+      looked.push(leases.filter(({ isRenewing }) => isRenewing).length);
+      nextTurn(callback);
+    };
+    store.doubt('all');
+    await clock.settle();
+    const steps = [...new Set(looked)].map((count, n, all) => count - (all[n - 1] ?? 0));
+    expect(Math.max(...steps)).toBeLessThanOrEqual(1_000);
+    expect(looked.at(-1)).toBe(9_500);
+    expect(new Set(store.batches.flat()).size).toBe(9_500);
+    expect(Math.max(...store.batches.map((batch) => batch.length))).toBe(250);
+  });
+
+  it('gets one batch of 250 in each turn of the event loop', async () => {
+    const { clock, store } = watchdogOf(750);
+    const sent: number[] = [];
+    const nextTurn = clock.nextTurn.bind(clock);
+    clock.nextTurn = (callback) => nextTurn(() => (callback(), sent.push(store.batches.length)));
+    store.doubt('all');
+    await clock.settle();
+    expect(sent).toEqual([1, 2, 3]);
+  });
+
+  it('is asked for those of one slot group together', async () => {
+    const { clock, store } = watchdogOf(1_000, 4);
+    store.doubt('all');
+    await clock.settle();
+    expect(store.batches.map((batch) => new Set(batch.map((id) => Number(id) % 4)).size)).toEqual([1, 1, 1, 1]);
+  });
+
+  it('is not asked for a lease that ended before its turn came', async () => {
+    const { clock, store, watchdog, leases } = watchdogOf(1_500);
+    store.doubt('all');
+    const ended = leases.filter(({ isRenewing }) => !isRenewing);
+    for (const lease of ended) lease.letGo();
+    await clock.settle();
+    expect([ended.length, store.batches.flat().length, ended.some((lease) => watchdog.schedule.has(lease))]).toEqual([500, 1_000, false]);
+  });
+
+  it('is not asked for a lease whose trust is over', async () => {
+    for (const [lateMs, renewals] of [[-1, 1], [0, 0], [1, 0]] as const) {
+      const { clock, store } = watchdogOf(1);
+      clock.block(8_000 + lateMs);
+      store.doubt('all');
+      await clock.settle();
+      expect(store.batches).toHaveLength(renewals);
+    }
+  });
+
+  it('is asked, where it can say so, for what it says that it may have forgotten, and for nothing else', async () => {
+    const { clock, store } = watchdogOf(3);
+    store.mayHaveForgotten = ({ id }) => id === '1';
+    store.doubt('where it says so');
+    await clock.settle();
+    expect(store.batches).toEqual([['1']]);
+    const other = watchdogOf(3);
+    Object.assign(other.store, { mayHaveForgotten: undefined });
+    other.store.doubt('where it says so');
+    await other.clock.settle();
+    expect(other.store.batches).toEqual([]);
+  });
+
+  it('is told no memory of a lease only where it was replaced by an earlier state of the same memory', async () => {
+    const memories = (['all', 'replaced'] as const).map((doubt) => {
+      const { store, leases } = watchdogOf(1);
+      leases[0]!.memory = 'm';
+      store.doubt(doubt);
+      return leases[0]!.memory;
+    });
+    expect(memories).toEqual(['m', '-']);
+  });
+
+  it('is asked once more only after the answer to the renewal that is on its way', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    await locks.acquire('k');
+    wire.mayHaveForgotten = () => wire.sent.renew < 2;
+    wire.slowMs = 50;
+    wire.reconnect('all');
+    await fleet.clock.advance(10);
+    wire.reconnect('all');
+    await fleet.clock.advance(30);
+    expect(wire.sent.renew).toBe(1);
+    await fleet.clock.advance(30);
+    expect(wire.sent.renew).toBe(2);
+  });
+});
+
+describe('The watchdog', () => {
+  it('declares all leases lost that ended while the machine slept, as soon as any timer fires', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const watched = await locks.acquire('watched', { leaseMs: 5_000 });
+    const fixed = await locks.acquire('fixed', { leaseMs: 6_000, renew: false });
+    const lasting = await locks.acquire('lasting', { leaseMs: 30_000, renew: false });
+    await fleet.clock.advance(100);
+    wire.cut = true;
+    fleet.clock.sleepMachine(6_000);
+    await fleet.clock.advance(1_700);
+    expect([watched, fixed, lasting].map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
+    expect(lasting.remainingMs).toBeLessThanOrEqual(30_000 - 6_000 - 1_800);
+  });
+
+  it('renews all leases as soon as it sees that the wall clock jumped', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k', { leaseMs: 30_000 });
+    await fleet.clock.advance(1_000);
+    fleet.clock.stepWall(-3_600_000);
+    lease.assertHeld();
+    await fleet.clock.advance(1);
+    expect(wire.sent.renew).toBe(1);
+  });
+
+  it('spreads the first renewals of leases that were taken together over the last third of the time until then', async () => {
+    const { clock, store } = watchdogOf(400);
+    const times: number[] = [];
+    store.renew = (requests) => {
+      for (let n = 0; n < requests.length; n++) times.push(clock.now() - 1_000);
+      return new Promise(() => {});
+    };
+    await clock.advance(8_000 / 3);
+    expect(times).toHaveLength(400);
+    expect(times[0]).toBeGreaterThanOrEqual((0.7 * 8_000) / 3);
+    expect(times[0]).toBeLessThan((0.75 * 8_000) / 3);
+    expect(times.at(-1)! - times[0]!).toBeGreaterThan(300);
+  });
+});

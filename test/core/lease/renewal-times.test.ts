@@ -1,0 +1,77 @@
+import { describe, expect, it } from '@jest/globals';
+import { Backoff } from '../../../lib/core/lease/backoff.js';
+import { DueLeases } from '../../../lib/core/lease/due-leases.js';
+import type { GuardedLease } from '../../../lib/core/lease/guarded-lease.js';
+import { IdTable } from '../../../lib/core/lease/id-table.js';
+import { RenewalTimes } from '../../../lib/core/lease/renewal-times.js';
+import { leaseWith } from '../../support/leases.js';
+
+const lasting = (leaseMs: number): GuardedLease => leaseWith({ leaseMs });
+
+describe('The renewals of a group', () => {
+  it('take place together: a lease is renewed up to half of its pause sooner when others of its group and length are due', () => {
+    const times = new RenewalTimes(() => 1);
+    const at = [[0, 1_000], [400, 1_000], [500, 1_000], [501, 1_000], [1_000, 900], [1_000, 1_802], [1_000, 2_000]].map(([now, inMs]) => times.next(lasting(3_000), now!, inMs!));
+    // The first three and those within half of the pause are due together; who is due sooner, or much later, has a time of its own.
+    expect(at).toEqual([1_000, 1_000, 1_000, 1_501, 1_501, 2_802, 2_802]);
+  });
+
+  it('are planned apart for other groups and for other lengths', () => {
+    let group = 1;
+    const times = new RenewalTimes(() => group);
+    expect(times.next(lasting(3_000), 0, 1_000)).toBe(1_000);
+    expect(times.next(lasting(30_000), 100, 1_000)).toBe(1_100);
+    group = 2;
+    expect(times.next(lasting(3_000), 200, 1_000)).toBe(1_200);
+    group = 64;
+    expect(times.next(lasting(3_000), 0, 1_000)).toBe(1_000);
+    group = 0;
+    expect(times.next(lasting(6_000), 300, 1_000)).toBe(1_300);
+    group = 2;
+    // Lengths are numbered below 64, so that no length of one group counts as one of the next.
+    expect(times.next(lasting(3_000), 100, 1_100)).toBe(1_200);
+  });
+});
+
+describe('The leases that are due', () => {
+  it('leave in one batch of each length, of so many at most, until none is left', () => {
+    const due = new DueLeases();
+    expect([due.any, due.fill(1)]).toEqual([false, false]);
+    for (const length of [3_000, 3_000, 3_000, 30_000]) due.add(lasting(length), length);
+    expect([due.any, due.fill(3), due.fill(4)]).toEqual([true, true, false]);
+    expect(due.take(2).map((batch) => batch.map(({ lengthMs }) => lengthMs))).toEqual([[3_000, 3_000], [30_000]]);
+    expect(due.take(2).map((batch) => batch.length)).toEqual([1]);
+    expect([due.any, due.take(2)]).toEqual([false, []]);
+    for (let n = 0; n < 2; n++) due.add(lasting(3_000), 3_000);
+    expect([due.take(2).length, due.any]).toEqual([1, false]);
+  });
+});
+
+describe('The pauses between tries', () => {
+  it('double up to the longest, each spread over its second half', () => {
+    const tries = Array.from({ length: 200 }, () => {
+      const backoff = new Backoff(50, 250);
+      return Array.from({ length: 5 }, () => backoff.nextMs());
+    });
+    [50, 100, 200, 250, 250].forEach((most, n) => {
+      const pauses = tries.map((all) => all[n]!);
+      expect(Math.max(...pauses)).toBeLessThanOrEqual(most);
+      expect(Math.min(...pauses)).toBeGreaterThanOrEqual(most / 2);
+      expect(Math.max(...pauses) - Math.min(...pauses)).toBeGreaterThan(most / 4);
+    });
+  });
+});
+
+describe('A table by id', () => {
+  it('counts each id once, and forgets what is deleted', () => {
+    const table = new IdTable<string>();
+    table.set('a', 'one');
+    table.set('b', 'two');
+    table.set('a', 'three');
+    expect([table.size, table.get('a'), table.has('a'), table.has('c'), table.values(), table.ids()]).toEqual([2, 'three', true, false, ['three', 'two'], ['a', 'b']]);
+    table.delete('a');
+    table.delete('a');
+    table.delete('c');
+    expect([table.size, table.get('a'), table.has('a'), table.ids(), table.get('toString')]).toEqual([1, undefined, false, ['b'], undefined]);
+  });
+});

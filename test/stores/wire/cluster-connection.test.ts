@@ -1,0 +1,87 @@
+/** The connections to a Cluster by node-redis, on virtual time, where a test speaks for the nodes: when they count as ended. */
+import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../../lib/core/port/clock.js';
+import { ClusterConnection } from '../../../lib/stores/wire/node-redis/cluster-connection.js';
+import type { ClientSource, NodeRedisClient } from '../../../lib/stores/wire/node-redis/node-redis-client.js';
+import { FakeClock } from '../../support/fake-clock.js';
+
+/** A Cluster of one node, which has all slots. */
+class OneNode {
+  /** Whether it says who has the slots. */
+  saysSlots = true;
+  /** Whether it sends commands elsewhere, as a node does whose slots have moved. */
+  moves = false;
+  private readonly listeners = new Set<(error: Error) => void>();
+  readonly source: ClientSource = { given: { socket: { host: '127.0.0.1', port: 7001 } }, make: () => this.client() };
+
+  private client(): NodeRedisClient {
+    return {
+      isReady: true,
+      connect: () => Promise.resolve(),
+      destroy: () => {},
+      subscribe: () => Promise.resolve(),
+      on: (event, listener) => event === 'error' && this.listeners.add(listener),
+      sendCommand: ([command, what]) => this.answers(`${command} ${what}`),
+    };
+  }
+
+  /** Ends all connections. */
+  breaks(): void {
+    for (const tell of [...this.listeners]) tell(new Error('Socket closed unexpectedly'));
+    this.listeners.clear();
+  }
+
+  private async answers(command: string): Promise<unknown> {
+    if (command === 'CLUSTER SLOTS') {
+      if (this.saysSlots) return [[0, 16_383, ['127.0.0.1', 7001]]];
+      throw new Error('ERR it is not known who has the slots');
+    }
+    if (command === 'GET k' && this.moves) {
+      this.moves = false;
+      throw new Error('MOVED 7629 127.0.0.1:7001');
+    }
+    return 'OK';
+  }
+}
+
+interface Stage {
+  readonly node: OneNode;
+  readonly connection: ClusterConnection;
+  readonly told: string[];
+  readonly clock: FakeClock;
+}
+
+function onStage(play: (stage: Stage) => Promise<void>): () => Promise<void> {
+  const clock = new FakeClock();
+  const node = new OneNode();
+  const target = { roots: [node.source], ofNodes: node.source, map: (address: { host: string; port: number }) => address };
+  const connection = new ClusterConnection(target, { clock, timeoutMs: 2_000 }, 1_000);
+  const told: string[] = [];
+  connection.onOpen(() => told.push('open'));
+  connection.onEnd(() => told.push('end'));
+  connection.onError(({ message }) => told.push(message));
+  return () => clock.runUntil(play({ node, connection, told, clock }).finally(() => connection.close()));
+}
+
+describe('The connection to a Cluster', () => {
+  it('has not ended while its nodes serve, though none of them says who has the slots', onStage(async ({ node, connection, told, clock }) => {
+    await connection.start();
+    Object.assign(node, { saysSlots: false, moves: true });
+    expect(await connection.call('GET', 'k')).toBe('OK');
+    await delay(clock, 1_000);
+    expect(connection.state.isOpen).toBe(true);
+    expect(told).toContain('ERR it is not known who has the slots');
+    expect(told).not.toContain('end');
+  }));
+
+  it('has ended when no node serves, and tells that again at each try that fails', onStage(async ({ node, connection, told, clock }) => {
+    await connection.start();
+    node.saysSlots = false;
+    node.breaks();
+    expect(connection.state.isOpen).toBe(false);
+    expect(told.slice(0, 3)).toEqual(['open', 'Socket closed unexpectedly', 'end']);
+    node.saysSlots = true;
+    await delay(clock, 1_000);
+    expect([told.at(-1), connection.state.isOpen]).toEqual(['open', true]);
+  }));
+});

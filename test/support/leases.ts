@@ -1,0 +1,36 @@
+/** Leases without a store and without a queue: what a test reads is what a lease says of itself. */
+import type { GuardedLease, LeaseGuard } from '../../lib/core/lease/guarded-lease.js';
+import { StoreLease, type LeaseKeeper } from '../../lib/core/lease/store-lease.js';
+import type { LockOptions } from '../../lib/core/port/lock-options.js';
+import type { Grant } from '../../lib/core/port/lock-store.js';
+import { resolveDefaults, resolveOptions } from '../../lib/core/port/resolve-options.js';
+
+/** What a lease was told to its keeper and its guard, in order. */
+export interface Seen {
+  readonly told: string[];
+  readonly keeper: LeaseKeeper;
+  readonly guard: LeaseGuard;
+}
+
+export function seen(): Seen {
+  const told: string[] = [];
+  const guard: LeaseGuard = {
+    due: (_lease: GuardedLease, now) => void told.push(`due at ${now}`),
+    watch: (_lease, now) => void told.push(`watched at ${now}`),
+    forget: () => void told.push('forgotten'),
+  };
+  const keeper: LeaseKeeper = {
+    callerLeft: () => void told.push('caller left'),
+    leaseHandedOff: () => void told.push('handed off'),
+    leaseChanged: () => void told.push('changed'),
+    leaseLost: (error) => void told.push(error.message),
+  };
+  return { told, keeper, guard };
+}
+
+/** A lease of the lock `k` that was granted at 1,000 and is trusted until 9,000, unless told otherwise. */
+export function leaseWith(options: LockOptions = {}, grant: Partial<Grant> = {}, { keeper, guard }: Seen = seen(), phase = 0): StoreLease {
+  const resolved = resolveOptions({ leaseMs: 8_000, ...options }, resolveDefaults());
+  const whole: Grant = { fence: 1, fences: 16, mode: resolved.mode, trustedUntil: 9_000, contended: false, ...grant };
+  return new StoreLease('k', 'p.1', resolved, whole, 1_000, phase, -Infinity, keeper, guard);
+}
