@@ -42,12 +42,13 @@ describe('A process that does nothing but wait for a lock', () => {
   it.each(['ioredis', 'redis'] as const)('lives through an outage of Redis by %s, until its waitMs is over', async (client) => {
     const { exitCode, output } = await run(
       { redis: server.url, client, recoveryMs: 0 },
-      `await locks.withLock('k', async () => {});
+      `const ticket = await (await locks.acquire('handed')).handOff();
        process.kill(${server.pid}, 'SIGKILL');
        await locks.acquire('k', { waitMs: 1_500 }).catch((error) => console.log(error.code));
+       await locks.adopt(ticket, { waitMs: 1_500 }).catch((error) => console.log(error.code));
        await app.close();`,
     );
-    expect({ exitCode, output }).toEqual({ exitCode: 0, output: 'LOCK_STORE\n' });
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: 'LOCK_STORE\nLOCK_STORE\n' });
     await server.restart({ keepData: false });
   });
 });

@@ -35,6 +35,8 @@ export class SingleConnection implements Connection, Sender {
   private live: LiveConnection | undefined;
   private readonly events = new EventEmitter();
   private pause: Timer | undefined;
+  /** Lets the process end, which is kept alive without a connection as it is by the socket of one. */
+  private letGo: (() => void) | undefined;
   private started = false;
   private closed = false;
   private readonly turns: AnswerTurns;
@@ -104,6 +106,12 @@ export class SingleConnection implements Connection, Sender {
     this.silence?.close();
     this.turns.end();
     this.live?.end();
+    this.needsNoProcess();
+  }
+
+  private needsNoProcess(): void {
+    this.letGo?.();
+    this.letGo = undefined;
   }
 
   private on(event: string, listener: (...args: never[]) => void): () => void {
@@ -122,6 +130,7 @@ export class SingleConnection implements Connection, Sender {
       this.source = source;
       await live.open();
       this.state.isOpen = true;
+      this.needsNoProcess();
       this.events.emit('open');
     } catch (error) {
       this.lost(error as Error, LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random()));
@@ -138,7 +147,10 @@ export class SingleConnection implements Connection, Sender {
     this.turns.end();
     if (!this.closed) this.events.emit('problem', error);
     if (this.pause !== undefined) clock.clearTimer(this.pause);
-    if (!this.closed) this.pause = clock.setTimer(() => void this.connect().catch(() => {}), retryMs); // its error was told to those who listen
+    if (!this.closed) {
+      this.letGo ??= clock.keepAlive();
+      this.pause = clock.setTimer(() => void this.connect().catch(() => {}), retryMs); // its error was told to those who listen
+    }
     this.events.emit('end');
   }
 
