@@ -59,7 +59,7 @@ const list = [
   ['owner kept outside', lua('shared/queue'), 'if holder then return false, holder end', '', 'P13: queued before its owner was granted, it waits for it', 'test/contract/redis-store.contract'],
   // Permits
   ['one permit too many', lua('acquire'), 'if #lock.holders < permits then', 'if #lock.holders <= permits then', 'P17: one more holds than there are permits', 'single:calm'],
-  ['one waiter too many', lua('shared/settle'), 'passed < MOST_PASSED_OVER and #lock.holders < most do', 'passed < MOST_PASSED_OVER and #lock.holders <= most do', 'P17: one more is let in than there are permits', 'single:calm'],
+  ['one waiter too many', lua('shared/settle'), 'passed < MAX_PASSED_OVER and #lock.holders < most do', 'passed < MAX_PASSED_OVER and #lock.holders <= most do', 'P17: one more is let in than there are permits', 'single:calm'],
   ['a permit lost with a crash', lua('shared/lock-record'), "if ending >= now then", "if ending >= now or mode == 'p' then", 'P17: the permits of the dead are gone for good', 'single:processes'],
   ['a permit given back to nobody', lua('shared/settle'), "    admitUpTo(lock.permits, lock, 'w')\n    if #lock.holders < lock.permits and lock.queued then admitUpTo(lock.permits, lock, 'w', true) end\n", '', 'P17: a release lets in nobody', 'single:calm'],
   ['permits for the deaf first', lua('shared/settle'), "    admitUpTo(lock.permits, lock, 'w')\n", '', 'L3: the dead have their turn before the living', 'test/lua/permits'],
@@ -95,7 +95,7 @@ const list = [
   ['instants of any length', lua('shared/limits'), "'%013.0f'", "'%.0f'", 'A3: a clock before September 2001', 'test/stores/redis/other-clocks'],
   ['fences below the clock are not looked for', lua('acquire'), 'and last < clock', '', 'S2: a clock that was set back', 'single:jumps,clocks test/lua/acquire'],
   ['floors without end', lua('shared/next-fence'), 'math.min(floor, HIGHEST_FLOOR)', 'floor', 'S2: a forged floor uses up all fences', 'test/stores/redis/forged-messages'],
-  ['holds of an owner without end', lua('shared/lock-record'), 'return holds >= MOST_HOLDS_OF_OWNER', 'return false', 'P13: scripts take as long as an owner likes', 'test/stores/redis/many-holds'],
+  ['holds of an owner without end', lua('shared/lock-record'), 'return holds >= MAX_HOLDS_OF_OWNER', 'return false', 'P13: scripts take as long as an owner likes', 'test/stores/redis/many-holds'],
   ['joins twice', lua('shared/beside-others'), " or string.find(text, who.id .. ' ', 1, true)", '', 'P3: asked again, it has two holds', 'test/stores/redis/many-holds'],
   ['joins who has ended', lua('shared/beside-others'), 'tonumber(ending) < now or tonumber(ending) > now', 'tonumber(ending) > now', 'S2: the fence of a hold that ended', 'test/stores/redis/many-holds'],
   ['leaves without a word', lua('shared/beside-others'), " or tonumber(string.sub(rest, 5, 17)) < now", '', 'L1: the dead are left, and nobody is let in', 'test/stores/redis/many-holds'],
