@@ -8,7 +8,6 @@ import { EventEmitter } from 'node:events';
 import type { Clock, Timer } from '../../../core/port/clock.js';
 import type { Connection, ConnectionState, EvalAndWait, Sender } from '../connections.js';
 import { NOT_CONNECTED } from '../store-failure.js';
-import { AnswerTurns } from './answer-turns.js';
 import { LiveConnection } from './live-connection.js';
 import type { ClientSource } from './node-redis-client.js';
 import type { Silence } from './silence.js';
@@ -39,9 +38,6 @@ export class SingleConnection implements Connection, Sender {
   private letGo: (() => void) | undefined;
   private started = false;
   private closed = false;
-  private readonly turns: AnswerTurns;
-  /** How many commands have been sent and not been answered. */
-  private out = 0;
 
   constructor(
     private readonly locate: Locate,
@@ -50,7 +46,6 @@ export class SingleConnection implements Connection, Sender {
     private readonly silence?: Silence,
   ) {
     this.events.setMaxListeners(0);
-    this.turns = new AnswerTurns(needs.clock);
   }
 
   async start(): Promise<void> {
@@ -76,8 +71,9 @@ export class SingleConnection implements Connection, Sender {
     const { live, silence } = this;
     if (!this.state.isOpen || live === undefined) return Promise.reject(new Error(NOT_CONNECTED));
     silence?.asked();
-    this.out += 1;
-    return live.client.sendCommand(args).then(this.answered, this.refused);
+    const sent = live.client.sendCommand(args);
+    sent.then(silence?.heard, this.refused);
+    return sent;
   }
 
   async evalAndWait({ source, keys, args, replicas, waitMs }: EvalAndWait): Promise<readonly [unknown, unknown]> {
@@ -104,7 +100,6 @@ export class SingleConnection implements Connection, Sender {
     this.closed = true;
     if (this.pause !== undefined) this.needs.clock.clearTimer(this.pause);
     this.silence?.close();
-    this.turns.end();
     this.live?.end();
     this.needsNoProcess();
   }
@@ -144,7 +139,6 @@ export class SingleConnection implements Connection, Sender {
     this.live = undefined;
     this.state.isOpen = false;
     this.silence?.reset();
-    this.turns.end();
     if (!this.closed) this.events.emit('problem', error);
     if (this.pause !== undefined) clock.clearTimer(this.pause);
     if (!this.closed) {
@@ -154,18 +148,9 @@ export class SingleConnection implements Connection, Sender {
     this.events.emit('end');
   }
 
-  private readonly answered = (reply: unknown): unknown => {
+  /** The server became a replica, so a new connection is made, which finds the new master. */
+  private readonly refused = (error: unknown): void => {
     this.silence?.heard();
-    this.out -= 1;
-    const turn = this.turns.turn(this.out > 0);
-    return turn === undefined ? reply : turn.then(() => reply);
-  };
-
-  private readonly refused = (error: unknown): never => {
-    this.silence?.heard();
-    this.out -= 1;
-    // The server became a replica, so a new connection is made, which finds the new master.
     if (NO_MASTER.test(String((error as { message?: unknown }).message))) this.drop();
-    throw error;
   };
 }
