@@ -49,7 +49,6 @@ const list = [
   ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for nobody, or for other terms, and drops it as well.', 'this.dropRequest();'],
   ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for other terms, and drops it as well.', undefined, 'first'],
   // lib/core/hold and lib/nest
-  ['lib/core/hold/sibling-gate.ts', 'if (!this.isOpen) return caller.resolve(false);', 'HoldContext passes over a hold that ends, so nobody comes to a closed gate; it is there should that change.', undefined, 'false'],
   ['lib/core/hold/sibling-gate.ts', 'if (this.line.has(caller)) caller.tellWaiting();', 'A caller that was let in says nothing.', undefined, 'true'],
   ['lib/core/hold/hold-part.ts', 'this.gate?.leave(mode);', 'Only who came in by the gate leaves by it; the question mark is for the compiler.', 'this.gate?.leave(mode)', 'this.gate.leave(mode)'],
   ['lib/nest/locked-observable.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
