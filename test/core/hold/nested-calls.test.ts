@@ -147,6 +147,25 @@ describe('A call inside a hold of the same key', () => {
     sibling.open();
   });
 
+  it('that waits for a sibling when its hold ends asks for the lock anew, and gets it after the sibling', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const sibling = gate();
+    const fences: number[] = [];
+    let [first, second]: Promise<void>[] = [];
+    await locks.withLock('k', async ({ fence }) => {
+      fences.push(fence);
+      first = locks.withLock('k', async () => sibling.promise);
+      second = locks.withLock('k', async (lease) => void fences.push(lease.fence));
+      await fleet.clock.settle();
+    });
+    await fleet.clock.advance(100);
+    expect(fences).toHaveLength(1);
+    sibling.open();
+    await fleet.clock.runUntil(Promise.all([first, second]));
+    expect([fences[1]! > fences[0]!, wire.sent.acquire]).toEqual([true, 2]);
+  });
+
   it('that schedules its next run inside itself, and so on for ever, keeps none of the holds before', async () => {
     const { locks } = new Fleet().process();
     const early: WeakRef<Lease>[] = [];
