@@ -48,6 +48,11 @@ const list = [
   ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for nobody, or for other terms, and drops it as well.', undefined, 'false'],
   ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for nobody, or for other terms, and drops it as well.', 'this.dropRequest();'],
   ['lib/core/queue/key-queue.ts', 'if (this.request?.asker === caller && !(first', 'pump() finds that the request is for other terms, and drops it as well.', undefined, 'first'],
+  // lib/core/hold and lib/nest
+  ['lib/core/hold/sibling-gate.ts', 'if (this.line.has(caller)) caller.tellWaiting();', 'A caller that was let in says nothing.', undefined, 'true'],
+  ['lib/core/hold/hold-part.ts', 'return this.gate?.isEmpty ?? true;', 'It is asked only of a hold that was entered, and that one has a gate.'],
+  ['lib/core/hold/hold-part.ts', 'this.gate?.leave(mode);', 'Only who came in by the gate leaves by it; the question mark is for the compiler.', 'this.gate?.leave(mode)', 'this.gate.leave(mode)'],
+  ['lib/nest/locked-observable.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
 ];
 
 export const equivalent = list.map(([file, line, why, from, to]) => ({ file, line, why, from, to }));

@@ -285,6 +285,14 @@ describe('a stream of events over HTTP', () => {
 });
 
 describe('a busy Observable', () => {
+  it('is one whose own lock is busy: when its source fails for another lock, that is its error', async () => {
+    const { feed } = await start();
+    feed.source = throwError(() => new LockTimeoutError('another lock is busy', { key: 'other', waitMs: 0 }));
+    for (const stream of [feed.skipping('a'), feed.falling('a')]) {
+      await expect(lastValueFrom(stream, { defaultValue: 'nothing' })).rejects.toThrow('another lock is busy');
+    }
+  });
+
   it('fails with LockTimeoutError after its wait', async () => {
     @Injectable()
     class Hasty {

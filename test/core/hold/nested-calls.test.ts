@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { LockUsageError } from '../../../lib/core/port/errors.js';
+import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import { Fleet, gate } from '../../support/locks.js';
 
@@ -48,6 +48,45 @@ describe('A call inside a hold of the same key', () => {
       });
     await locks.withLock('k', () => Promise.all([reader(), reader()]));
     expect(inside).toBe(2);
+  });
+
+  it('that reads leaves the lock closed to other processes when it ends, while its hold goes on', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const [one, two] = [gate(), gate()];
+    await locks.withLock('k', async () => {
+      const reading = [one, two].map(({ promise }) => locks.withLock('k', { mode: 'read' }, () => promise));
+      await fleet.clock.settle();
+      one.open();
+      await reading[0];
+      await fleet.clock.settle();
+      expect((await locks.inspect('k')).mode).toBe('write');
+      two.open();
+      await reading[1];
+    });
+    expect(wire.sent.downgrade).toBe(0);
+  });
+
+  it('whose turn comes after the lease was lost does not begin, and holds up nobody', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const first = gate();
+    let began = false;
+    await locks.withLock('k', { leaseMs: 2_000, onLost: 'ignore' }, async () => {
+      const before = locks.withLock('k', { onLost: 'ignore' }, () => first.promise);
+      const after = locks.withLock('k', async () => void (began = true));
+      const lost = expect(after).rejects.toBeInstanceOf(LockLostError);
+      await fleet.clock.settle();
+      // Nothing is called at the end of its trust: the call finds that out when its turn comes.
+      wire.cut = true;
+      fleet.clock.block(2_000);
+      first.open();
+      await before;
+      await lost;
+      wire.cut = false;
+    });
+    expect(began).toBe(false);
+    await (await fleet.process().locks.acquire('k')).release();
   });
 
   it('is refused at once when it would turn reading into writing', async () => {
@@ -108,6 +147,25 @@ describe('A call inside a hold of the same key', () => {
     sibling.open();
   });
 
+  it('that waits for a sibling when its hold ends asks for the lock anew, and gets it after the sibling', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const sibling = gate();
+    const fences: number[] = [];
+    let [first, second]: Promise<void>[] = [];
+    await locks.withLock('k', async ({ fence }) => {
+      fences.push(fence);
+      first = locks.withLock('k', async () => sibling.promise);
+      second = locks.withLock('k', async (lease) => void fences.push(lease.fence));
+      await fleet.clock.settle();
+    });
+    await fleet.clock.advance(100);
+    expect(fences).toHaveLength(1);
+    sibling.open();
+    await fleet.clock.runUntil(Promise.all([first, second]));
+    expect([fences[1]! > fences[0]!, wire.sent.acquire]).toEqual([true, 2]);
+  });
+
   it('that schedules its next run inside itself, and so on for ever, keeps none of the holds before', async () => {
     const { locks } = new Fleet().process();
     const early: WeakRef<Lease>[] = [];
@@ -141,6 +199,30 @@ describe('A call inside a hold of the same key', () => {
     const lease = await locks.tryAcquire('k');
     expect(lease).not.toBeNull();
     await lease!.release();
+  });
+
+  it('that comes while its hold waits for others inside it to end asks for the lock anew, and comes after them', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const [work, late] = [gate(), gate()];
+    const fences: number[] = [];
+    let [leftover, comesLate]: Promise<void>[] = [];
+    let inside = true;
+    // A hold of another lock goes on around all of them.
+    await locks.withLock('around', async () => {
+      await locks.withLock('k', async ({ fence }) => {
+        fences.push(fence);
+        leftover = locks.withLock('k', () => work.promise).then(() => void (inside = false));
+        comesLate = late.promise.then(() => locks.withLock('k', async (lease) => void fences.push(lease.fence, Number(inside))));
+        await fleet.clock.settle();
+      });
+      late.open();
+      await fleet.clock.advance(100);
+      expect(fences).toHaveLength(1);
+      work.open();
+      await fleet.clock.runUntil(Promise.all([leftover, comesLate]));
+    });
+    expect([fences[1]! > fences[0]!, fences[2], wire.sent.acquire]).toEqual([true, 0, 3]);
   });
 
   it('that only reads and outlives a write hold lets other readers in', async () => {

@@ -52,6 +52,13 @@ describe('A store that may have forgotten what it granted', () => {
     expect(Math.max(...store.batches.map((batch) => batch.length))).toBe(250);
   });
 
+  it.each([1_001, 8_001, 9_001])('is asked for the last of %p leases as well', async (count) => {
+    const { clock, store } = watchdogOf(count);
+    store.doubt('all');
+    await clock.settle();
+    expect(store.batches.flat()).toHaveLength(count);
+  });
+
   it('gets one batch of 250 in each turn of the event loop', async () => {
     const { clock, store } = watchdogOf(750);
     const sent: number[] = [];
@@ -181,6 +188,10 @@ describe('The watchdog', () => {
     wire.renew = async (requests) => requests.map(() => ({ kind: 'unknown', cause: new LockStoreError('no answer'), lateUntil: fleet.clock.now() + 4_000 }));
     wire.reconnect('all');
     await fleet.clock.advance(10);
+    // A later one of which nothing can come late changes nothing.
+    wire.renew = async (requests) => requests.map(() => ({ kind: 'unknown', cause: new LockStoreError('no answer') }));
+    wire.reconnect('all');
+    await fleet.clock.advance(10);
     wire.renew = renew;
     expect(await lease.release()).toBe('released');
     await fleet.clock.advance(3_500);
@@ -201,6 +212,8 @@ describe('The watchdog', () => {
     await fleet.clock.advance(100);
     wire.cut = true;
     fleet.clock.sleepMachine(6_000);
+    // The wall clock is set back meanwhile, so that its jump says nothing.
+    fleet.clock.stepWall(-6_000);
     await fleet.clock.advance(1_700);
     expect([watched, fixed, lasting].map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
     expect(lasting.remainingMs).toBeLessThanOrEqual(30_000 - 6_000 - 1_800);

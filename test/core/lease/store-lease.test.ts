@@ -126,6 +126,16 @@ describe('A lease', () => {
     for (let n = 0; n < 2; n++) lease.admit(lease.options, 1_000);
     expect([lease.handOff(nobody), lease.isHeld, lease.handOff(nobody), lease.isReleased]).toEqual([true, true, false, true]);
     expect(what.told).toEqual(['forgotten', 'handed off']);
+    const told: string[] = [];
+    const [gone, here] = ['gone', 'here'].map((name) => ({ leaseLost: () => void told.push(name) }));
+    const shared = leaseWith({ mode: 'read' });
+    for (const caller of [gone!, here!]) {
+      shared.admit(shared.options, 1_000);
+      shared.onLoss(caller);
+    }
+    shared.handOff(gone!);
+    shared.lose('it is over');
+    expect(told).toEqual(['here']);
     const overdue = leaseWith({ mode: 'read' });
     for (let n = 0; n < 2; n++) overdue.admit(overdue.options, 1_000);
     overdue.addOverdue();

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { PermitLease } from '../../../lib/core/lease/permit-lease.js';
-import { LatestFences } from '../../../lib/core/lease/permit-lease.js';
+import { LatestFences, PermitLease } from '../../../lib/core/lease/permit-lease.js';
 import type { StoreLease } from '../../../lib/core/lease/store-lease.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { Grant, RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
@@ -10,7 +9,7 @@ import { KeyLeases } from '../../../lib/core/queue/key-leases.js';
 import type { PermitLane } from '../../../lib/core/queue/permit-lane.js';
 import type { RequestParts } from '../../../lib/core/queue/request-parts.js';
 import { FakeClock } from '../../support/fake-clock.js';
-import { leaseWith } from '../../support/leases.js';
+import { leaseWith, seen } from '../../support/leases.js';
 
 const grant = (how: Partial<Grant>): Grant => ({ fence: 1, fences: 1, mode: 'write', trustedUntil: 1_000, contended: false, ...how });
 
@@ -58,6 +57,27 @@ describe('The fences of the turns on all permits', () => {
     expect([latest.areLeft, latest.take(), latest.areLeft, latest.take(), latest.areLeft]).toEqual([true, 11, true, 12, false]);
     latest.granted(grant({ fence: 13, fences: 2 }));
     expect([latest.take(), latest.areLeft]).toEqual([14, false]);
+  });
+});
+
+describe('A permit', () => {
+  it('gives its first caller the fence that was granted, and each that follows the next of the latest grant', () => {
+    const latest = new LatestFences();
+    const { keeper, guard } = seen();
+    const permit = (fence: number, fences: number): PermitLease => {
+      const { options } = leaseWith({ permits: 2 });
+      return new PermitLease('k', `p.${fence}`, options, grant({ fence, fences, trustedUntil: 9_000 }), 1_000, -Infinity, keeper, guard, latest);
+    };
+    const turn = (lease: PermitLease): number => {
+      lease.admit(lease.options, 1_000);
+      lease.leave({ leaseLost: () => undefined }, 1_000, false, false, () => undefined);
+      return lease.fence;
+    };
+    const first = permit(10, 3);
+    expect([turn(first), turn(first), first.users]).toEqual([10, 11, 0]);
+    const second = permit(20, 3);
+    expect([turn(second), turn(first), turn(second)]).toEqual([20, 21, 22]);
+    expect([first.admits(first.options, 1_000, 16), second.usedUpFences]).toEqual([false, 3]);
   });
 });
 
