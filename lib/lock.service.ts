@@ -185,12 +185,17 @@ export class LockService {
     this.calls.shutdown.begin();
   }
 
-  /** Waits up to `shutdownGraceMs` for holds to end, aborts the signals of the others without releasing them, and closes the store. */
-  async close(): Promise<void> {
-    this.prepareShutdown();
-    await this.calls.shutdown.finish();
-    await this.store.close();
-    this.eventSubject.complete();
+  /**
+   * Waits up to `shutdownGraceMs` for holds to end, aborts the signals of the others without releasing them, and closes the store. The
+   * process is kept alive until then.
+   */
+  close(): Promise<void> {
+    return keptAlive(this.clock, async () => {
+      this.prepareShutdown();
+      await this.calls.shutdown.finish();
+      await this.store.close();
+      this.eventSubject.complete();
+    });
   }
 }
 

@@ -39,19 +39,29 @@ export class Rounds {
   }
 }
 
-/** Long enough for the compiler to have seen everything: a library has more to compile than the floor. */
 const WARM_UP_MS = 2_500;
+/** After so many cycles the compiler has done its work: a library needs ten times as many as the floor, because it has more to compile. */
+const WARM_UP_CYCLES = 80_000;
+const LONGEST_WARM_UP_MS = 15_000;
 
 /** Starts a process for each, warms them up, and measures one after another, each round in another order. */
 export function sideBySide(server: Measured, entries: readonly string[], rounds: number, loop: Loop): Promise<Rounds> {
   return withCrew(entries, server.ports, async (crew) => {
     const samples = new Map(crew.map(({ contender }) => [contender.name, [] as Sample[]]));
-    for (const member of crew) await measure(server, member, { ...loop, durationMs: Math.max(WARM_UP_MS, loop.durationMs) });
+    for (const member of crew) await warmUp(member, { ...loop, durationMs: Math.max(WARM_UP_MS, loop.durationMs) });
     for (let round = 0; round < rounds; round++) {
       for (const member of shuffled(crew)) samples.get(member.contender.name)!.push(await measure(server, member, loop));
     }
     return new Rounds(samples);
   });
+}
+
+/** Time alone is no measure of it: a process that gets a tenth of a core does a tenth of its cycles. Those that wait for each other do few. */
+async function warmUp({ order }: Member, loop: Loop): Promise<void> {
+  const until = performance.now() + LONGEST_WARM_UP_MS;
+  let cycles = 0;
+  do cycles += (await order<LoopResult>({ kind: 'loop', loop })).cycles;
+  while (loop.keys === 'own' && cycles < WARM_UP_CYCLES && performance.now() < until);
 }
 
 export async function measure(server: Measured, { contender, order }: Member, loop: Loop): Promise<Sample> {

@@ -12,7 +12,7 @@ import type { InstanceView, WatchedLocks } from './watched-locks.js';
  */
 const REST_MS = 400;
 const REST_FACTOR = 4;
-const MOST_ROWS = 500;
+const MAX_ROWS = 500;
 /** A view ends after this time, in ms. The page then connects again, so that the guards decide anew. */
 const LONGEST_VIEW_MS = 120_000;
 /** How long closing waits after it has ended the views, in ms, so that the server finds their connections idle and can close them. */
@@ -74,7 +74,7 @@ export class BoardFeed {
   }
 
   private everyInstance(): Promise<InstanceView[]> {
-    const mostRows = Math.ceil(MOST_ROWS / this.watched.length);
+    const mostRows = Math.ceil(MAX_ROWS / this.watched.length);
     return Promise.all(this.watched.map((locks) => locks.view(mostRows)));
   }
 }

@@ -26,7 +26,7 @@ interface Call {
 }
 
 /** How many calls are counted at most. With more the exact number does not matter. */
-const MOST_CALLS = 10_000;
+const MAX_CALLS = 10_000;
 
 export class CallsThatWait {
   /** The calls that wait, by number. An entry is removed when its call is granted or gives up. */
@@ -39,7 +39,7 @@ export class CallsThatWait {
     switch (type) {
       case 'waiting': {
         const known = this.calls.get(call);
-        if (known === undefined && this.calls.size >= MOST_CALLS) return;
+        if (known === undefined && this.calls.size >= MAX_CALLS) return;
         // A call for several locks waits for one after the other.
         this.calls.set(call, { key, mode, label, since: known?.since ?? this.clock.now() });
         return;

@@ -7,7 +7,7 @@ import type { LockEvent } from '../core/port/lock-events.js';
 
 const SLICE_MS = 10_000;
 const SLICES = 60;
-const MOST_INCIDENTS = 20;
+const MAX_INCIDENTS = 20;
 
 /** A call that is refused after a shorter wait, in ms, did not mean to wait (`tryAcquire`, `onBusy: 'skip'`), so it is no incident. */
 const SHORTEST_WAIT_MS = 250;
@@ -60,7 +60,7 @@ export class LockHistory {
     if (type !== 'lost' && type !== 'gaveUp' && type !== 'failed') return;
     const { key, label } = event;
     this.incidents.unshift({ at: this.clock.wallNow(), type, key, label, message: messageOf(event) });
-    this.incidents.length = Math.min(this.incidents.length, MOST_INCIDENTS);
+    this.incidents.length = Math.min(this.incidents.length, MAX_INCIDENTS);
   }
 
   view(): HistoryView {

@@ -46,10 +46,10 @@ export interface LockOverview {
   readonly more: number;
 }
 
-const MOST_HOLDERS = 8;
-const MOST_WAITERS = 12;
+const MAX_HOLDERS = 8;
+const MAX_WAITERS = 12;
 /** How many processes are told apart. With more the exact number does not matter. */
-const MOST_PROCESSES = 10_000;
+const MAX_PROCESSES = 10_000;
 
 /** Reads `locks` to their end and keeps at most `most` rows, of the locks with the most waiters. Rejects as `locks` does. */
 export async function overviewOf(locks: AsyncIterable<LockState>, most: number): Promise<LockOverview> {
@@ -72,7 +72,7 @@ export async function overviewOf(locks: AsyncIterable<LockState>, most: number):
     const waiters = isRole ? [] : state.waiters;
     waitedFor += waiters.length > 0 ? 1 : 0;
     waiting += waiters.length;
-    for (const { id } of waiters) if (processes.size < MOST_PROCESSES) processes.add(whereaboutsOf(id).process);
+    for (const { id } of waiters) if (processes.size < MAX_PROCESSES) processes.add(whereaboutsOf(id).process);
     rows.set(state.key, rowOf(state));
     if (rows.size > 2 * most + 16) rows = new Map(first(rows, most));
   }
@@ -86,10 +86,10 @@ export function rowOf({ key, mode, permits, holders, waiters }: LockState): Lock
     role: roleOf(key),
     mode,
     permits,
-    holders: holders.slice(0, MOST_HOLDERS).map(({ id, ...holder }) => ({ ...holder, ...whereaboutsOf(id), since: sinceOf(holder.fence) })),
-    moreHolders: Math.max(0, holders.length - MOST_HOLDERS),
-    waiters: waiters.slice(0, MOST_WAITERS).map((waiter) => ({ ...waiter, ...whereaboutsOf(waiter.id) })),
-    moreWaiters: Math.max(0, waiters.length - MOST_WAITERS),
+    holders: holders.slice(0, MAX_HOLDERS).map(({ id, ...holder }) => ({ ...holder, ...whereaboutsOf(id), since: sinceOf(holder.fence) })),
+    moreHolders: Math.max(0, holders.length - MAX_HOLDERS),
+    waiters: waiters.slice(0, MAX_WAITERS).map((waiter) => ({ ...waiter, ...whereaboutsOf(waiter.id) })),
+    moreWaiters: Math.max(0, waiters.length - MAX_WAITERS),
   };
 }
 

@@ -25,7 +25,7 @@ export interface Surroundings {
 
 type Of<Name extends Command['name']> = Extract<Command, { name: Name }>;
 
-const MOST_WATCHED = 200;
+const MAX_WATCHED = 200;
 /** How many lines of the terminal are left to what is no row of the table. */
 const SCREEN_FRAME = 4;
 const HOME_AND_CLEAR = '\u001b[H\u001b[J';
@@ -78,7 +78,7 @@ async function leader({ role }: Of<'leader'>, look: Look, { out, json }: Surroun
 async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, json, stop }: Surroundings): Promise<ExitCode> {
   const stopped = aborted(stop);
   while (!out.hungUp && !stop.aborted) {
-    const overview = await overviewOf(look.list({ startsWith }), MOST_WATCHED);
+    const overview = await overviewOf(look.list({ startsWith }), MAX_WATCHED);
     await out.write(json ? `${JSON.stringify({ at: systemClock.wallNow(), ...overview })}\n` : screen(overview, out));
     await Promise.race([delay(systemClock, everyMs), stopped]);
   }
@@ -104,7 +104,7 @@ async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { o
 /** The text of one look: as many rows as fit into the terminal, or without a terminal all rows of the overview. */
 function screen(overview: LockOverview, { columns, rows }: Output): string {
   const widths = columnsFor(columns);
-  const shown = overview.rows.slice(0, rows === undefined ? MOST_WATCHED : Math.max(1, rows - SCREEN_FRAME));
+  const shown = overview.rows.slice(0, rows === undefined ? MAX_WATCHED : Math.max(1, rows - SCREEN_FRAME));
   const more = overview.more + overview.rows.length - shown.length;
   const { held, waitedFor, waiting } = overview;
   const lines = [

@@ -3,7 +3,7 @@
  * instrument and attribute.
  *
  * Events are emitted in the async context of the caller, so a span is a child of the caller's own span. A span is made when its time
- * is over, from the times in the event, so nothing is kept for holds that have not ended.
+ * is over, from the times in the event. Of a hold under way only the attributes are kept with which it was counted.
  */
 import {
   diag,
@@ -86,6 +86,7 @@ class LockRecorder {
   private readonly instruments: ReturnType<typeof createInstruments>;
   private readonly tracer: Tracer | undefined;
   private readonly more: (event: LockEvent) => Attributes;
+  private readonly holds: HoldsUnderWay;
 
   constructor(
     private readonly instance: string,
@@ -93,6 +94,7 @@ class LockRecorder {
   ) {
     this.more = attributes;
     this.instruments = createInstruments(meterProvider);
+    this.holds = new HoldsUnderWay(this.instruments.held);
     this.tracer = spans ? (tracerProvider ?? trace).getTracer(SCOPE) : undefined;
   }
 
@@ -100,7 +102,7 @@ class LockRecorder {
     // A nested call does not wait for other holders and adds no hold in the store, so only the outermost hold is measured.
     if ('nested' in event && event.nested) return;
     const attributes = this.attributesOf(event);
-    const { contentions, held, losses, renewalFailures } = this.instruments;
+    const { contentions, losses, renewalFailures } = this.instruments;
     switch (event.type) {
       case 'waiting':
         // Who stands for election waits for days, and that is no contention.
@@ -108,7 +110,7 @@ class LockRecorder {
         return contentions.add(1, attributes);
       case 'granted':
       case 'adopted':
-        held.add(1, attributes);
+        this.holds.began(event, attributes);
         return this.waited(event, { ...attributes, 'lock.outcome': event.type });
       case 'busy':
         this.instruments.busy.add(1, attributes);
@@ -121,10 +123,10 @@ class LockRecorder {
         return this.waited(event, { ...failed, 'lock.outcome': 'failed' });
       }
       case 'released':
-        held.add(-1, attributes);
+        this.holds.ended(event);
         return this.ended(event, { ...attributes, 'lock.outcome': event.outcome });
       case 'handedOff':
-        held.add(-1, attributes);
+        this.holds.ended(event);
         return this.ended(event, { ...attributes, 'lock.outcome': 'handed_off' });
       case 'lost':
         return losses.add(1, attributes);
@@ -163,6 +165,31 @@ class LockRecorder {
     if (failure !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: failure });
     span.end(endTime);
   }
+}
+
+/** Counts the holds under way. Each takes away what it added, also when its attributes are others at its end. */
+class HoldsUnderWay {
+  private readonly counted = new Map<string, Attributes>();
+
+  constructor(private readonly held: UpDownCounter) {}
+
+  began(event: LockEvent, attributes: Attributes): void {
+    this.counted.set(nameOf(event), attributes);
+    this.held.add(1, attributes);
+  }
+
+  /** A hold that had begun before the measuring did was never counted. */
+  ended(event: LockEvent): void {
+    const attributes = this.counted.get(nameOf(event));
+    if (attributes === undefined) return;
+    this.counted.delete(nameOf(event));
+    this.held.add(-1, attributes);
+  }
+}
+
+/** Numbers of calls are those of one module, and the events may be of several; but a key belongs to one module. */
+function nameOf({ call, key }: LockEvent): string {
+  return `${call} ${key}`;
 }
 
 function createInstruments(provider: MeterProvider | undefined) {

@@ -15,7 +15,7 @@ interface TestTimer {
 /** Node's setImmediate, kept before a test runner can replace it by a fake. */
 const realTurn = setImmediate;
 /** After this many turns of the event loop without time passing, {@link TestClock.settle} gives up: something runs in an endless loop. */
-const MOST_TURNS = 10_000;
+const MAX_TURNS = 10_000;
 
 /** Checks a length of time, which is in whole milliseconds on this clock. @throws LockUsageError when it is none */
 export function checkMs(name: string, ms: unknown): void {
@@ -70,7 +70,7 @@ export class TestClock implements Clock {
 
   /** Lets everything run that does not need time to pass. */
   async settle(): Promise<void> {
-    for (let turn = 0; turn < MOST_TURNS; turn++) {
+    for (let turn = 0; turn < MAX_TURNS; turn++) {
       await new Promise<void>((resolve) => void realTurn(resolve));
       if (this.turns === 0) return;
     }

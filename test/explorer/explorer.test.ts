@@ -7,7 +7,7 @@ import { explore, type Exploration } from './search.js';
 import { redisWorlds, redlockWorlds } from './worlds.js';
 
 /** More than any of the quick worlds has. */
-const MOST_STATES = 40_000;
+const MAX_STATES = 40_000;
 
 function expectAllKept({ failure, cut, states, ends }: Exploration): void {
   expect({ failure, cut }).toEqual({ failure: undefined, cut: false });
@@ -19,13 +19,13 @@ const quick = <P extends { readonly name: string; readonly isQuick?: boolean }>(
   plans.filter(({ isQuick }) => isQuick).map((plan) => [plan.name, plan]);
 
 describe('Every interleaving keeps every promise', () => {
-  it.each(quick(redisWorlds))('on one Redis: %s', (_, plan) => expectAllKept(explore(new RedisWorld(plan), MOST_STATES)));
-  it.each(quick(redlockWorlds))('on a Redlock: %s', (_, plan) => expectAllKept(explore(new RedlockWorld(plan), MOST_STATES)));
+  it.each(quick(redisWorlds))('on one Redis: %s', (_, plan) => expectAllKept(explore(new RedisWorld(plan), MAX_STATES)));
+  it.each(quick(redlockWorlds))('on a Redlock: %s', (_, plan) => expectAllKept(explore(new RedlockWorld(plan), MAX_STATES)));
 });
 
 describe('The explorer finds', () => {
   it.each(defects.filter(({ isDeep }) => !isDeep).map((defect) => [defect.name, defect] as const))('%s', (_, defect) => {
-    const { failure } = plant(defect, MOST_STATES);
+    const { failure } = plant(defect, MAX_STATES);
     expect(failure?.promise.slice(0, defect.breaks.length)).toBe(defect.breaks);
     expect(failure?.history.length).toBeGreaterThan(0);
   });

@@ -21,11 +21,11 @@ export interface HealingWorld<S> extends SmallWorld<S> {
 const ORDER: readonly Kind[] = ['arrival', 'release', 'question', 'time'];
 /** A waiter's lease, a first lease, a heartbeat and the end of a recovery fit in several times. */
 const WITHIN_MS = 12_000;
-const MOST_STEPS = 2_000;
+const MAX_STEPS = 2_000;
 
 export function healedAtLast<S>(world: HealingWorld<S>, end: S): string | undefined {
   let state = world.healed(end, WITHIN_MS);
-  for (let n = 0; n < MOST_STEPS; n++) {
+  for (let n = 0; n < MAX_STEPS; n++) {
     const steps = world.steps(state);
     const kind = ORDER.find((one) => steps.some((step) => step.kind === one));
     const unserved = world.unserved(state);

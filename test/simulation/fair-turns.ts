@@ -8,7 +8,7 @@ import type { HistoryEvent } from '../model/history.js';
  * The present turn of the other one, a turn that it asked for before our mark stood on a quorum of nodes, and one that it won
  * when a vote was split.
  */
-export const MOST_PASSES = 3;
+export const MAX_PASSES = 3;
 
 /** A process that waits for a lock, and how often each other process got it meanwhile. */
 interface Waiting {
@@ -36,7 +36,7 @@ export function checkTurns(history: readonly HistoryEvent[]): string[] {
       if (reads.has(id) && reads.has(waits)) continue; // readers take nothing from readers
       const times = (passes.get(process) ?? 0) + 1;
       passes.set(process, times);
-      if (times === MOST_PASSES + 1) found.push(`at ${at.toFixed(1)} ${process} got '${key}' ${times} times while ${other.split(' ')[0]} waited for it since ${since.toFixed(1)}`);
+      if (times === MAX_PASSES + 1) found.push(`at ${at.toFixed(1)} ${process} got '${key}' ${times} times while ${other.split(' ')[0]} waited for it since ${since.toFixed(1)}`);
     }
   }
   return found;

@@ -1,4 +1,5 @@
 /** Does to a world what its plan allows, one fault after another and some at once, and heals all of it in the end. */
+import { renew } from '../../lib/stores/wire/lua.generated.js';
 import { Failovers } from './failovers.js';
 import type { Fault, ServerFault } from './plan.js';
 import type { Random } from './random.js';
@@ -109,6 +110,8 @@ export class Nemesis {
         world.note(`${server.name} is flushed`);
         server.flush();
         return world.forgets(server);
+      case 'older snapshot':
+        return this.olderSnapshot(server);
       case 'loading':
         server.loading = true;
         return this.last(`${server.name} loads its data`, random.between(50, 2_000), () => (server.loading = false));
@@ -215,6 +218,20 @@ export class Nemesis {
       world.forgets(server);
     });
     // Whoever trusted a lease of the old memory may do so for a lease; nobody new is let in before it is up again.
+  }
+
+  /** It is loaded some time later, or while the answer to the next renewal, which it does not have, is on its way. */
+  private olderSnapshot(server: SimServer): void {
+    const { world, random } = this;
+    const load = server.snapshot();
+    const happens = (): void => {
+      if (server.state !== 'up') return;
+      world.note(`${server.name} loads an older snapshot`);
+      load();
+      world.goesBack();
+    };
+    const end = random.chance(0.5) ? happens : server.after(renew, happens);
+    this.last(`${server.name} has written a snapshot`, random.between(20, 4_000), end);
   }
 
   private forceRelease({ process, locks }: Member): void {

@@ -8,6 +8,7 @@ export type ServerFault =
   | 'restart'
   | 'empty restart'
   | 'flush'
+  | 'older snapshot'
   | 'failover'
   | 'loading'
   | 'full'
@@ -87,6 +88,7 @@ const SINGLE: Readonly<Record<string, Profile>> = {
   jumps: { weight: 1, faults: ['clock jump', 'pause'] },
   amnesia: { weight: 3, faults: ['empty restart', 'failover', 'flush', 'pause', 'cut'] },
   'amnesia and silence': { weight: 2, recoversForALease: true, faults: ['empty restart', 'failover', 'flush', 'pause', 'cut', 'silence', 'deaf', 'slow', 'duplicate'] },
+  'older snapshots': { weight: 2, faults: ['older snapshot', 'older snapshot', 'crash', 'shutdown', 'script flush'] },
   'amnesia and jumps': { weight: 1, faults: ['empty restart', 'clock jump'] },
   operator: { weight: 1, faults: ['force release', 'pause', 'crash'] },
   storm: { weight: 4, faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow', 'freeze', 'restart', 'script flush', 'clock', 'shutdown'] },

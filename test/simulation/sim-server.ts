@@ -6,6 +6,7 @@
  *      └───▶ frozen ──▶ up        connections stand, nothing is answered until it goes on
  */
 import { createHash } from 'node:crypto';
+import { FLUSHES } from '../../lib/stores/wire/flush-news.js';
 import { LuaInterpreter, type LuaReply } from './lua-interpreter.js';
 import { ServerError } from './lua-values.js';
 import { RedisData, type Changes, type CommandContext, type Entry, type Undo } from './redis-data.js';
@@ -33,7 +34,7 @@ export interface ClusterBus {
 }
 
 /** Commands without a key. */
-const KEYLESS = new Set(['time', 'publish', 'pubsub', 'scan', 'info', 'subscribe', 'asking', 'cluster']);
+const KEYLESS = new Set(['time', 'publish', 'pubsub', 'scan', 'info', 'subscribe', 'asking', 'cluster', 'CLIENT']);
 
 export class SimServer {
   state: 'up' | 'down' | 'frozen' = 'up';
@@ -55,6 +56,10 @@ export class SimServer {
   private tail: Undo[] = [];
   private stepMs = 0;
   private readonly waiting: (() => void)[] = [];
+  /** The script that the present command ran. */
+  private ran: string | undefined;
+  /** What happens to it right after the next script of this text. */
+  private next: { readonly source: string; readonly happens: () => void } | undefined;
 
   constructor(
     readonly name: string,
@@ -91,6 +96,8 @@ export class SimServer {
       if (undo.size > 0) this.replication?.send(this.data.changed(undo));
       this.tail.push(undo);
       if (this.tail.length > LONGEST_TAIL) this.tail.shift();
+      if (this.next?.source === this.ran) this.happenNow();
+      this.ran = undefined;
     }
   }
 
@@ -151,6 +158,30 @@ export class SimServer {
     this.data.clear();
     this.tail = [];
     this.replication?.send(undefined);
+    this.tellOfFlush();
+  }
+
+  /** Lets it happen right after the next script of this text, whose answer is on its way then. Returns what lets it happen at once. */
+  after({ source }: { readonly source: string }, happens: () => void): () => void {
+    const next = (this.next = { source, happens });
+    return () => this.happenNow(next);
+  }
+
+  private happenNow(next = this.next): void {
+    if (next === undefined || next !== this.next) return;
+    this.next = undefined;
+    next.happens();
+  }
+
+  /** Writes a snapshot. Returns what loads it while the server runs: it stays the same server, and every connection stays. */
+  snapshot(): () => void {
+    const entries = new Map(this.data.contents());
+    return () => {
+      this.data.become(entries);
+      this.tail = [];
+      this.replication?.copy();
+      this.tellOfFlush();
+    };
   }
 
   forgetScripts(): void {
@@ -228,6 +259,8 @@ export class SimServer {
       case 'eval':
         this.scripts.set(sha1Of(args[0] ?? ''), args[0] ?? '');
         return this.script(args[0] ?? '', args);
+      case 'CLIENT':
+        return args[0] === 'ID' ? 1 : this.track(args, socket);
       case 'subscribe':
         for (const channel of args) socket?.channels.add(channel);
         return ['subscribe', args[0] ?? '', 1];
@@ -238,10 +271,17 @@ export class SimServer {
     }
   }
 
+  private track(args: readonly string[], socket: SimSocket | undefined): LuaReply {
+    if (args.join(' ') !== 'TRACKING ON REDIRECT 1') throw new ServerError(`ERR syntax error in CLIENT ${args.join(' ')}`);
+    if (socket !== undefined) socket.tracksKeys = true;
+    return 'OK';
+  }
+
   private script(source: string, [, count = '0', ...rest]: readonly string[]): LuaReply {
     const keys = rest.slice(0, Number(count));
     const context = this.context();
     const reply = lua.run(source, keys, rest.slice(Number(count)), (command) => this.data.run(command, context));
+    this.ran = source;
     this.watch(this, keys, reply, source);
     return reply;
   }
@@ -287,6 +327,11 @@ export class SimServer {
     const changes: Changes = new Map([[key, entry]]);
     this.data.copy(changes);
     this.replication?.send(changes);
+  }
+
+  /** Whoever tracks keys hears that all of them have changed. */
+  private tellOfFlush(): void {
+    for (const socket of this.listeners(FLUSHES)) if (socket.tracksKeys) socket.push(FLUSHES, '');
   }
 
   /** Whether a message on this channel reaches anybody. */

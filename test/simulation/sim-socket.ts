@@ -59,6 +59,8 @@ export interface SocketListener {
 
 export class SimSocket {
   readonly channels = new Set<string>();
+  /** It is told when all data were emptied or replaced. */
+  tracksKeys = false;
   /** The next command may be served by a node to which its slot is being moved. */
   asking = false;
   /** What came behind a WAIT that is not answered yet. */

@@ -27,7 +27,7 @@ interface Given {
 }
 
 /** Tickets that are kept at a time; the oldest is forgotten, and ends by itself. */
-const MOST_TICKETS = 6;
+const MAX_TICKETS = 6;
 /** Clocks of servers are set by at most this in a run, and drift by less than a hundredth. */
 const CLOCKS_DIFFER_MS = 10;
 const LATE_MS = 30;
@@ -56,7 +56,7 @@ export class Tickets {
     const text = await handingOff;
     const goodUntil = world.time.now + withinMs * 1.01 + CLOCKS_DIFFER_MS;
     this.given.push({ text, keys, mode, owner, permits, handedOffAt, goodUntil, before, tries: 0, adopted: false });
-    if (this.given.length > MOST_TICKETS) this.given.shift();
+    if (this.given.length > MAX_TICKETS) this.given.shift();
   }
 
   /** Brings some ticket. Resolves with the hold that came of it; undefined when it came to nothing. */

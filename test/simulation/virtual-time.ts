@@ -4,7 +4,7 @@
  * on go on, so the same seed is the same run.
  */
 /** A run has some ten thousand; with so many it goes round in circles. */
-const MOST_HAPPENINGS = 1_000_000;
+const MAX_HAPPENINGS = 1_000_000;
 
 export class Happening {
   cancelled = false;
@@ -45,7 +45,7 @@ export class VirtualTime {
       }
       this.pop();
       if (next.cancelled) continue;
-      if (++this.happened > MOST_HAPPENINGS) throw new Error(`so much happened by ${this.now.toFixed(1)} that it will never end`);
+      if (++this.happened > MAX_HAPPENINGS) throw new Error(`so much happened by ${this.now.toFixed(1)} that it will never end`);
       this.now = next.at;
       next.happen();
       if (!next.quiet) await turn();

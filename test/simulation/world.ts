@@ -33,6 +33,9 @@ export interface Member {
   opened: boolean;
 }
 
+/** A message, and a renewal there and back. */
+const TOLD_WITHIN_MS = 25;
+
 export class World implements Recorder {
   readonly time = new VirtualTime();
   readonly history: HistoryEvent[] = [];
@@ -126,6 +129,16 @@ export class World implements Recorder {
     // Clocks of a master and its replica go together, and nothing new is granted for longer than they are apart.
     if (this.setting.replicated.length === 0) this.fencesExcusedUntil = time.now + longestMs + plan.recoveryMs;
     if (!plan.certain && plan.recoveryMs < plan.maxLeaseMs) witness.doubtAll();
+  }
+
+  /** A running server loaded older data. What it grants before those who hold have heard of it and come back is not undone. */
+  goesBack(): void {
+    const { plan, records, time } = this;
+    const longestMs = Math.max(...plan.leasesMs);
+    this.forgottenAt = time.now;
+    records.forget();
+    this.fencesExcusedUntil = time.now + longestMs + plan.recoveryMs;
+    this.excuse(plan.recoveryMs === 0 ? longestMs : TOLD_WITHIN_MS);
   }
 
   /** From here on, and for a lease, the store does not know what it granted: no exclusion is promised. */

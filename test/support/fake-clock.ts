@@ -18,7 +18,7 @@ interface FakeTimer {
 }
 
 /** So many turns without time passing are a loop that never ends. */
-const MOST_TURNS_AT_ONE_INSTANT = 100_000;
+const MAX_TURNS_AT_ONE_INSTANT = 100_000;
 
 export class FakeClock implements Clock {
   private current: number;
@@ -76,7 +76,7 @@ export class FakeClock implements Clock {
 
   /** Lets everything run that needs no time to pass. */
   async settle(): Promise<void> {
-    for (let turn = 0; turn < MOST_TURNS_AT_ONE_INSTANT; turn++) {
+    for (let turn = 0; turn < MAX_TURNS_AT_ONE_INSTANT; turn++) {
       // A real turn runs all microtasks to their end, however deep the chain of promises is.
       await new Promise<void>((resolve) => void setImmediate(resolve));
       if (this.turns.length === 0) return;
@@ -84,7 +84,7 @@ export class FakeClock implements Clock {
       this.turns = [];
       for (const callback of callbacks) callback();
     }
-    throw new Error(`FakeClock: still busy after ${MOST_TURNS_AT_ONE_INSTANT} turns at ${this.current} ms`);
+    throw new Error(`FakeClock: still busy after ${MAX_TURNS_AT_ONE_INSTANT} turns at ${this.current} ms`);
   }
 
   /** Lets `ms` pass, firing timers at their own instants. */

@@ -121,6 +121,18 @@ describe('The metrics of locks', () => {
     expect(await measured('holdfast.held')).toEqual([{ unit: '{hold}', attributes: ORDER, value: 0 }]);
   });
 
+  it('take away at its end what a hold added, whatever its attributes are then, and nothing for a hold from before they began', async () => {
+    const { orders } = await start({ attributes: ({ type }) => ({ 'event.type': type }) });
+    const early = await orders.locks.acquire('early');
+    const stop = instrumentLocks(orders.locks, { meterProvider, tracerProvider, instance: 'late' });
+    await orders.pay('1');
+    await early.release();
+    stop();
+    const held = await measured('holdfast.held');
+    expect(held.map(({ value }) => value)).toEqual([0, 0, 0]);
+    expect(held).toContainEqual({ unit: '{hold}', attributes: { ...ORDER, 'lock.instance': 'late' }, value: 0 });
+  });
+
   it('tell who leads and which terms failed, and count no wait for a candidate', async () => {
     const { test } = await start();
     const { locks } = module!.get(OrderService);

@@ -18,7 +18,7 @@ export async function renewHold(hold: Hold, leaseMs?: number): Promise<void> {
   if (leaseMs !== undefined) checkRenewal(leaseMs, options.graceMs, host.defaults, first);
   hold.assertHeld();
   for (const { key, lease } of parts) {
-    const outcome = await host.watchdog.renewNow(lease, leaseMs);
+    const outcome = await host.watchdog.renewTo(lease, leaseMs ?? lease.lengthMs);
     if (outcome.kind === 'unknown') throw renewalError(key, outcome.cause);
   }
   hold.assertHeld();

@@ -18,6 +18,9 @@ import type { HoldHost } from './hold-host.js';
 import { HoldPart, type Entered } from './hold-part.js';
 import { releaseHold, renewHold, verifyHold } from './hold-requests.js';
 
+/** The name by which Node knows the method that says what is printed of an object. */
+const INSPECTED = Symbol.for('nodejs.util.inspect.custom');
+
 export class Hold implements Lease, LossListener {
   readonly startedAt: number;
   /** Whether nested calls may still come in. */
@@ -160,6 +163,11 @@ export class Hold implements Lease, LossListener {
   toJSON(): LeaseFacts {
     const { key, keys, mode, holdCount, heldMs, remainingMs } = this;
     return { key, keys, mode, fences: Object.fromEntries(this.fences), holdCount, heldMs: Math.round(heldMs), remainingMs: Math.round(remainingMs) };
+  }
+
+  /** What `console.log` and Nest's logger write of it, which else would be the store and all behind it. */
+  [INSPECTED](): LeaseFacts {
+    return this.toJSON();
   }
 
   /** Notes that a nested call asked to come in. */

@@ -48,7 +48,7 @@ export async function enterAll(wish: Wish, { host, shutdown, enter }: Gathering)
       if (!(one instanceof StoreLease)) return done();
       one.begin(options, clock.now());
       if (options.renew) done();
-      else void watchdog.renewNow(one).then(done);
+      else void watchdog.renewTo(one, one.lengthMs).then(done);
     });
     stop.signal.throwIfAborted();
     const refusal = shutdown.refusal(keys[0]!, insideHold);

@@ -21,7 +21,7 @@ import { keysAround, type WaitingCalls } from './waiting-calls.js';
 /** How long the caller, whose waitMs is over, waits for the store to name the holders, in ms. */
 const TELLS_WITHIN_MS = 100;
 /** For how many locks at a time the store is asked. When many calls time out together, the questions would keep it busy. */
-const MOST_LOOKS = 32;
+const MAX_LOOKS_AT_ONCE = 32;
 
 export class Timeouts {
   /** The open questions by key. Callers that time out on the same lock share one. */
@@ -63,7 +63,7 @@ export class Timeouts {
   private look(key: string): Promise<readonly HolderState[]> {
     const present = this.looks.get(key);
     if (present) return present;
-    if (this.looks.size >= MOST_LOOKS) return Promise.resolve([]);
+    if (this.looks.size >= MAX_LOOKS_AT_ONCE) return Promise.resolve([]);
     const look = this.ask(key).finally(() => this.looks.delete(key));
     this.looks.set(key, look);
     return look;

@@ -24,6 +24,8 @@ export interface DoubtfulRelease extends ReleaseRequest {
 interface EndingLease extends DoubtfulRelease {
   /** How long it may last in the store when nothing is heard of it any more. */
   readonly storeLengthMs: number;
+  /** Whether the store said that it does not know it. */
+  readonly goneFromStore: boolean;
 }
 
 export class BackgroundRelease {
@@ -41,6 +43,11 @@ export class BackgroundRelease {
     const done = this.repeat(request, this.clock.now() + endsInMs);
     this.pending.add(done);
     void done.then(() => this.pending.delete(done));
+  }
+
+  /** Releases a lease that was lost by the clock of this process, for the sake of those who wait: the store may still have it. */
+  releaseLost(lease: EndingLease): void {
+    if (!lease.goneFromStore) this.release(lease, lease.storeLengthMs);
   }
 
   /** Releases a lease and calls `done` with the outcome. When it is unknown, the release is repeated in the background. */

@@ -43,6 +43,9 @@ export class Schedule {
   private sortAt = Infinity;
   private timer: Timer | undefined;
   private timerAt = Infinity;
+  /** How many calls wait, and what lets the process end that is kept alive for them. */
+  private waits = 0;
+  private letGo: (() => void) | undefined;
 
   constructor(
     private readonly clock: Clock,
@@ -83,6 +86,21 @@ export class Schedule {
     item.notedIndex = -1;
   }
 
+  /**
+   * A call begins to wait. The process is kept alive for it: the timer does not do that, and without Redis there may be no socket that
+   * does, so a process that only waits would end before it has its answer.
+   */
+  waitBegins(): void {
+    this.waits += 1;
+    this.letGo ??= this.clock.keepAlive();
+  }
+
+  /** A call waits no more. Beside noted appointments the process is let go when they are sorted, once for all calls until then. */
+  waitEnds(): void {
+    this.waits -= 1;
+    if (this.sortAt === Infinity) this.letGoIfIdle();
+  }
+
   /** Whether the object has an appointment. */
   has(item: Appointment): boolean {
     return item.notedIndex >= 0 || item.heapIndex >= 0;
@@ -93,6 +111,7 @@ export class Schedule {
     if (this.size > 0) return;
     this.disarm();
     this.sortAt = Infinity;
+    this.letGoIfIdle();
   }
 
   /** The sorted appointment that is due first. It is not removed. Noted appointments are not considered. */
@@ -149,8 +168,15 @@ export class Schedule {
     this.arm(Math.min(this.heap[0]?.at ?? Infinity, this.sortAt));
   }
 
+  private letGoIfIdle(): void {
+    if (this.waits > 0) return;
+    this.letGo?.();
+    this.letGo = undefined;
+  }
+
   private sortNoted(): void {
     this.sortAt = Infinity;
+    this.letGoIfIdle();
     const { noted } = this;
     for (let item = noted.pop(); item; item = noted.pop()) {
       item.notedIndex = -1;

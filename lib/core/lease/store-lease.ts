@@ -1,7 +1,7 @@
 /**
  * The lease that this process has of one lock in the store, and the callers on it: writers one after another, readers side by side.
  * The base class in guarded-lease.ts says until when the lease can be trusted and how it ends. All of its state changes in these
- * two files and nowhere else.
+ * two files, or in that of a lease on a permit, and nowhere else.
  *
  *     unused ──(admit)──▶ used by one writer or by readers ──(leave)──▶ unused: the keeper hands it on or gives it back
  */

@@ -7,7 +7,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
-import type { LockStore, RenewOutcome } from '../port/lock-store.js';
+import type { LockStore, RenewOutcome, RenewRequest } from '../port/lock-store.js';
 import { DueLeases } from './due-leases.js';
 import { MachineSleep } from './machine-sleep.js';
 import { RenewalTimes } from './renewal-times.js';
@@ -72,13 +72,13 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Renews one lease now, to end `leaseMs` from now. */
-  async renewNow(lease: GuardedLease, leaseMs = lease.lengthMs): Promise<RenewOutcome> {
-    const { replacements } = this;
-    const sentAt = this.clock.now();
-    const [outcome] = await this.store.renew([lease.renewal(sentAt, leaseMs)]);
-    this.answered(lease, outcome!, leaseMs, sentAt);
-    if (replacements !== this.replacements) this.review(lease, this.clock.now(), true);
-    return outcome!;
+  renewTo(lease: GuardedLease, leaseMs: number): Promise<RenewOutcome> {
+    return this.renewNow(lease, lease.renewal(this.clock.now(), leaseMs));
+  }
+
+  /** Looks whether the store still has the lease, by a renewal: a lease of fixed length keeps its end. */
+  confirm(lease: GuardedLease): Promise<RenewOutcome> {
+    return this.renewNow(lease, lease.renewal(this.clock.now()));
   }
 
   /** Declares every lease lost: at the end of a shutdown the process gives up what it still holds without releasing it. */
@@ -123,6 +123,15 @@ export class Watchdog implements LeaseGuard {
 
   private mayBeForgotten(lease: GuardedLease): boolean {
     return this.store.mayHaveForgotten?.(lease) === true;
+  }
+
+  private async renewNow(lease: GuardedLease, request: RenewRequest): Promise<RenewOutcome> {
+    const { replacements } = this;
+    const sentAt = this.clock.now();
+    const [outcome] = await this.store.renew([request]);
+    this.answered(lease, outcome!, request.leaseMs, sentAt);
+    if (replacements !== this.replacements) this.review(lease, this.clock.now(), true);
+    return outcome!;
   }
 
   private renewSoon(lease: GuardedLease, now: number): void {

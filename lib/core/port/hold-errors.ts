@@ -1,7 +1,7 @@
 /** Makes the errors with which calls for a lock and holds end. Each message says what happened to which lock, and what to do next. */
 import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError, type BusyHolder, type WaitFacts } from './errors.js';
 import type { LockMode } from './lock-mode.js';
-import { MOST_HOLDS_OF_OWNER } from './lock-store.js';
+import { MAX_HOLDS_OF_OWNER } from './lock-store.js';
 
 /** What is true of every failed call for a lock: its work did not begin, and a grant that it may have is released in the background. */
 const NOTHING_BEGAN = 'The work did not begin, and what may have been granted is released in the background';
@@ -50,14 +50,14 @@ export function busyError(key: string, waitMs: number): LockTimeoutError {
 }
 
 /** How many holders of a shared lock a message names at most. */
-const MOST_NAMED = 3;
+const MAX_HOLDERS_NAMED = 3;
 
 /** The sentences that follow on that of {@link busyError}. `idle`: a holder is a lease of this process in which no code has run. */
 export function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle: boolean): string {
   const sentences: string[] = [];
   if (holders.length > 0) {
-    const more = holders.length > MOST_NAMED ? `; and ${holders.length - MOST_NAMED} more` : '';
-    sentences.push(`Held by ${holders.slice(0, MOST_NAMED).map(holderText).join('; ')}${more}.`);
+    const more = holders.length > MAX_HOLDERS_NAMED ? `; and ${holders.length - MAX_HOLDERS_NAMED} more` : '';
+    sentences.push(`Held by ${holders.slice(0, MAX_HOLDERS_NAMED).map(holderText).join('; ')}${more}.`);
   }
   if (held.length > 0) sentences.push(`The call that waited holds ${held.map((key) => `'${key}'`).join(', ')}.`);
   if (cycle) {
@@ -93,7 +93,7 @@ export function ownerUpgradeError(key: string, owner: string | undefined): LockU
 
 export function tooManyHoldsError(key: string, owner: string | undefined): LockUsageError {
   return new LockUsageError(
-    `Lock '${key}': owner '${owner}' has ${MOST_HOLDS_OF_OWNER} holds of it already, which is the most there can be. ` +
+    `Lock '${key}': owner '${owner}' has ${MAX_HOLDS_OF_OWNER} holds of it already, which is the most there can be. ` +
       'Give some back first, or share a hold inside the process.',
     { key },
   );

@@ -9,7 +9,7 @@ export interface ReportedHold {
 }
 
 /** How many holds the log line about a shutdown names at most. */
-const MOST_NAMED = 10;
+const MAX_HOLDS_NAMED = 10;
 
 export function lostText(reason: string, { heldMs, options: { label } }: ReportedHold): string {
   return `${reason} It was held${label === undefined ? '' : ` by ${label}`} for ${Math.round(heldMs)} ms.`;
@@ -22,11 +22,11 @@ export function renewFailedText(key: string, { nodes, message }: LockStoreError,
 }
 
 export function keptText(holds: readonly ReportedHold[], graceMs: number): string {
-  const named = holds.slice(0, MOST_NAMED).map(({ keys, heldMs, options: { label } }) => {
+  const named = holds.slice(0, MAX_HOLDS_NAMED).map(({ keys, heldMs, options: { label } }) => {
     const whose = label === undefined ? '' : ` by ${label}`;
     return `${keys.map((key) => `'${key}'`).join(', ')}${whose} for ${Math.round(heldMs)} ms`;
   });
-  const more = holds.length > MOST_NAMED ? `; and ${holds.length - MOST_NAMED} more` : '';
+  const more = holds.length > MAX_HOLDS_NAMED ? `; and ${holds.length - MAX_HOLDS_NAMED} more` : '';
   return (
     `The shutdown waited ${graceMs} ms (shutdownGraceMs), and work still goes on under ${holds.length === 1 ? 'a lock' : `${holds.length} holds`}: ` +
     `${named.join('; ')}${more}. Their signals have aborted; the locks stay taken until their leases end.`

@@ -21,7 +21,7 @@
  *   P12 An idle lock leaves nothing behind but memory for fences that does not grow with the number of keys.
  *   P13 Requests with the same owner as the present hold share its mode and its fence and pass the queue; those that had
  *       queued before their owner was granted do so when they ask again, or at their next heartbeat. An owner has at most
- *       MOST_HOLDS_OF_OWNER holds of one lock.
+ *       MAX_HOLDS_OF_OWNER holds of one lock.
  *   P14 An acquire does not act after `notAfter`.
  *   P15 A lock whose lease ended without a release stays taken for the request's `graceMs` more; `trustedUntil` ends with the
  *       lease, without it. A release, an abandoned one too, hands over at once, also in that time.
@@ -38,7 +38,7 @@ import type { StoreRecovery, StoreSummary } from './store-summary.js';
 import type { TicketStore } from './ticket-store.js';
 
 /** How many holds of one lock an owner can have at a time. It is bounded, because each script reads them all. Part of the wire format. */
-export const MOST_HOLDS_OF_OWNER = 1_000;
+export const MAX_HOLDS_OF_OWNER = 1_000;
 
 /** The longest that a grant made to a waiter lasts before its first renewal, in ms (P8). Part of the wire format. */
 export const FIRST_LEASE_MS = 1_500;
@@ -131,7 +131,7 @@ export type AcquireAnswer =
   | { readonly kind: 'upgrade' }
   /** The store may have forgotten who holds the lock: for so long it waits for them to say so, and keeps no places. */
   | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError }
-  /** The request's owner has {@link MOST_HOLDS_OF_OWNER} holds of the lock already. */
+  /** The request's owner has {@link MAX_HOLDS_OF_OWNER} holds of the lock already. */
   | { readonly kind: 'full' }
   /** Those who hold the lock or wait for it name so many permits, or none, and the request does not (P17). */
   | { readonly kind: 'permits'; readonly permits: number | undefined };

@@ -52,7 +52,7 @@ const BELONGS_TO: Readonly<Record<string, string>> = {
 };
 
 /** How many wrong letters a name may have at most to be taken for a misspelt one. */
-const MOST_WRONG_LETTERS = 2;
+const MAX_WRONG_LETTERS = 2;
 
 /** What is wrong with `given` as the options of a call, as the end of a sentence; undefined when they are valid. */
 export function optionsProblem(given: unknown, list: OptionList): string | undefined {
@@ -90,7 +90,7 @@ function guess(given: string, names: readonly string[]): string | undefined {
   const meant = known.find((name) => names.includes(name));
   if (meant !== undefined) return meant;
   const near = names.map((name) => [name, wrongLetters(word, plain(name))] as const).sort(([, a], [, b]) => a - b)[0];
-  const most = Math.min(MOST_WRONG_LETTERS, word.length / 3);
+  const most = Math.min(MAX_WRONG_LETTERS, word.length / 3);
   return near !== undefined && near[1] <= most ? near[0] : undefined;
 }
 

@@ -37,7 +37,7 @@ const LONGEST_OWNER = 128;
 /** The longest label, in bytes, because the label is stored in the record of each of its locks. */
 export const LONGEST_LABEL_BYTES = 48;
 /** The most holds that a lock can have at a time: each of them stands in the record of the lock. */
-const MOST_PERMITS = 10_000;
+const MAX_PERMITS = 10_000;
 
 /** Completes and validates the defaults of a module. @throws LockUsageError */
 export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
@@ -126,7 +126,7 @@ export function checkPermitsOf(keys: readonly unknown[], permits: number, capabi
 /** Refuses a number of permits that cannot be, and options that do not go with it. @throws LockUsageError */
 function checkPermits({ permits, mode, owner }: ResolvedOptions, key?: string): void {
   if (permits === undefined) return;
-  integer('permits', permits, 1, MOST_PERMITS, key);
+  integer('permits', permits, 1, MAX_PERMITS, key);
   if (mode === 'read') throw invalid("permits do not go with mode 'read': readers share a lock without a number. Leave one of them out", key);
   if (owner !== undefined) throw invalid('permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out', key);
 }

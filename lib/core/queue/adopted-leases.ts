@@ -38,14 +38,13 @@ export class AdoptedLeases implements LeaseKeeper {
   /** Follows a wake about one of these leases. */
   wake({ key, id, kind }: Wake): void {
     const lease = this.find(key, id);
-    if (kind === 'lost' && lease) void this.watchdog.renewNow(lease);
+    if (kind === 'lost' && lease) void this.watchdog.confirm(lease);
   }
 
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     this.leases.delete(lease.id);
     if (lease.isLost) {
-      // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (!lease.goneFromStore) this.background.release(lease, lease.storeLengthMs);
+      this.background.releaseLost(lease);
       return done('lost');
     }
     lease.letGo();

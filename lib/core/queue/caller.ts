@@ -54,6 +54,7 @@ export class Caller<T> extends Appointment implements AbortListener {
   /** From now on the keeper is called when this caller's time is over or its signal aborts. */
   startWaiting(keeper: CallerKeeper<T>): void {
     this.keeper = keeper;
+    this.schedule.waitBegins();
     const { until } = this.wish;
     const { waitMs, signal } = this.options;
     this.schedule.set(this, waitMs === 0 ? until + ANSWER_WITHIN_MS : until);
@@ -92,6 +93,8 @@ export class Caller<T> extends Appointment implements AbortListener {
 
   private stopWaiting(): void {
     this.settled = true;
+    if (this.keeper !== undefined) this.schedule.waitEnds();
+    this.keeper = undefined;
     this.schedule.cancel(this);
     const { signal } = this.options;
     if (signal) offAbort(signal, this);

@@ -90,7 +90,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
       case 'contended':
         return lease?.heardOfWaiter();
       case 'lost':
-        return void (lease && this.parts.watchdog.renewNow(lease));
+        return void (lease && this.parts.watchdog.confirm(lease));
       // LocalQueue releases a stray grant, because only it knows that no queue of the lock has this id.
       case 'stray':
     }
@@ -128,8 +128,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
 
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
     if (lease.isLost) {
-      // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (lease.users === 0 && !lease.goneFromStore) this.parts.background.release(lease, lease.storeLengthMs);
+      if (lease.users === 0) this.parts.background.releaseLost(lease);
       return done('lost');
     }
     if (lease.users > 0) {
@@ -225,7 +224,8 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     const { leases, parts } = this;
     const { current } = leases;
     // The store grants no writer beside another lease. So the current lease has ended in the store, although no answer has said so.
-    if (current && (grant.mode === 'write' || current.mode === 'write')) current.lose('the store granted the lock anew');
+    const ended = current && (grant.mode === 'write' || current.mode === 'write') ? current : undefined;
+    if (ended) leases.remove(ended);
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const phase = wasRefused ? this.line.arrivals : arrivals;
@@ -233,6 +233,8 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     leases.add(lease);
     parts.watchdog.watch(lease, at);
     if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));
+    // Its loss calls pump(), which must find the new lease in its place, and not ask the store for one.
+    ended?.lose('the store granted the lock anew');
   }
 
   private dropRequest(): void {

@@ -82,7 +82,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
         return this.held.heardOfWaiter();
       case 'lost': {
         const lease = this.leaseOf(wake.id);
-        if (lease) void this.parts.watchdog.renewNow(lease);
+        if (lease) void this.parts.watchdog.confirm(lease);
         return;
       }
       // LocalQueue releases a stray grant, because only it knows that no queue of the lock has this id.
@@ -132,8 +132,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
 
   callerLeft(lane: PermitLane, lease: StoreLease, done: Done): void {
     if (lease.isLost) {
-      // The lease was lost by the clock of this process. The store may still have it, so it is released for those who wait.
-      if (!lease.goneFromStore) this.parts.background.release(lease, lease.storeLengthMs);
+      this.parts.background.releaseLost(lease);
       return done('lost');
     }
     if (this.line.size === 0 || lease.owesNothing) return this.giveBack(lane, done);

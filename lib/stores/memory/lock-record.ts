@@ -13,7 +13,7 @@ import type { LockMode } from '../../core/port/lock-mode.js';
 import { isTicketId } from '../../core/port/ticket.js';
 import { untilFree } from '../../core/port/until-free.js';
 import type { LockState } from '../../core/port/lock-state.js';
-import { MOST_HOLDS_OF_OWNER } from '../../core/port/lock-store.js';
+import { MAX_HOLDS_OF_OWNER } from '../../core/port/lock-store.js';
 
 export interface Holder {
   readonly id: string;
@@ -91,7 +91,7 @@ export function holderOwnedBy(lock: LockRecord, owner: string | undefined): Hold
 export function isFullFor(lock: LockRecord, owner: string | undefined): boolean {
   let holds = 0;
   for (const holder of lock.holders.values()) if (holder.owner === owner && !holder.released) holds++;
-  return holds >= MOST_HOLDS_OF_OWNER;
+  return holds >= MAX_HOLDS_OF_OWNER;
 }
 
 export function isContended(lock: LockRecord): boolean {

@@ -57,8 +57,9 @@ export class Acquisition implements BundledRequest {
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(group);
     this.floor = trust.floors.of(group);
+    const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined;
     addAcquire(keys, args, this.spot, {
-      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener, plain: fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined, handsOn,
+      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener, plain, handsOn,
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
       longestMs: maxLeaseMs, recoveryMs, replaces, owner: permits === undefined ? owner : String(permits), label,
     });

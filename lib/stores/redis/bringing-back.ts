@@ -21,7 +21,7 @@ import type { Trust } from './trust.js';
 /** How many leases one command brings back at most. Each costs the server about 15 µs, and half of the watchdog's batch fits. */
 const BATCH = 125;
 /** How many commands are out to a server at most: enough to keep it busy, and few enough to be answered in time. */
-const MOST_OUT = 4;
+const MAX_COMMANDS_OUT = 4;
 
 export interface BringingBackParts {
   readonly runner: ScriptRunner;
@@ -50,7 +50,7 @@ function inPairs<T>(requests: readonly T[], outcomes: readonly RenewOutcome[]): 
 }
 
 export class BringingBack {
-  private readonly few = new FewAtATime(MOST_OUT);
+  private readonly few = new FewAtATime(MAX_COMMANDS_OUT);
 
   constructor(private readonly parts: BringingBackParts) {}
 

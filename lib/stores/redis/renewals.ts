@@ -20,7 +20,7 @@ import type { Trust } from './trust.js';
 /** How many leases one command renews at most: 250 cost the server well under a millisecond. */
 const BATCH = 250;
 /** How many commands are out to a server at most: enough to keep it busy. */
-const MOST_OUT = 16;
+const MAX_COMMANDS_OUT = 16;
 
 export interface RenewalsParts {
   readonly runner: ScriptRunner;
@@ -35,7 +35,7 @@ export interface RenewalsParts {
 }
 
 export class Renewals {
-  private readonly few = new FewAtATime(MOST_OUT);
+  private readonly few = new FewAtATime(MAX_COMMANDS_OUT);
   private readonly acknowledged = new GatheredRenewals((requests) => this.sendAcknowledged(requests), BATCH);
 
   constructor(private readonly parts: RenewalsParts) {}

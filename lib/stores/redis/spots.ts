@@ -7,7 +7,7 @@ export interface Spot extends LockSpot {
 }
 
 /** How many spots are remembered: enough for the locks that most processes hold at one time. */
-const MOST_REMEMBERED = 256;
+const MAX_REMEMBERED = 256;
 
 export class Spots {
   private remembered = new Map<string, Spot>();
@@ -25,7 +25,7 @@ export class Spots {
     const found = this.keys.spotOf(key);
     const spot: Spot = { ...found, source: this.sourceOf(found.group) };
     // All are forgotten at once, because to keep them in the order of their use would cost more than to find them again.
-    if (this.remembered.size === MOST_REMEMBERED) this.remembered = new Map();
+    if (this.remembered.size === MAX_REMEMBERED) this.remembered = new Map();
     this.remembered.set(key, spot);
     return spot;
   }

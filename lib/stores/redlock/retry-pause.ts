@@ -17,7 +17,7 @@ const SLOWNESS_FACTOR = 4;
 const LONGEST_OF_ALL_MS = 800;
 /** The shortest time in ms for which a lock is kept: a garbage collection may delay the process that is called. */
 const LEAST_PATIENCE_MS = 150;
-const MOST_PATIENCE_MS = 500;
+const LONGEST_PATIENCE_MS = 500;
 /** The least pause in ms of a request that waits for the end of a lease, for a lease that has just ended. */
 const LEAST_MS = 20;
 
@@ -39,5 +39,5 @@ export function retryPause({ waitedMs, tookMs, leftMs }: Refusal, random: number
 
 /** How long a node should keep a free lock for a process, in ms: time for the node's message and the process's request. */
 export function patienceMs(tookMs: number): number {
-  return Math.min(MOST_PATIENCE_MS, Math.ceil(LEAST_PATIENCE_MS + SLOWNESS_FACTOR * tookMs));
+  return Math.min(LONGEST_PATIENCE_MS, Math.ceil(LEAST_PATIENCE_MS + SLOWNESS_FACTOR * tookMs));
 }

@@ -34,7 +34,7 @@ local function sharedFence(text, who, queued)
   if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
   if tonumber(ending) < now or tonumber(ending) > now + who.longestMs then return nil end
   if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
-  return countLines(text) < MOST_HOLDS_OF_OWNER and tonumber(fence) or nil
+  return countLines(text) < MAX_HOLDS_OF_OWNER and tonumber(fence) or nil
 end
 local function hasFreePermit(text, who, queued)
   local permits = string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)
@@ -173,7 +173,7 @@ local ONLY_IF_HEARD = '1'
 local WAS_PASSED_OVER = '2'
 local ONLY_IF_RECENT = '3'
 local SILENT_AFTER_MS = 1200
-local MOST_PASSED_OVER = 100
+local MAX_PASSED_OVER = 100
 local function channelOf(lock, id)
   return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)
 end
@@ -247,13 +247,13 @@ local function ownedBy(lock, owner)
     end
   end
 end
-local MOST_HOLDS_OF_OWNER = 1000
+local MAX_HOLDS_OF_OWNER = 1000
 local function isFullFor(lock, owner)
   local holds = 0
   for _, holder in ipairs(lock.holders) do
     if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
   end
-  return holds >= MOST_HOLDS_OF_OWNER
+  return holds >= MAX_HOLDS_OF_OWNER
 end
 local function leaseEnd(holder)
   return holder.ending - holder.graceMs
@@ -283,7 +283,7 @@ local function enter(lock, who, lengthMs, sharedFence)
 end`;
 
 const sharedMarks = `local MARK_MS = 1500
-local MOST_MARKS = 32
+local MAX_MARKS = 32
 local TURN = '~>'
 local function openLine(lock, marksKey)
   local line = { key = marksKey, marks = {}, text = redis.call('GET', marksKey) or '' }
@@ -316,7 +316,7 @@ local function addMark(line, added)
     marks[#marks + 1] = mark
   end
   if not placed then marks[#marks + 1] = added end
-  if #marks > MOST_MARKS then table.remove(marks, #marks) end
+  if #marks > MAX_MARKS then table.remove(marks, #marks) end
   line.marks = marks
 end
 local function goesFirst(line, process, mode, since, begun)
@@ -518,7 +518,7 @@ local function firstListening(lock, mode)
   while id and not hearsOfItsTurn(lock, id, record) do
     passOver(lock, id, record)
     passed = passed + 1
-    if passed == MOST_PASSED_OVER then return nil end
+    if passed == MAX_PASSED_OVER then return nil end
     id, record, after = waiterBehind(lock, after)
   end
   return id, record, after
@@ -608,7 +608,7 @@ end
 local function admitUpTo(most, lock, mode, anybody)
   local id, record, after = firstWaiter(lock, mode)
   local passed = 0
-  while id and passed < MOST_PASSED_OVER and #lock.holders < most do
+  while id and passed < MAX_PASSED_OVER and #lock.holders < most do
     if anybody or hearsOfItsTurn(lock, id, record) then
       grantTo(lock, id, record, after)
     else
@@ -662,7 +662,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '4274aed2480664409d0645ead42396120d6fef3c',
+  sha1: 'fa50c2b796baeab7602e705b0e7da2c1e6325e17',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -924,7 +924,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: 'edf328412b3324cd6db4051f8a0d90a1373b0fb4',
+  sha1: '4b6046a7c132349016b1bd917793ddaf47415917',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -1051,7 +1051,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '31042e7930e46fc655a99134952b48bfe5af12a2',
+  sha1: 'cc81e18fa2489a1d4848e0c0e43d28bf44065321',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1229,7 +1229,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '44dd38e6aa826172be9ecabe48515f363444aa31',
+  sha1: 'c0203eca1809e805111328a2ae05aff9963cfeeb',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1310,7 +1310,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '7ebe898fe913662918941351e71b411d09520ff6',
+  sha1: '47cfef1b2a74a2d4832c99f0b0601eb711e0b0ef',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1369,7 +1369,7 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '8c663e389757c5321f7cc64650c6ba8a1afbfc29',
+  sha1: '0ba87293ae30e5f65a4ffadfe32c632c1a2e329f',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 local replies, uncommon = {}, {}
@@ -1539,7 +1539,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: 'f4931f738a1a5d49d341cb5305d0e419c690c1e4',
+  sha1: 'b1c325cb49013cd4ebe8f2256664dca3358d8db2',
   source: `local keys = KEYS
 local ticketId, withinMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1615,7 +1615,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '4a8a84fc8e25e8809aebd4398904b71619d7d420',
+  sha1: '8137c76bc6be21d955513bff88f5570dfd8309d9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1757,7 +1757,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: 'a97c4b978d25a6f6033adad2bacb27723a6ecb76',
+  sha1: 'd52a93193ad4bf1ab302184c258d45e6428c9bbf',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1842,7 +1842,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'e903e57469756a134855f29af9ff82030bb0af68',
+  sha1: 'd2ded1954acd2a55db0e37e343a205eb1bddcc56',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -1941,7 +1941,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'e34be35b7c67075a004874c41485a36bcc70ec91',
+  sha1: '9db2d0a6846757aba722022e122069bffa849a74',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -2030,7 +2030,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: '9354ca53e46d129adc1b09940d8d70157ae629d7',
+  sha1: '9d3c475b2e01cca39aade8107880890483c4f39f',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2195,7 +2195,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: '99334c8a197d5c6486795b0134b65d089c82c180',
+  sha1: '7b6d147d4da9eddcace77447e55e503c8181b45b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}

@@ -1,5 +1,7 @@
 /** One hold from its grant to its end: what it is told when its lease is lost, and what its times mean. */
-import { describe, expect, it } from '@jest/globals';
+import { inspect } from 'node:util';
+import { describe, expect, it, jest } from '@jest/globals';
+import { ConsoleLogger } from '@nestjs/common';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import { Fleet } from '../../support/locks.js';
 
@@ -16,6 +18,19 @@ describe('A lease as JSON', () => {
       },
     });
     await lease.release();
+  });
+
+  it('is also what console.log and the logger of Nest write of it', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const lease = await locks.acquire('k');
+    expect(inspect(lease)).toBe(inspect(lease.toJSON()));
+    const write = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
+    new ConsoleLogger({ colors: false }).log(lease);
+    const [[written]] = write.mock.calls as [[string]];
+    write.mockRestore();
+    expect(written).toContain('holdCount: 1');
+    expect(written.length).toBeLessThan(500);
   });
 });
 

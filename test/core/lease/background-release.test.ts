@@ -36,7 +36,7 @@ function setUp(): { clock: FakeClock; store: Releases; background: BackgroundRel
   return { clock, store, background: new BackgroundRelease(store, clock, new Schedule(clock)) };
 }
 
-const lease = (lateUntil?: number): DoubtfulRelease & { storeLengthMs: number } => ({ key: 'k', id: 'p.1', abandoned: true, lateUntil, storeLengthMs: 1_000 });
+const lease = (lateUntil?: number): DoubtfulRelease & { storeLengthMs: number; goneFromStore: boolean } => ({ key: 'k', id: 'p.1', abandoned: true, lateUntil, storeLengthMs: 1_000, goneFromStore: false });
 
 describe('A release in the background', () => {
   it('is sent once when it is answered, for the id and as it was asked for', async () => {
@@ -79,6 +79,14 @@ describe('A release in the background', () => {
     background.release(lease(), 60_000);
     await clock.runUntil(background.settled());
     expect(store.asked).toHaveLength(3);
+  });
+
+  it('is sent for a lost lease that the store may still have, and for no other lost lease', async () => {
+    const { clock, store, background } = setUp();
+    background.releaseLost({ ...lease(), goneFromStore: true });
+    background.releaseLost(lease());
+    await clock.runUntil(background.settled());
+    expect(store.asked).toHaveLength(1);
   });
 
   it('is sent again behind a request for the id that may come late', async () => {

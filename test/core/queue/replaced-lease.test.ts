@@ -56,3 +56,21 @@ describe('A turn that is passed on through the store', () => {
     expect(await locks.isLocked('k')).toBe(false);
   });
 });
+
+describe('A grant beside a lease that had ended in the store, although no answer said so', () => {
+  it('goes to the caller for whom it was asked: the store is asked for nothing more', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.lostWakes.add('lost');
+    const reader = await locks.acquire('k', { mode: 'read' });
+    const writer = locks.acquire('k');
+    await fleet.clock.advance(5);
+    await fleet.process().locks.forceRelease('k');
+    const lease = await fleet.clock.runUntil(writer);
+    expect(reader.signal.aborted).toBe(true);
+    expect(await lease.release()).toBe('released');
+    expect(await reader.release()).toBe('lost');
+    await fleet.clock.advance(100);
+    expect(wire.sent).toMatchObject({ acquire: 2, release: 2 });
+  });
+});

@@ -8,6 +8,7 @@ import { EventEmitter } from 'node:events';
 import type { Clock, Timer } from '../../../core/port/clock.js';
 import type { Connection, ConnectionState, EvalAndWait, Sender } from '../connections.js';
 import { NOT_CONNECTED } from '../store-failure.js';
+import { AnswerTurns } from './answer-turns.js';
 import { LiveConnection } from './live-connection.js';
 import type { ClientSource } from './node-redis-client.js';
 import type { Silence } from './silence.js';
@@ -34,8 +35,13 @@ export class SingleConnection implements Connection, Sender {
   private live: LiveConnection | undefined;
   private readonly events = new EventEmitter();
   private pause: Timer | undefined;
+  /** Lets the process end, which is kept alive without a connection as it is by the socket of one. */
+  private letGo: (() => void) | undefined;
   private started = false;
   private closed = false;
+  private readonly turns: AnswerTurns;
+  /** How many commands have been sent and not been answered. */
+  private out = 0;
 
   constructor(
     private readonly locate: Locate,
@@ -44,6 +50,7 @@ export class SingleConnection implements Connection, Sender {
     private readonly silence?: Silence,
   ) {
     this.events.setMaxListeners(0);
+    this.turns = new AnswerTurns(needs.clock);
   }
 
   async start(): Promise<void> {
@@ -69,9 +76,8 @@ export class SingleConnection implements Connection, Sender {
     const { live, silence } = this;
     if (!this.state.isOpen || live === undefined) return Promise.reject(new Error(NOT_CONNECTED));
     silence?.asked();
-    const sent = live.client.sendCommand(args);
-    sent.then(silence?.heard, this.refused);
-    return sent;
+    this.out += 1;
+    return live.client.sendCommand(args).then(this.answered, this.refused);
   }
 
   async evalAndWait({ source, keys, args, replicas, waitMs }: EvalAndWait): Promise<readonly [unknown, unknown]> {
@@ -98,7 +104,14 @@ export class SingleConnection implements Connection, Sender {
     this.closed = true;
     if (this.pause !== undefined) this.needs.clock.clearTimer(this.pause);
     this.silence?.close();
+    this.turns.end();
     this.live?.end();
+    this.needsNoProcess();
+  }
+
+  private needsNoProcess(): void {
+    this.letGo?.();
+    this.letGo = undefined;
   }
 
   private on(event: string, listener: (...args: never[]) => void): () => void {
@@ -117,6 +130,7 @@ export class SingleConnection implements Connection, Sender {
       this.source = source;
       await live.open();
       this.state.isOpen = true;
+      this.needsNoProcess();
       this.events.emit('open');
     } catch (error) {
       this.lost(error as Error, LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random()));
@@ -130,15 +144,28 @@ export class SingleConnection implements Connection, Sender {
     this.live = undefined;
     this.state.isOpen = false;
     this.silence?.reset();
+    this.turns.end();
     if (!this.closed) this.events.emit('problem', error);
     if (this.pause !== undefined) clock.clearTimer(this.pause);
-    if (!this.closed) this.pause = clock.setTimer(() => void this.connect().catch(() => {}), retryMs); // its error was told to those who listen
+    if (!this.closed) {
+      this.letGo ??= clock.keepAlive();
+      this.pause = clock.setTimer(() => void this.connect().catch(() => {}), retryMs); // its error was told to those who listen
+    }
     this.events.emit('end');
   }
 
-  /** The server became a replica, so a new connection is made, which finds the new master. */
-  private readonly refused = (error: unknown): void => {
+  private readonly answered = (reply: unknown): unknown => {
     this.silence?.heard();
+    this.out -= 1;
+    const turn = this.turns.turn(this.out > 0);
+    return turn === undefined ? reply : turn.then(() => reply);
+  };
+
+  private readonly refused = (error: unknown): never => {
+    this.silence?.heard();
+    this.out -= 1;
+    // The server became a replica, so a new connection is made, which finds the new master.
     if (NO_MASTER.test(String((error as { message?: unknown }).message))) this.drop();
+    throw error;
   };
 }

@@ -17,7 +17,7 @@ local function sharedFence(text, who, queued)
   if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
   if tonumber(ending) < now or tonumber(ending) > now + who.longestMs then return nil end
   if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
-  return countLines(text) < MOST_HOLDS_OF_OWNER and tonumber(fence) or nil
+  return countLines(text) < MAX_HOLDS_OF_OWNER and tonumber(fence) or nil
 end
 
 -- Whether a permit is free: holders that have ended are counted too, and are dropped when all permits seem to be taken.

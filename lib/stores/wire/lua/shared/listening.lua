@@ -12,7 +12,7 @@ local ONLY_IF_RECENT = '3' -- others go first while it is silent: on a Cluster, 
 local SILENT_AFTER_MS = 1200
 
 -- After so many in a row who do not listen the first of them has its turn: one script must not look at thousands.
-local MOST_PASSED_OVER = 100
+local MAX_PASSED_OVER = 100
 
 local function channelOf(lock, id)
   return '{' .. string.match(lock.lockKey, '^{([^}]*):%d+}:l:') .. '}:c:' .. (string.match(id, '^(.*)%.') or id)

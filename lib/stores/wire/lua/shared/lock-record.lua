@@ -78,14 +78,14 @@ local function ownedBy(lock, owner)
 end
 
 -- Each hold of an owner is a line that whoever looks at the lock reads: there is an end to their number.
-local MOST_HOLDS_OF_OWNER = 1000
+local MAX_HOLDS_OF_OWNER = 1000
 
 local function isFullFor(lock, owner)
   local holds = 0
   for _, holder in ipairs(lock.holders) do
     if holder.owner == owner and not isReleased(holder) then holds = holds + 1 end
   end
-  return holds >= MOST_HOLDS_OF_OWNER
+  return holds >= MAX_HOLDS_OF_OWNER
 end
 
 -- The last instant of a holder's lease, before its grace.

@@ -8,7 +8,7 @@
 -- A free lock that is kept for a process stands as held by ~> and the name of the process until it has come or its patience
 -- is over; who does not come loses its mark. Marks order those who ask, and are hints: a node may lose all of them.
 local MARK_MS = 1500
-local MOST_MARKS = 32 -- who finds no room asks again, and has waited longer by then
+local MAX_MARKS = 32 -- who finds no room asks again, and has waited longer by then
 local TURN = '~>'
 
 local function openLine(lock, marksKey)
@@ -45,7 +45,7 @@ local function addMark(line, added)
     marks[#marks + 1] = mark
   end
   if not placed then marks[#marks + 1] = added end
-  if #marks > MOST_MARKS then table.remove(marks, #marks) end
+  if #marks > MAX_MARKS then table.remove(marks, #marks) end
   line.marks = marks
 end
 

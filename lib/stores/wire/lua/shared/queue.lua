@@ -92,7 +92,7 @@ local function firstListening(lock, mode)
   while id and not hearsOfItsTurn(lock, id, record) do
     passOver(lock, id, record)
     passed = passed + 1
-    if passed == MOST_PASSED_OVER then return nil end
+    if passed == MAX_PASSED_OVER then return nil end
     id, record, after = waiterBehind(lock, after)
   end
   return id, record, after

@@ -14,7 +14,7 @@ end
 local function admitUpTo(most, lock, mode, anybody)
   local id, record, after = firstWaiter(lock, mode)
   local passed = 0
-  while id and passed < MOST_PASSED_OVER and #lock.holders < most do
+  while id and passed < MAX_PASSED_OVER and #lock.holders < most do
     if anybody or hearsOfItsTurn(lock, id, record) then
       grantTo(lock, id, record, after)
     else
