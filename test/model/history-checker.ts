@@ -90,7 +90,7 @@ function findFences(holds: readonly Hold[]): Found[] {
     if (before === undefined || before === hold || hold.grant.fence > before.grant.lastFence) continue;
     // A request that joins a hold of its owner shares its fence, and may stay longer.
     if (related(hold, before) && hold.grant.fence === before.grant.fence) continue;
-    const message = `${hold.id} was granted fence ${hold.grant.fence} at ${hold.grant.at}, after ${before.id} with ${before.grant.lastFence} had ended`;
+    const message = `${hold.id} was granted fence ${hold.grant.fence} (${hold.grant.mode}) at ${hold.grant.at}, after ${before.id} with ${before.grant.lastFence} (${before.grant.mode}) had ended at ${endOf(before)}`;
     found.push({ rule: 'fence', message });
   }
   return found;
