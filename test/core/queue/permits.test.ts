@@ -106,6 +106,33 @@ describe('The callers of one process that want a permit', () => {
     expect(fleet.store.size).toBe(0);
   });
 
+  it('have fences above that of another process which was granted one of their permits meanwhile', async () => {
+    const fleet = new Fleet();
+    const [here, there] = [fleet.process().locks, fleet.process().locks];
+    const granted: { readonly fence: number; readonly isOther: boolean }[] = [];
+    const early = gate();
+    const first = here.withLock('k', { permits: 2 }, () => early.promise);
+    await fleet.clock.advance(40);
+    // The second permit brings fences for many turns, because nobody else waits.
+    const callers = many(12, () => here.withLock('k', { permits: 2 }, async ({ fence }) => {
+      granted.push({ fence, isOther: false });
+      await delay(fleet.clock, 3);
+    }));
+    await fleet.clock.advance(4);
+    const other = there.withLock('k', { permits: 2 }, async ({ fence }) => {
+      granted.push({ fence, isOther: true });
+      await delay(fleet.clock, 100);
+    });
+    await fleet.clock.advance(11);
+    // The first permit may not be handed on any more, and the second one may.
+    early.open();
+    await fleet.clock.runUntil(Promise.all([first, ...callers, other]));
+    const at = granted.findIndex(({ isOther }) => isOther);
+    expect(at).toBeGreaterThan(0);
+    expect(at).toBeLessThan(granted.length - 1);
+    for (const { fence } of granted.slice(at + 1)) expect(fence).toBeGreaterThan(granted[at]!.fence);
+  });
+
   it('hand all permits on only until another process has waited for its turn', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
