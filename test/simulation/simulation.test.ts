@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 
-const SEEDS = 500;
+const SEEDS = 300;
 const STORE_CALLS = 200;
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
