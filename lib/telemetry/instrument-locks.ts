@@ -167,7 +167,7 @@ class LockRecorder {
   }
 }
 
-/** Counts the holds under way. Each takes away what it added, also when its attributes are others at its end. */
+/** Counts the holds under way. The end of a hold takes away what its beginning added, also when its attributes have changed by then. */
 class HoldsUnderWay {
   private readonly counted = new Map<string, Attributes>();
 

@@ -23,7 +23,7 @@ export interface RecallsParts {
   connection(): number;
 }
 
-/** What one command asks about. */
+/** The slot groups that one command asks about, and how far that command has come. */
 interface Question {
   readonly groups: readonly number[];
   /** Whether it has to be sent once more. */

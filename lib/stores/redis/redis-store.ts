@@ -214,7 +214,7 @@ export class RedisStore implements LockStore {
     };
   }
 
-  /** What is forgotten and asked anew when a connection ends or begins. */
+  /** Forgets what the server said when a connection ends or begins, because another server may answer now, and asks it anew. */
   private followConnections(): void {
     const { connections, trust, memories, outage } = this;
     connections.onChange(() => {

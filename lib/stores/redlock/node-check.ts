@@ -10,7 +10,7 @@ import type { ServerFacts } from '../wire/server-facts.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { giveBackArgs, trialRequest, voteArgs } from './node-calls.js';
 
-/** Its fields are read by others, and written only here. */
+/** Other classes read the public fields of a check; only the check itself writes them. */
 export class NodeCheck {
   /** What the server said of its set-up when it was checked; undefined when the user may not ask. */
   facts: ServerFacts | undefined;

@@ -51,7 +51,7 @@ export interface LinkListener {
   connected(): void;
 }
 
-/** Its fields are read by others, and written only here. */
+/** Other classes read the public fields of a link; only the link itself writes them. */
 export class NodeLink {
   readonly name: string;
   readonly check: NodeCheck;
@@ -100,7 +100,7 @@ export class NodeLink {
     this.connections.commands.onOpen(() => this.begins());
   }
 
-  /** Where the node is in the drawing above. */
+  /** The state of the node, by its name in the drawing at the head of this file. */
   get state(): 'away' | 'listening' | 'silent' | 'twin' | 'refused' {
     if (this.refusedWith !== undefined) return 'refused';
     if (this.twin !== undefined) return 'twin';

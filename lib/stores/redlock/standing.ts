@@ -8,7 +8,7 @@ import type { Leaving, Mark } from './node-vote.js';
 import type { QuorumContext } from './quorum-context.js';
 import type { RedlockNode } from './redlock-node.js';
 
-/** Its fields are read by others, and written only here. */
+/** Other classes read the public fields of a standing; only the standing itself writes them. */
 export class Standing {
   /** The local instant until which a quorum is known to have the ballot. */
   trustedUntil = -Infinity;

@@ -148,6 +148,21 @@ describe('The callers of one process that want a permit', () => {
     await fleet.clock.runUntil(Promise.all(busy));
   });
 
+  it('are told once each that they wait, those for whom no request of their own is made too', async () => {
+    const fleet = new Fleet();
+    const other = fleet.process().locks;
+    const { locks } = fleet.process();
+    const held = await Promise.all(many(2, () => other.acquire('k', { permits: 2 })));
+    const waiting: (number | undefined)[] = [];
+    locks.events.subscribe(({ type, call }) => type === 'waiting' && waiting.push(call));
+    const callers = many(5, () => locks.withLock('k', { permits: 2 }, async () => {}));
+    await fleet.clock.settle();
+    expect(waiting).toHaveLength(5);
+    await fleet.clock.runUntil(Promise.all([...held.map((lease) => lease.release()), ...callers]));
+    expect(new Set(waiting).size).toBe(5);
+    expect(waiting).toHaveLength(5);
+  });
+
   it('are let in one for each permit that another process gives back', async () => {
     const fleet = new Fleet();
     const other = fleet.process().locks;
