@@ -139,8 +139,8 @@ class Adoption implements AbortListener, ToldOfShutdown {
   private adopted(holds: readonly AdoptedHold[]): void {
     const { clock, watchdog, queue } = this.parts;
     const now = clock.now();
-    // The machine slept meanwhile, or the store's data were replaced: the answer says more than is left of the leases. The same question tells what is left.
-    if (watchdog.sleep.happenedSince(this.sentAt, now) || watchdog.replacements !== this.replacements) return this.ask();
+    // The answer may say more than is left of the leases. The same question tells what is left.
+    if (watchdog.isOutdated(this.sentAt, this.replacements, now)) return this.ask();
     if (holds.some(({ grant }) => grant.trustedUntil <= now)) return this.fail(slownessError(this.key, this.call.options.leaseMs));
     this.settle(() => {
       const leases = holds.map(({ grant, owner, permits, minHoldMs }, n) => {

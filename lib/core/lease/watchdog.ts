@@ -29,10 +29,7 @@ const SORTED_TOGETHER = 8_000;
 export class Watchdog implements LeaseGuard {
   readonly schedule: Schedule;
   readonly sleep: MachineSleep;
-  /**
-   * How often the store has said that its data were replaced by an earlier state of the same memory. An answer to a request that was
-   * sent before the last time tells of data that may not be there any more, and names the same memory: so the request is made again.
-   */
+  /** How often the store has said that its data were replaced by an earlier state of the same memory, which an answer cannot tell. */
   replacements = 0;
   private readonly dueLeases = new DueLeases();
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
@@ -69,6 +66,15 @@ export class Watchdog implements LeaseGuard {
   /** Stops guarding a lease. It is called before the lease is released; answers to renewals under way are ignored then. */
   forget(lease: GuardedLease): void {
     this.schedule.cancel(lease);
+  }
+
+  /**
+   * Whether an answer says nothing certain of the present: the machine has slept since `sentAt`, so that trust would be counted too
+   * long, or the data that it tells of may not be there any more. Then the request has to be made again. `replacements`: how often
+   * they had been replaced when the request was sent.
+   */
+  isOutdated(sentAt: number, replacements: number, now: number): boolean {
+    return this.sleep.happenedSince(sentAt, now) || replacements !== this.replacements;
   }
 
   /** Renews one lease now, to end `leaseMs` from now. */

@@ -23,6 +23,6 @@ export async function lengthened(grant: Grant, request: RenewRequest, parts: Req
   const sentAt = clock.now();
   const [renewed] = await store.renew([{ key, id, leaseMs, graceMs, minReplicas }]);
   const at = clock.now();
-  if (renewed?.kind !== 'renewed' || watchdog.sleep.happenedSince(sentAt, at) || watchdog.replacements !== replacements) return undefined;
+  if (renewed?.kind !== 'renewed' || watchdog.isOutdated(sentAt, replacements, at)) return undefined;
   return { grant: { ...grant, trustedUntil: renewed.trustedUntil }, at };
 }

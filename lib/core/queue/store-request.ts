@@ -201,7 +201,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   private judge(grant: Grant, countedFrom: number): void {
     const { clock, watchdog } = this.parts;
     const now = clock.now();
-    if (watchdog.sleep.happenedSince(countedFrom, now) || watchdog.replacements !== this.replacements) return this.ask();
+    if (watchdog.isOutdated(countedFrom, this.replacements, now)) return this.ask();
     switch (verdictOn(grant, now, this.leaseMs, !this.asker.options.renew && this.wasRefused)) {
       case 'over':
         return this.failed(slownessError(this.key, this.leaseMs));

@@ -26,12 +26,12 @@ describe('A grant', () => {
 });
 
 describe('A grant that is too short', () => {
-  const asking = (answer: RenewOutcome, slept = false) => {
+  const asking = (answer: RenewOutcome, outdated = false) => {
     const clock = new FakeClock({ now: 1_000 });
     const asked: RenewRequest[] = [];
     const store = { renew: async (requests: readonly RenewRequest[]) => (asked.push(...requests), clock.block(50), [answer]) };
-    const sleep = { happenedSince: (instant: number, now: number) => slept && instant === 1_000 && now === 1_050 };
-    const parts = { store, clock, watchdog: { sleep } } as unknown as RequestParts;
+    const isOutdated = (sentAt: number, replacements: number, now: number): boolean => outdated && sentAt === 1_000 && replacements === 3 && now === 1_050;
+    const parts = { store, clock, watchdog: { isOutdated, replacements: 3 } } as unknown as RequestParts;
     return { asked, longer: lengthened(grant({ trustedUntil: 1_100 }), { key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 7, minReplicas: 1 }, parts) };
   };
 
@@ -41,7 +41,7 @@ describe('A grant that is too short', () => {
     expect(asked).toEqual([{ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 7, minReplicas: 1 }]);
   });
 
-  it('is asked for again when it was not renewed, or when the machine slept before the answer came', async () => {
+  it('is asked for again when it was not renewed, or when the answer is outdated', async () => {
     const answers: RenewOutcome[] = [{ kind: 'lost' }, { kind: 'unknown', cause: new LockStoreError('no answer') }];
     for (const answer of answers) expect(await asking(answer).longer).toBeUndefined();
     expect(await asking({ kind: 'renewed', trustedUntil: 9_000, contended: false }, true).longer).toBeUndefined();
