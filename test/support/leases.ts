@@ -1,5 +1,6 @@
 /** Leases without a store and without a queue: what a test reads is what a lease says of itself. */
-import type { GuardedLease, LeaseGuard } from '../../lib/core/lease/guarded-lease.js';
+import type { GuardedLease } from '../../lib/core/lease/guarded-lease.js';
+import type { LeaseGuard } from '../../lib/core/lease/lease-guard.js';
 import { StoreLease, type LeaseKeeper } from '../../lib/core/lease/store-lease.js';
 import type { LockOptions } from '../../lib/core/port/lock-options.js';
 import type { Grant } from '../../lib/core/port/lock-store.js';
@@ -32,5 +33,5 @@ export function seen(): Seen {
 export function leaseWith(options: LockOptions = {}, grant: Partial<Grant> = {}, { keeper, guard }: Seen = seen(), phase = 0): StoreLease {
   const resolved = resolveOptions({ leaseMs: 8_000, ...options }, resolveDefaults());
   const whole: Grant = { fence: 1, fences: 16, mode: resolved.mode, trustedUntil: 9_000, contended: false, ...grant };
-  return new StoreLease('k', 'p.1', resolved, whole, 1_000, phase, -Infinity, keeper, guard);
+  return new StoreLease({ key: 'k', id: 'p.1', options: resolved, lateUntil: -Infinity }, whole, 1_000, phase, keeper, guard);
 }

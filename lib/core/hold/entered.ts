@@ -1,5 +1,5 @@
 /** What a call does with the locks that it got, before a hold is made of them: it looks whether they are there still, or gives them back. */
-import type { LossListener } from '../lease/guarded-lease.js';
+import type { LossListener } from '../lease/lease-guard.js';
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { Entered } from './hold-part.js';
@@ -17,7 +17,7 @@ export function isLost(entered: Entered | readonly Entered[]): boolean {
 
 /** Gives back a lock under which no work began. `mode`: how the call wanted it. */
 export function abandon(entered: Entered, mode: LockMode, now: number, done: () => void): void {
-  if (entered instanceof StoreLease) return entered.leave(NOBODY, now, true, false, done);
+  if (entered instanceof StoreLease) return entered.leave(NOBODY, now, done, true);
   entered.leaveInside(mode);
   done();
 }

@@ -23,7 +23,7 @@ export class HoldPart {
   /** How this hold has the lock. A nested call may be for reading inside a hold that is for writing. */
   readonly mode: LockMode;
   /** The part of the hold around this one, which has the lease; undefined when this hold is not nested. */
-  private readonly outer: HoldPart | undefined;
+  readonly outer: HoldPart | undefined;
   /** The nested calls. It is made for the first of them, because most holds have none. */
   private gate: SiblingGate | undefined;
   private isDraining = false;
@@ -33,7 +33,7 @@ export class HoldPart {
 
   constructor(
     entered: Entered,
-    private readonly hold: Hold,
+    readonly hold: Hold,
   ) {
     if (entered instanceof StoreLease) {
       this.lease = entered;
@@ -44,7 +44,7 @@ export class HoldPart {
       this.mode = hold.options.mode;
     }
     this.fence = this.outer?.fence ?? this.lease.fence;
-    this.outer?.hold.count(1);
+    this.outer?.hold.nestedBegan();
   }
 
   get key(): string {
@@ -99,7 +99,7 @@ export class HoldPart {
   }
 
   /** Gives its lock to a ticket: from now on the lease is not this hold's, and without other readers not this process's. */
-  handOver(now: number): HandedLease {
+  giveToTicket(now: number): HandedLease {
     const { lease, hold } = this;
     this.isDraining = true;
     this.gate?.close();
@@ -113,16 +113,12 @@ export class HoldPart {
     this.lease.addOverdue();
   }
 
-  /** Adds `change` to the hold count of the holds around this one. */
-  countOutside(change: number): void {
-    this.outer?.hold.count(change);
-  }
-
   private leave(now: number, done: (outcome: ReleaseOutcome) => void): void {
     const { lease, outer, hold } = this;
-    if (!outer) return lease.leave(hold, now, false, this.isOverdue, done);
+    if (!outer && this.isOverdue) lease.removeOverdue();
+    if (!outer) return lease.leave(hold, now, done);
     lease.offLoss(hold);
-    outer.hold.count(-1);
+    outer.hold.nestedEnded();
     outer.leaveInside(this.mode);
     done(lease.isLost ? 'lost' : 'released');
   }

@@ -30,7 +30,7 @@ export function releaseHold(hold: Hold): Promise<ReleaseOutcome> {
     const { clock, watchdog, defaults } = hold.host;
     const now = clock.now();
     const patience = new Alarm(() => resolve('unknown'));
-    if (hold.outlived || hold.isHandedOff) watchdog.schedule.set(patience, now + defaults.commandTimeoutMs);
+    if (hold.hasNestedCalls || hold.isHandedOff) watchdog.schedule.set(patience, now + defaults.commandTimeoutMs);
     hold.end(now, (outcome) => {
       watchdog.schedule.cancel(patience);
       resolve(outcome);

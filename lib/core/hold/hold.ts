@@ -5,7 +5,7 @@
  *       ├──────────┴─────▶ lost
  *       └──▶ handed off ─▶ released       its locks go to a ticket, and are not this process's from then on
  */
-import type { LossListener } from '../lease/guarded-lease.js';
+import type { LossListener } from '../lease/lease-guard.js';
 import { Alarm } from '../lease/schedule.js';
 import { LockUsageError, type LockClosedError, type LockLostError } from '../port/errors.js';
 import { lostError } from '../port/hold-errors.js';
@@ -191,22 +191,27 @@ export class Hold implements Lease, LossListener {
   }
 
   /** Ends it here, because its locks go to a ticket. How that ended is told to {@link finish}. */
-  handOver(now: number): HandedLease[] {
+  giveToTicket(now: number): HandedLease[] {
     this.isHandedOff = true;
     this.isOpen = false;
-    return this.parts.map((part) => part.handOver(now));
+    return this.parts.map((part) => part.giveToTicket(now));
   }
 
   /** Whether nested calls are still inside. */
-  get outlived(): boolean {
+  get hasNestedCalls(): boolean {
     // Most holds were never entered.
     return this.wasEntered && this.parts.some(({ isEmpty }) => !isEmpty);
   }
 
-  /** Adds `change` to the hold count of this hold and of those around it, when a nested call begins or ends. */
-  count(change: number): void {
-    this.inside += change;
-    for (const part of this.parts) part.countOutside(change);
+  /** Counts a nested call that begins, here and in the holds around. */
+  nestedBegan(): void {
+    this.inside += 1;
+    for (const { outer } of this.parts) outer?.hold.nestedBegan();
+  }
+
+  nestedEnded(): void {
+    this.inside -= 1;
+    for (const { outer } of this.parts) outer?.hold.nestedEnded();
   }
 
   leaseLost(error: LockLostError): void {
@@ -224,7 +229,7 @@ export class Hold implements Lease, LossListener {
 
   /** Whether it was released or is just being released, so that the next holder may be at work. */
   get isOver(): boolean {
-    return !this.isOpen && !this.outlived;
+    return !this.isOpen && !this.hasNestedCalls;
   }
 
   private readonly partEnded = (outcome: ReleaseOutcome): void => {

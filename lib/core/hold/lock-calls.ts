@@ -116,15 +116,14 @@ export class LockCalls {
   }
 
   /** Runs `fn` inside the hold of the call's locks. */
-  run<T>(wish: Wish, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void, entering = this.entered(wish)): void {
-    entering.then(
-      (entered) => {
-        if (isLost(entered)) this.run(wish, fn, resolve, reject, this.enterAnew(wish, entered));
-        else runInHold(this.granted(wish, entered), fn, resolve, reject);
-      },
-      // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
-      (reason: unknown) => resolve(this.refuse(wish, reason)),
-    );
+  run<T>(wish: Wish, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
+    const begin = (entered: Entered | Entered[]): void => {
+      if (isLost(entered)) void this.enterAnew(wish, entered).then(begin, refuse);
+      else runInHold(this.granted(wish, entered), fn, resolve, reject);
+    };
+    // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
+    const refuse = (reason: unknown): void => resolve(this.refuse(wish, reason));
+    void this.entered(wish).then(begin, refuse);
   }
 
   /** Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. */

@@ -36,7 +36,7 @@ export function runInHold<T>(
     const now = hold.host.clock.now();
     const loss = hold.lossNow(now);
     // Nested calls that outlive the work keep the lease, and the caller does not wait for them.
-    if (hold.outlived) {
+    if (hold.hasNestedCalls) {
       hold.end(now, () => {});
       settle(loss, work);
     } else hold.end(now, (outcome) => settle(outcome === 'lost' ? hold.lossNow() : loss, work));

@@ -48,12 +48,12 @@ export class Tickets {
     if (!tickets) throw noTicketsError(key);
     const withinMs = withinMsOf(given, options.leaseMs, defaults, key);
     if (hold.parts.some(({ isNested }) => isNested)) throw nestedHandOffError(key);
-    if (hold.outlived) throw entangledHandOffError(key);
+    if (hold.hasNestedCalls) throw entangledHandOffError(key);
     hold.assertHeld();
     const secret = newSecret();
     const ticketId = ticketIdOf({ process, secret });
     const now = clock.now();
-    const leases = hold.handOver(now);
+    const leases = hold.giveToTicket(now);
     const request = { ticketId, withinMs, holds: leases.map(({ key: lock, id, stays }) => ({ key: lock, id, stays })) };
     const until = Math.min(now + Math.max(options.waitMs, defaults.commandTimeoutMs), ...leases.map(({ trustedUntil }) => trustedUntil));
     const outcome = await this.untilAnswered(tickets, { request, leases, until }, key);

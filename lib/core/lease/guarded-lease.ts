@@ -14,6 +14,7 @@ import { lostError } from '../port/hold-errors.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcome, type RenewRequest } from '../port/lock-store.js';
+import type { GrantedRequest, LeaseGuard, LossListener } from './lease-guard.js';
 import { Appointment } from './schedule.js';
 
 /** Trust that ends at most this much before `renewUntil`, in ms, ends because of maxHoldMs: the difference is margin and travel time. */
@@ -23,23 +24,12 @@ const NOBODY: readonly LossListener[] = [];
 
 type Renewed = Extract<RenewOutcome, { kind: 'renewed' }>;
 
-/** Called once when a lease is lost. */
-export interface LossListener {
-  leaseLost(error: LockLostError, lease: GuardedLease): void;
-}
-
-/** Renews leases and declares them lost in time: the watchdog. */
-export interface LeaseGuard {
-  /** The appointment of the lease is due: it is time to renew it, or its trust has ended. */
-  due(lease: GuardedLease, now: number): void;
-  /** Guards the lease from now on, or plans its next renewal anew. */
-  watch(lease: GuardedLease, now: number): void;
-  /** Guards the lease no longer. */
-  forget(lease: GuardedLease): void;
-}
-
 /** Every file may read the state of a lease, and only the two files of the lease write it: test/architecture.test.ts checks that. */
 export class GuardedLease extends Appointment implements HolderRef, HeldLease {
+  readonly key: string;
+  readonly id: string;
+  /** The options of the caller for which the store was asked. */
+  readonly options: ResolvedOptions;
   /** The mode that the store granted. It may be stronger than what was asked for, when requests of one owner share a hold. */
   mode: LockMode;
   /** Local instant until which nobody else holds the lock, as far as this process may believe. */
@@ -51,23 +41,21 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   /** The memory of the store that knew it last. */
   memory: string | undefined;
   /** Local instant until which a request of this process that got no answer may still act for it in the store. */
-  lateUntil = -Infinity;
-  /** Whether a renewal has been started and not been answered yet. */
-  isRenewing = false;
+  lateUntil: number;
+  /** Whether the store said that it does not know the lease, so that it need not be released any more. */
+  goneFromStore = false;
   /** No renewal reaches beyond this instant. */
   protected renewUntil = Infinity;
   /** Whether its caller wants several locks and does not have all of them yet: until then it is renewed, whatever the options say. */
   protected isGathered = false;
+  /** Whether a renewal has been started and not been answered yet, and whether the store may have forgotten the lease meanwhile. */
+  private renewing: 'no' | 'yes' | 'in doubt' = 'no';
   private state: 'held' | 'released' | 'lost' = 'held';
   private loss: LockLostError | undefined;
-  private isGone = false;
   private listeners: readonly LossListener[] = NOBODY;
 
   constructor(
-    readonly key: string,
-    readonly id: string,
-    /** The options of the caller for which the store was asked. */
-    readonly options: ResolvedOptions,
+    { key, id, options, lateUntil }: GrantedRequest,
     protected readonly grant: Grant,
     /** When this process learned of the grant. */
     protected readonly grantedAt: number,
@@ -76,6 +64,10 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     protected readonly keeper: LossListener,
   ) {
     super();
+    this.key = key;
+    this.id = id;
+    this.options = options;
+    this.lateUntil = lateUntil;
     this.mode = grant.mode;
     this.trustedUntil = grant.trustedUntil;
     this.contended = grant.contended;
@@ -119,9 +111,9 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     return this.state === 'lost';
   }
 
-  /** Whether the store said that it does not know the lease, so that it need not be released any more. */
-  get goneFromStore(): boolean {
-    return this.isGone;
+  /** Whether a renewal has been started and not been answered yet. */
+  get isRenewing(): boolean {
+    return this.renewing !== 'no';
   }
 
   /** Whether the watchdog keeps it alive; false for a lease of fixed length. */
@@ -159,15 +151,20 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
   startRenewal(): boolean {
-    return this.renews && this.startReview();
+    return this.renews && !this.isRenewing && this.startReview();
   }
 
-  /** Starts a renewal because the store may have forgotten the lease. A lease of fixed length is renewed too, for the rest of its time. */
+  /** Starts a renewal, also of a lease of fixed length, because the store may have forgotten it. False when one is under way: its answer is in doubt. */
   startReview(isReplaced = false): boolean {
     if (isReplaced) this.memory = NO_MEMORY;
-    if (this.isRenewing) return false;
-    this.isRenewing = true;
-    return true;
+    const starts = this.renewing === 'no';
+    this.renewing = starts ? 'yes' : 'in doubt';
+    return starts;
+  }
+
+  /** Notes that the renewal is sent only now: what was doubted before, its answer will tell. */
+  renewalSent(): void {
+    this.renewing = 'yes';
   }
 
   /**
@@ -186,9 +183,11 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     this.lateUntil = Math.max(this.lateUntil, until);
   }
 
-  /** Notes that the store has answered the renewal. */
-  endRenewal(): void {
-    this.isRenewing = false;
+  /** Notes that the store has answered the renewal. Returns whether the answer is in doubt. */
+  endRenewal(): boolean {
+    const isInDoubt = this.renewing === 'in doubt';
+    this.renewing = 'no';
+    return isInDoubt;
   }
 
   /** The request that renews it to end `leaseMs` from now, but not after `renewUntil`. A lease that is not renewed keeps its end. */
@@ -233,7 +232,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** Ends it as lost because the store said that it does not know it. */
   loseFromStore(reason: string): void {
-    this.isGone = true;
+    this.goneFromStore = true;
     this.lose(reason);
   }
 

@@ -7,7 +7,7 @@
  */
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
-import type { LeaseGuard } from './guarded-lease.js';
+import type { GrantedRequest, LeaseGuard } from './lease-guard.js';
 import { StoreLease, type LeaseKeeper } from './store-lease.js';
 
 /** The fences that were reserved with the latest permit of this process, for the turns on all of its permits. */
@@ -33,17 +33,14 @@ export class LatestFences {
 
 export class PermitLease extends StoreLease {
   constructor(
-    key: string,
-    id: string,
-    options: ResolvedOptions,
+    request: GrantedRequest,
     grant: Grant,
     grantedAt: number,
-    lateUntil: number,
     keeper: LeaseKeeper,
     guard: LeaseGuard,
     private readonly latest: LatestFences,
   ) {
-    super(key, id, options, grant, grantedAt, Infinity, lateUntil, keeper, guard);
+    super(request, grant, grantedAt, Infinity, keeper, guard);
     latest.granted(grant);
   }
 

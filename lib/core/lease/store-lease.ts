@@ -9,7 +9,8 @@ import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import type { DoubtfulRelease } from './background-release.js';
-import { GuardedLease, type LeaseGuard, type LossListener } from './guarded-lease.js';
+import { GuardedLease } from './guarded-lease.js';
+import type { GrantedRequest, LeaseGuard, LossListener } from './lease-guard.js';
 
 /** How long callers of one process may follow each other on a lease while other processes wait, in ms after its grant. */
 export const HAND_ON_WINDOW_MS = 50;
@@ -50,23 +51,18 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   private readonly sharesFence: boolean;
 
   constructor(
-    key: string,
-    id: string,
-    options: ResolvedOptions,
+    request: GrantedRequest,
     grant: Grant,
     grantedAt: number,
     /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
     private readonly phase: number,
-    /** The local instant until which a request for it that got no answer may still act in the store. */
-    lateUntil: number,
     keeper: LeaseKeeper,
     guard: LeaseGuard,
   ) {
-    super(key, id, options, grant, grantedAt, guard, keeper);
-    this.lateUntil = lateUntil;
+    super(request, grant, grantedAt, guard, keeper);
     this.admittedAt = grantedAt;
     this.fence = this.nextFence = grant.fence;
-    this.sharesFence = options.mode === 'read';
+    this.sharesFence = request.options.mode === 'read';
   }
 
   /**
@@ -117,15 +113,11 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     if (!this.sharesFence) this.nextFence += 1;
   }
 
-  /**
-   * Takes a caller off the lease, so that it is not told of a later loss. `abandoned`: its work never began. `wasOverdue`: it
-   * was counted by {@link addOverdue}.
-   */
-  leave(caller: LossListener, now: number, abandoned: boolean, wasOverdue: boolean, done: (outcome: ReleaseOutcome) => void): void {
+  /** Takes a caller off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
+  leave(caller: LossListener, now: number, done: (outcome: ReleaseOutcome) => void, abandoned = false): void {
     this.users -= 1;
     this.askedAt = now;
     this.abandoned = abandoned;
-    if (wasOverdue) this.overdueUsers -= 1;
     if (now >= this.trustedUntil) this.endTrust();
     this.offLoss(caller);
     this.keeper.callerLeft(this, done);
@@ -146,6 +138,11 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   addOverdue(): void {
     this.overdueUsers += 1;
     this.loseIfOverdue();
+  }
+
+  /** Called when such a caller is about to leave. */
+  removeOverdue(): void {
+    this.overdueUsers -= 1;
   }
 
   /** Loses the lease when every caller on it has held it for longer than its maxHoldMs. */

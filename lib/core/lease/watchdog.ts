@@ -12,7 +12,8 @@ import { DueLeases } from './due-leases.js';
 import { MachineSleep } from './machine-sleep.js';
 import { RenewalTimes } from './renewal-times.js';
 import { Schedule } from './schedule.js';
-import { GuardedLease, type LeaseGuard } from './guarded-lease.js';
+import { GuardedLease } from './guarded-lease.js';
+import type { LeaseGuard } from './lease-guard.js';
 
 /** How many leases one command renews at most: 250 keep a Redis busy for less than a millisecond. */
 const LARGEST_BATCH = 250;
@@ -35,8 +36,6 @@ export class Watchdog implements LeaseGuard {
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
   private readonly times: RenewalTimes | undefined;
   private sending = false;
-  /** The leases that the store may have forgotten while a renewal of them was under way: until it is sent, or its answer comes. */
-  private readonly doubted = new Set<GuardedLease>();
 
   constructor(
     private readonly store: LockStore,
@@ -122,7 +121,7 @@ export class Watchdog implements LeaseGuard {
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
   private review(lease: GuardedLease, now: number, isReplaced = false): void {
     if (!lease.isTrusted(now)) return;
-    if (!lease.startReview(isReplaced)) return void this.doubted.add(lease);
+    if (!lease.startReview(isReplaced)) return;
     this.schedule.set(lease, lease.trustedUntil);
     this.renewSoon(lease, now);
   }
@@ -175,20 +174,19 @@ export class Watchdog implements LeaseGuard {
   }
 
   private async renewBatch(due: readonly GuardedLease[]): Promise<void> {
-    for (const lease of due) this.doubted.delete(lease);
     const batch = due.filter(({ isHeld }) => isHeld);
     if (batch.length === 0) return;
+    for (const lease of batch) lease.renewalSent();
     const { replacements } = this;
     const sentAt = this.clock.now();
     const requests = batch.map((lease) => lease.renewal(sentAt));
     const outcomes = await this.store.renew(requests);
     batch.forEach((lease, index) => {
-      lease.endRenewal();
+      const isInDoubt = lease.endRenewal();
       this.answered(lease, outcomes[index]!, requests[index]!.leaseMs, sentAt);
       // The store may have forgotten it after the renewal and before the answer to it came.
       const isReplaced = replacements !== this.replacements;
-      if (isReplaced || (this.doubted.has(lease) && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isReplaced);
-      this.doubted.delete(lease);
+      if (isReplaced || (isInDoubt && this.mayBeForgotten(lease))) this.review(lease, this.clock.now(), isReplaced);
     });
   }
 

@@ -7,7 +7,7 @@ import { StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Grant, HolderRef, Wake } from '../port/lock-store.js';
+import type { Grant, HolderRef } from '../port/lock-store.js';
 
 export class AdoptedLeases implements LeaseKeeper {
   private readonly leases = new Map<string, StoreLease>();
@@ -23,7 +23,7 @@ export class AdoptedLeases implements LeaseKeeper {
 
   /** Makes a lease of what the store granted, guards it, and puts its only caller on it. */
   add({ key, id }: HolderRef, options: ResolvedOptions, grant: Grant, at: number): StoreLease {
-    const lease = new StoreLease(key, id, options, grant, at, 0, -Infinity, this, this.watchdog);
+    const lease = new StoreLease({ key, id, options, lateUntil: -Infinity }, grant, at, 0, this, this.watchdog);
     this.leases.set(id, lease);
     this.watchdog.watch(lease, at);
     lease.admit(options, at);
@@ -33,12 +33,6 @@ export class AdoptedLeases implements LeaseKeeper {
   find(key: string, id: string): StoreLease | undefined {
     const lease = this.leases.get(id);
     return lease?.key === key ? lease : undefined;
-  }
-
-  /** Follows a wake about one of these leases. */
-  wake({ key, id, kind }: Wake): void {
-    const lease = this.find(key, id);
-    if (kind === 'lost' && lease) void this.watchdog.confirm(lease);
   }
 
   callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {

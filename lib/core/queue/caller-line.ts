@@ -42,6 +42,14 @@ export class CallerLine<T> {
     return callers;
   }
 
+  /** Rejects every caller for whom there is a reason. */
+  reject(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
+    for (const caller of this.all()) {
+      const reason = reasonFor(caller.wish.key, caller.wish.insideHold);
+      if (reason) caller.giveUp(reason);
+    }
+  }
+
   /** Moves the callers for which `goesFirst` is true to the front. Among these, and among the others, the order stays. */
   bringForward(goesFirst: (caller: Caller<T>) => boolean): void {
     const callers = this.all();

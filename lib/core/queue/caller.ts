@@ -64,12 +64,17 @@ export class Caller<T> extends Appointment implements AbortListener {
 
   /** Called when the time to wait is over. */
   due(): void {
-    this.keeper?.giveUp(this, undefined);
+    this.giveUp(undefined);
   }
 
   /** Called when the signal has aborted. */
   aborted(): void {
-    this.keeper?.giveUp(this, this.options.signal?.reason);
+    this.giveUp(this.options.signal?.reason);
+  }
+
+  /** Leaves the queue in which it waits, and is rejected with this reason; without one because its waitMs is over. */
+  giveUp(reason: unknown): void {
+    this.keeper?.giveUp(this, reason);
   }
 
   /** Reports, once, that this caller was not served at once. */

@@ -16,10 +16,6 @@ export class HeldPermits {
     return this.lanes.size;
   }
 
-  has(id: string): boolean {
-    return this.lanes.has(id);
-  }
-
   leaseOf(id: string): PermitLease | undefined {
     return this.lanes.get(id)?.lease;
   }

@@ -11,10 +11,10 @@ import type { GuardedLease } from '../lease/guarded-lease.js';
 import { askAlike, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Grant, Wake } from '../port/lock-store.js';
+import type { Grant } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
-import { LONGEST_BURST, type CallerQueue, type QueueParts } from './caller-queue.js';
+import { LONGEST_BURST, type CallerQueue, type QueueParts, type ReasonToReject } from './caller-queue.js';
 import { KeyLeases } from './key-leases.js';
 import { ReplacedLease } from './replaced-lease.js';
 import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
@@ -35,11 +35,11 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     readonly key: string,
     private readonly parts: QueueParts,
     /** The options that its callers share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
-    readonly aside?: ResolvedOptions,
+    readonly sharedOptions?: ResolvedOptions,
   ) {}
 
   /** Whether readers wait here with which one with these options cannot share a lease: waiting behind them, it would miss their phase. */
-  partsReaders(options: ResolvedOptions): boolean {
+  keepsApart(options: ResolvedOptions): boolean {
     const other = this.line.find((caller) => caller.options.mode === 'read');
     return other ? options.minHoldMs > 0 || !askAlike(other.options, options) : false;
   }
@@ -69,39 +69,20 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     }
   }
 
-  /** The lease that is held under this id. */
   leaseOf(id: string): StoreLease | undefined {
     return this.leases.find(id);
   }
 
-  /** Whether a request with this id is open, or a lease with this id is held. */
-  knows(id: string): boolean {
-    return this.request?.id === id || this.leaseOf(id) !== undefined;
+  requestOf(id: string): StoreRequest | undefined {
+    return this.request?.id === id ? this.request : undefined;
   }
 
-  /** Follows a wake of the store, which is only a hint: a grant is judged by its own end, and after every other wake the store is asked. */
-  wake(wake: Wake): void {
-    const lease = this.leaseOf(wake.id);
-    switch (wake.kind) {
-      case 'granted':
-      case 'ask':
-        if (this.request?.id === wake.id) this.request.wake(wake.kind === 'granted' ? wake.grant : undefined);
-        return;
-      case 'contended':
-        return lease?.heardOfWaiter();
-      case 'lost':
-        return void (lease && this.parts.watchdog.confirm(lease));
-      // LocalQueue releases a stray grant, because only it knows that no queue of the lock has this id.
-      case 'stray':
-    }
+  heardOfWaiter(id: string): void {
+    this.leaseOf(id)?.heardOfWaiter();
   }
 
-  /** Rejects every caller that still waits and for whom `reasonFor` has a reason. */
-  rejectWaiting(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
-    for (const caller of this.line.all()) {
-      const reason = reasonFor(this.key, caller.wish.insideHold);
-      if (reason) this.giveUp(caller, reason);
-    }
+  rejectWaiting(reasonFor: ReasonToReject): void {
+    this.line.reject(reasonFor);
   }
 
   giveUp(caller: LeaseCaller, reason: unknown): void {
@@ -155,8 +136,9 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
 
   /** The request was not granted at once: callers with waitMs 0 are rejected, the others begin to wait. */
   requestDelayed(): void {
+    const { request } = this;
     for (const caller of this.line.all()) {
-      if (caller.options.waitMs === 0) this.giveUp(caller, refusedAtOnce(this.request, caller));
+      if (caller.options.waitMs === 0) caller.giveUp(refusedAtOnce(request, caller));
       else caller.tellWaiting();
     }
   }
@@ -206,7 +188,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     // the caller takes its place in the queue by asking, before others that come later.
     if (lease && lease.users > 0 && lease.mode === 'write') return;
     if (this.request) {
-      if (askAlike(this.request.asker.options, first.options)) return;
+      if (askAlike(this.request.options, first.options)) return;
       this.dropRequest();
     }
     const unused = lease && lease.users === 0 ? lease : undefined;
@@ -220,8 +202,9 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     return (this.demand ??= new FenceDemand(this.parts.handOn)).of(options, this.line.size);
   }
 
-  private take({ id, asker: { options }, arrivals, wasRefused, lateUntil }: StoreRequest, grant: Grant, at: number): void {
+  private take(request: StoreRequest, grant: Grant, at: number): void {
     const { leases, parts } = this;
+    const { options, arrivals, wasRefused } = request;
     const { current } = leases;
     // The store grants no writer beside another lease. So the current lease has ended in the store, although no answer has said so.
     const ended = current && (grant.mode === 'write' || current.mode === 'write') ? current : undefined;
@@ -229,7 +212,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const phase = wasRefused ? this.line.arrivals : arrivals;
-    const lease = new StoreLease(this.key, id, options, grant, at, phase, lateUntil, this, parts.watchdog);
+    const lease = new StoreLease(request, grant, at, phase, this, parts.watchdog);
     leases.add(lease);
     parts.watchdog.watch(lease, at);
     if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));

@@ -12,9 +12,10 @@ import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js'
 import type { LockStore, Wake } from '../port/lock-store.js';
 import { AdoptedLeases } from './adopted-leases.js';
 import { Caller, type CallerWish } from './caller.js';
-import type { CallerQueue, QueueParts } from './caller-queue.js';
+import type { CallerQueue, QueueParts, ReasonToReject } from './caller-queue.js';
 import { KeyQueue } from './key-queue.js';
 import { PermitQueue } from './permit-queue.js';
+import type { StoreRequest } from './store-request.js';
 import { Traffic } from './traffic.js';
 
 export class LocalQueue {
@@ -82,7 +83,7 @@ export class LocalQueue {
   }
 
   /** Rejects every caller that waits and for whom `reasonFor` has a reason. */
-  rejectWaiting(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
+  rejectWaiting(reasonFor: ReasonToReject): void {
     for (const queue of this.queues.values()) queue.rejectWaiting(reasonFor);
     for (const queues of this.aside.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
   }
@@ -97,7 +98,7 @@ export class LocalQueue {
     if (options.owner !== undefined) return this.addAside(key, new KeyQueue(key, this.parts, options));
     let queue = this.queues.get(key);
     if (!queue) this.queues.set(key, (queue = new KeyQueue(key, this.parts)));
-    return options.mode === 'read' && queue.partsReaders(options) ? this.queueAside(key, options) : queue;
+    return options.mode === 'read' && queue.keepsApart(options) ? this.queueAside(key, options) : queue;
   }
 
   private queueAside(key: string, options: ResolvedOptions): CallerQueue {
@@ -111,7 +112,7 @@ export class LocalQueue {
 
   /** A queue aside from the main one whose callers want the same. */
   private alike(key: string, options: ResolvedOptions): CallerQueue | undefined {
-    for (const queue of this.aside.get(key) ?? []) if (queue.aside && askAlike(queue.aside, options)) return queue;
+    for (const queue of this.aside.get(key) ?? []) if (queue.sharedOptions && askAlike(queue.sharedOptions, options)) return queue;
     return undefined;
   }
 
@@ -123,7 +124,7 @@ export class LocalQueue {
   }
 
   private readonly forget = (queue: CallerQueue): void => {
-    if (!queue.aside) {
+    if (!queue.sharedOptions) {
       if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
       return;
     }
@@ -131,12 +132,31 @@ export class LocalQueue {
     if (others?.delete(queue) && others.size === 0) this.aside.delete(queue.key);
   };
 
+  /** Follows a wake of the store, which is only a hint: a grant is judged by its own end, and after every other wake the store is asked. */
   private wake(wake: Wake): void {
-    const queues = this.queuesOf(wake.key);
-    for (const each of queues) each.wake(wake);
-    this.adopted.wake(wake);
-    if (wake.kind !== 'stray' || queues.some((each) => each.knows(wake.id))) return;
-    // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.
-    this.background.release({ key: wake.key, id: wake.id, abandoned: true }, this.parts.commandTimeoutMs);
+    const { key, id } = wake;
+    const lease = this.leaseOf(key, id);
+    switch (wake.kind) {
+      case 'granted':
+        return this.requestOf(key, id)?.wake(wake.grant);
+      case 'ask':
+        return this.requestOf(key, id)?.wake();
+      case 'contended':
+        for (const queue of this.queuesOf(key)) queue.heardOfWaiter(id);
+        return;
+      case 'lost':
+        return void (lease && this.parts.watchdog.confirm(lease));
+      case 'stray':
+        // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.
+        if (!lease && !this.requestOf(key, id)) this.background.release({ key, id, abandoned: true }, this.parts.commandTimeoutMs);
+    }
+  }
+
+  private requestOf(key: string, id: string): StoreRequest | undefined {
+    for (const queue of this.queuesOf(key)) {
+      const request = queue.requestOf(id);
+      if (request) return request;
+    }
+    return undefined;
   }
 }

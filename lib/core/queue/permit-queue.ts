@@ -15,10 +15,10 @@ import { LatestFences, PermitLease } from '../lease/permit-lease.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Grant, Wake } from '../port/lock-store.js';
+import type { Grant } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
-import { LONGEST_BURST, type CallerQueue, type QueueParts } from './caller-queue.js';
+import { LONGEST_BURST, type CallerQueue, type QueueParts, type ReasonToReject } from './caller-queue.js';
 import { HeldPermits } from './held-permits.js';
 import { LanePause } from './lane-pause.js';
 import { PermitLane, type LaneKeeper } from './permit-lane.js';
@@ -45,7 +45,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     readonly key: string,
     private readonly parts: QueueParts,
     /** The options that its callers share. */
-    readonly aside: ResolvedOptions,
+    readonly sharedOptions: ResolvedOptions,
     /** How many permits the lock has. */
     private readonly permits: number,
   ) {
@@ -68,33 +68,17 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     return this.held.leaseOf(id);
   }
 
-  knows(id: string): boolean {
-    return this.asking.has(id) || this.held.has(id);
+  requestOf(id: string): StoreRequest | undefined {
+    return this.asking.get(id)?.request;
   }
 
-  /** Follows a wake of the store, which is only a hint. That somebody waits is told to one lease of each process, and concerns all. */
-  wake(wake: Wake): void {
-    switch (wake.kind) {
-      case 'granted':
-      case 'ask':
-        return this.asking.get(wake.id)?.request?.wake(wake.kind === 'granted' ? wake.grant : undefined);
-      case 'contended':
-        return this.held.heardOfWaiter();
-      case 'lost': {
-        const lease = this.leaseOf(wake.id);
-        if (lease) void this.parts.watchdog.confirm(lease);
-        return;
-      }
-      // LocalQueue releases a stray grant, because only it knows that no queue of the lock has this id.
-      case 'stray':
-    }
+  /** That somebody waits is told to one lease of each process, and concerns all of its permits. */
+  heardOfWaiter(): void {
+    this.held.heardOfWaiter();
   }
 
-  rejectWaiting(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
-    for (const caller of this.line.all()) {
-      const reason = reasonFor(this.key, caller.wish.insideHold);
-      if (reason) this.giveUp(caller, reason);
-    }
+  rejectWaiting(reasonFor: ReasonToReject): void {
+    this.line.reject(reasonFor);
   }
 
   giveUp(caller: Caller<StoreLease>, reason: unknown): void {
@@ -143,7 +127,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
 
   private refuseImpatient(request: StoreRequest): void {
     this.hasImpatient = false;
-    for (const caller of this.line.all()) if (caller.options.waitMs === 0) this.giveUp(caller, refusedAtOnce(request, caller));
+    for (const caller of this.line.all()) if (caller.options.waitMs === 0) caller.giveUp(refusedAtOnce(request, caller));
   }
 
   /** Whether a caller waits for whom no lane asks, and one more may. */
@@ -191,13 +175,13 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     this.pause.goOn();
   }
 
-  private take(lane: PermitLane, { id, asker, lateUntil, handsOn, wasRefused }: StoreRequest, grant: Grant, at: number): void {
+  private take(lane: PermitLane, request: StoreRequest, grant: Grant, at: number): void {
     const { watchdog } = this.parts;
-    const lease = new PermitLease(this.key, id, asker.options, grant, at, lateUntil, lane, watchdog, this.fences);
+    const lease = new PermitLease(request, grant, at, lane, watchdog, this.fences);
     lane.lease = lease;
-    this.held.add(id, lane);
+    this.held.add(lease.id, lane);
     watchdog.watch(lease, at);
-    if (!handsOn || wasRefused) lane.comesFromOthers(at);
+    if (!request.handsOn || request.wasRefused) lane.comesFromOthers(at);
     this.serve(lane, at, () => {});
   }
 
@@ -219,8 +203,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
 
   /** How many fences to ask for in place of this lease: more than one only where all permits will be here again, and nobody waits. */
   private fencesFor({ contended }: PermitLease): number {
-    const { held, permits, demand, line, aside } = this;
-    return !contended && aside.renew && held.size === permits - 1 ? demand.of(aside, line.size) : 1;
+    const { held, permits, demand, line, sharedOptions } = this;
+    return !contended && sharedOptions.renew && held.size === permits - 1 ? demand.of(sharedOptions, line.size) : 1;
   }
 
   /** Releases the lease of a lane. With `next` the lane asks anew in the same command, if no other lane asks for a caller yet. */

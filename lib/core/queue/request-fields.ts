@@ -1,11 +1,13 @@
 /** What a request asks the store for, as the options of its asker say it. */
 import type { StoreLease } from '../lease/store-lease.js';
 import type { LockMode } from '../port/lock-mode.js';
+import type { ResolvedOptions } from '../port/lock-options.js';
 import type { AcquireRequest } from '../port/lock-store.js';
 import type { Caller } from './caller.js';
 
 export abstract class RequestFields implements AcquireRequest {
   readonly key: string;
+  readonly options: ResolvedOptions;
   readonly mode: LockMode;
   readonly leaseMs: number;
   readonly queue: boolean;
@@ -29,6 +31,7 @@ export abstract class RequestFields implements AcquireRequest {
   ) {
     const { wish, options } = asker;
     this.key = wish.key;
+    this.options = options;
     this.mode = options.mode;
     this.leaseMs = Math.min(options.leaseMs, options.maxHoldMs);
     this.queue = options.waitMs > 0;

@@ -103,7 +103,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   }
 
   /** Follows a wake: the lock was granted, or the request should ask again. A request that the store has not made wait ignores it. */
-  wake(grant: Grant | undefined): void {
+  wake(grant?: Grant): void {
     if (this.state !== 'open' || !this.isKnownToWait) return;
     if (grant) this.judge(grant, this.parts.clock.now() - PUSH_COUNTS_FROM_MS);
     else this.ask();
@@ -202,7 +202,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
     const { clock, watchdog } = this.parts;
     const now = clock.now();
     if (watchdog.isOutdated(countedFrom, this.replacements, now)) return this.ask();
-    switch (verdictOn(grant, now, this.leaseMs, !this.asker.options.renew && this.wasRefused)) {
+    switch (verdictOn(grant, now, this.leaseMs, !this.options.renew && this.wasRefused)) {
       case 'over':
         return this.failed(slownessError(this.key, this.leaseMs));
       case 'short':

@@ -12,7 +12,7 @@ const wanting = (options: LockOptions = {}) => resolveOptions({ leaseMs: 8_000, 
 function used(options: LockOptions = {}, grant = {}, phase = 0): ReturnType<typeof leaseWith> {
   const lease = leaseWith(options, grant, seen(), phase);
   lease.admit(lease.options, 1_000);
-  lease.leave(nobody, 1_010, false, false, nothing);
+  lease.leave(nobody, 1_010, nothing);
   return lease;
 }
 
@@ -44,7 +44,7 @@ describe('A lease', () => {
     expect(contended.admits(wanting(), 1_050, 16)).toBe(false);
     expect([1, 2].map((handOn) => used().admits(wanting(), 1_500, handOn))).toEqual([false, true]);
     contended.admit(contended.options, 1_010);
-    contended.leave(nobody, 1_010, false, false, nothing);
+    contended.leave(nobody, 1_010, nothing);
     expect([contended.turns, ...[2, 3].map((handOn) => contended.admits(wanting(), 1_020, handOn))]).toEqual([2, false, true]);
   });
 
@@ -89,7 +89,7 @@ describe('A lease', () => {
     expect(renewedMs()).toBe(2_000);
     lease.admit(wanting({ maxHoldMs: 3_000 }), 1_000);
     expect(renewedMs()).toBe(3_000);
-    for (let n = 0; n < 3; n++) lease.leave(nobody, 1_000, false, false, nothing);
+    for (let n = 0; n < 3; n++) lease.leave(nobody, 1_000, nothing);
     lease.admit(wanting({ maxHoldMs: 1_000 }), 1_000);
     expect(renewedMs()).toBe(1_000);
   });
@@ -100,7 +100,8 @@ describe('A lease', () => {
     lease.addOverdue();
     lease.addOverdue();
     expect(lease.isLost).toBe(false);
-    lease.leave(nobody, 2_000, false, true, nothing);
+    lease.removeOverdue();
+    lease.leave(nobody, 2_000, nothing);
     expect(lease.isLost).toBe(false);
     lease.addOverdue();
     expect(lease.isLost).toBe(true);
@@ -114,7 +115,7 @@ describe('A lease', () => {
       const what = seen();
       const lease = leaseWith({}, {}, what);
       lease.admit(lease.options, 1_000);
-      lease.leave(nobody, now, false, false, nothing);
+      lease.leave(nobody, now, nothing);
       return [lease.isLost, what.told.at(-1)];
     });
     expect(outcomes).toEqual([[false, 'caller left'], [true, 'caller left']]);
@@ -178,7 +179,7 @@ describe('A lease', () => {
       lease.admit(lease.options, 1_000);
       lease.onLoss(caller);
     }
-    lease.leave(gone!, 1_010, false, false, nothing);
+    lease.leave(gone!, 1_010, nothing);
     lease.lose('it is over');
     expect(told).toEqual(['here']);
   });
@@ -208,7 +209,7 @@ describe('A lease', () => {
     const owes = [{ minHoldMs: 5 }, {}].flatMap((options) => [true, false].map((abandoned) => {
       const lease = leaseWith(options);
       lease.admit(lease.options, 1_000);
-      lease.leave(nobody, 1_001, abandoned, false, nothing);
+      lease.leave(nobody, 1_001, nothing, abandoned);
       return lease.owesNothing;
     }));
     expect(owes).toEqual([true, false, false, false]);

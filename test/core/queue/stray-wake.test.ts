@@ -47,6 +47,17 @@ describe('A grant that the store takes for a stray', () => {
     await lease.release();
   });
 
+  it('is left alone while this process has the lock by a ticket', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.adopt(await (await locks.acquire('k')).handOff());
+    fleet.wake({ kind: 'stray', key: 'k', id: (await fleet.store.inspect('k')).holders[0]!.id });
+    await fleet.clock.settle();
+    expect(wire.sent.release).toBe(0);
+    expect(await lease.verify()).toBe(true);
+    await lease.release();
+  });
+
   it('is left alone while readers hold it, also beside a newer read lease of their process', async () => {
     const { fleet, wire, earlier, newer } = await twoReadLeases('k');
     for (const { id } of (await fleet.store.inspect('k')).holders) fleet.wake({ kind: 'stray', key: 'k', id });
