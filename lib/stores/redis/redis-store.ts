@@ -47,6 +47,7 @@ import { RedisTickets } from './tickets.js';
 import { Trust } from './trust.js';
 import { canTellWhoListens } from './who-listens.js';
 import { WakeChannel, type WakeListener } from '../wire/wake-channel.js';
+import { WireFormat } from '../wire/wire-format.js';
 
 export interface RedisStoreOptions extends Summarized {
   readonly connection: Connect;
@@ -79,6 +80,7 @@ export class RedisStore implements LockStore {
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
   private readonly memories: Memories;
+  private readonly format: WireFormat;
   private readonly bringingBack: BringingBack;
   private readonly places = new Places();
   private readonly damaged: DamagedLocks;
@@ -103,7 +105,8 @@ export class RedisStore implements LockStore {
     const sourceOf = (group: number): number => (isCluster ? group : ONE_SERVER);
     const trust = (this.trust = new Trust(sourceOf));
     const around = { runner, keys, trust, clock, node, isCluster, prefix, process, maxLeaseMs, recoveryMs, timeoutMs, sourceOf };
-    const memories = (this.recovery = this.memories = new Memories({ ...around, changed: () => this.doubted('where it says so') }));
+    this.format = new WireFormat({ ...around, connections });
+    const memories = (this.recovery = this.memories = new Memories({ ...around, changed: () => this.serverForgot() }));
     const parts = { ...around, memories, places: this.places, bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
     const renewals = new Renewals(parts);
     this.bringingBack = new BringingBack({ ...parts, renewals });
@@ -118,9 +121,9 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, connections, runner, keys, channel, memories } = this;
+    const { options, connections, runner, keys, channel, format, memories } = this;
     try {
-      const facts = await probe({ options, connections, runner, keys, channel, memories });
+      const facts = await probe({ options, connections, runner, keys, channel, format, memories });
       this.summary = redisSummary(options, connections, facts);
       await memories.recovered(options.bootTimeoutMs);
       warnOfBlindness(memories, connections.node, options.recoveryMs, options.report);
@@ -231,6 +234,12 @@ export class RedisStore implements LockStore {
       memories.recalls.soon();
       this.doubted('all');
     });
+  }
+
+  /** The leases that an earlier memory knew are renewed; and processes with another wire format must not boot now. */
+  private serverForgot(): void {
+    this.doubted('where it says so');
+    void this.format.keep(() => this.memories.recalls.isOpen, this.options.report);
   }
 
   private async readClock(): Promise<void> {

@@ -17,35 +17,26 @@ export class NodeCheck {
   isUnderWay = false;
   /** Whether the node has been connected and checked once. */
   passed = false;
-  /** The wire format of this node's keys. */
-  private format: string | null = null;
-
   constructor(private readonly probed: Probed) {}
 
   /** Waits for a connection and checks the server. Rejects with LockStoreError. */
   async run(): Promise<void> {
-    const { runner, keys, connections } = this.probed;
     this.isUnderWay = true;
     try {
       this.facts = await probe(this.probed);
-      const format = await runner.command<string | null>('format', (client) => client.call('get', keys.format));
       await this.probeMemory();
       await this.teachScripts();
-      this.format = format;
       this.passed = true;
     } catch (error) {
-      throw storeFailure(error, { what: 'opening', key: undefined, node: connections.node });
+      throw storeFailure(error, { what: 'opening', key: undefined, node: this.probed.connections.node });
     } finally {
       this.isUnderWay = false;
     }
   }
 
-  /** Whether the node still has this library's wire format: a node that lost its data may have been used by another version first. */
-  async keepsFormat(): Promise<boolean> {
-    const { format } = this;
-    const { runner, keys } = this.probed;
-    if (typeof format === 'string') await runner.command('format', (client) => client.call('set', keys.format, format, 'NX'));
-    return (await runner.command('format', (client) => client.call('get', keys.format))) === format;
+  /** Claims the wire format on a node that may have lost its data: another version may have used it first. @throws LockStoreError */
+  claimFormat(): Promise<void> {
+    return this.probed.format.claim();
   }
 
   /**

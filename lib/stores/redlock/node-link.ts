@@ -18,6 +18,7 @@ import type { Connect, Connections, Sender } from '../wire/connections.js';
 import type { NodeSpot, RedisKeys } from '../wire/redis-keys.js';
 import { ScriptRunner, type ScriptCall } from '../wire/script-runner.js';
 import { ServerClock } from '../wire/server-clock.js';
+import { WireFormat } from '../wire/wire-format.js';
 import { WakeChannel } from '../wire/wake-channel.js';
 import { Bundles, type TurnEnd } from '../wire/bundles.js';
 import type { KnownServers } from './known-servers.js';
@@ -95,7 +96,8 @@ export class NodeLink {
       lost: (_key, id) => this.twin === undefined && listener.lost(id),
       listening: () => {},
     });
-    this.check = new NodeCheck({ options, connections: this.connections, runner: this.runner, keys, channel: this.channel });
+    const format = new WireFormat({ runner: this.runner, keys, connections: this.connections, clock: options.clock, maxLeaseMs: options.maxLeaseMs });
+    this.check = new NodeCheck({ options, connections: this.connections, runner: this.runner, keys, channel: this.channel, format });
     this.connections.commands.onEnd(() => this.ended());
     this.connections.commands.onOpen(() => this.begins());
   }

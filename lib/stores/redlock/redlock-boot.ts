@@ -85,7 +85,7 @@ export class LateNodes {
     if (this.closed) return;
     try {
       if (!node.link.check.passed) await node.link.open();
-      else if (!(await node.link.check.keepsFormat())) throw new LockStoreError('its wire format is another one now', { retryable: false });
+      else await node.link.check.claimFormat();
       await this.attend(node);
       this.tellOfTwin(node);
     } catch (error) {

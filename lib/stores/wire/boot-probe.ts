@@ -10,12 +10,13 @@ import { rightsError } from './access-rule.js';
 import type { Connections } from './connections.js';
 import { acquireCall, downgradeCall, forceReleaseCall, heartbeatCall, inspectCall, releaseCall, renewCall, type BuiltCall } from './lua.generated.js';
 import { connected } from './first-connection.js';
-import { FORMAT_VERSION, SLOT_GROUPS, UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
+import { UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
 import { factsOf, type ServerFacts } from './server-facts.js';
 import { reasonOf, storeFailure } from './store-failure.js';
 import { TRIAL_LEASE_MS, trialRequest } from './trial-lock.js';
 import type { WakeChannel } from './wake-channel.js';
+import type { WireFormat } from './wire-format.js';
 
 export interface Probed {
   readonly options: {
@@ -32,6 +33,7 @@ export interface Probed {
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly channel: WakeChannel;
+  readonly format: WireFormat;
   /** Left out for a node of a Redlock. */
   readonly memories?: { learnAtBoot(): Promise<void> };
 }
@@ -70,26 +72,13 @@ async function isFit(probed: Probed, deadline: number): Promise<boolean> {
 }
 
 async function check(probed: Probed): Promise<void> {
-  await checkFormat(probed);
+  await probed.format.claim();
   await runEveryCommand(probed);
   await runEveryScript(probed);
   await probed.memories?.learnAtBoot();
   await probed.channel.open().catch((error: unknown) => {
     throw storeFailure(error, { what: 'subscribe', key: undefined, node: probed.connections.node });
   });
-}
-
-/** Checks that all processes of the prefix have the same wire format, number of slot groups and maxLeaseMs. */
-async function checkFormat({ runner, keys, options, connections }: Probed): Promise<void> {
-  const ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${options.maxLeaseMs}`;
-  await runner.command('format', (client) => client.call('set', keys.format, ours, 'NX'));
-  const theirs = await runner.command('format', (client) => client.call('get', keys.format));
-  if (theirs === null || theirs === ours) return;
-  throw new LockStoreError(
-    `Locks: the processes that use prefix '${keys.prefix}' on ${connections.node} must agree on their format: found '${theirs}', this process has '${ours}'. ` +
-      `Give all processes the same options; or, when no other process runs any more, delete the key ${keys.format}.`,
-    { nodes: [{ node: connections.node, reason: `format '${theirs}' instead of '${ours}'` }], retryable: false },
-  );
 }
 
 /** The name of a probe lock. It contains the node, because one server can be given as two Redlock nodes under two names. */

@@ -8,6 +8,7 @@ import type { Finding } from '../../../lib/core/port/report.js';
 import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import { leastRule } from '../../../lib/stores/wire/access-rule.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { eventually } from '../../support/eventually.js';
 import { freePort } from '../../support/free-port.js';
 import { startFlakyProxy } from '../../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -78,6 +79,23 @@ describe('processes that do not agree', () => {
     const error = await bootError(makeRedisStore(server.url, 'p2', { maxLeaseMs: 90_000 }));
     expect(error.message).toMatch(/maxLeaseMs=60000.*maxLeaseMs=90000.*\{lock\}:format/s);
     expect(error.retryable).toBe(false);
+  });
+
+  it('are told so at boot also on a server that has lost its data, while others go on', async () => {
+    await openRedisStore(server.url, 'p1', { recoveryMs: 100 });
+    await server.command('FLUSHALL');
+    await eventually(async () => expect(await server.command('GET', '{lock}:format')).toContain('maxLeaseMs=60000'));
+    const error = await bootError(makeRedisStore(server.url, 'p2', { maxLeaseMs: 90_000 }));
+    expect(error.message).toMatch(/maxLeaseMs=60000.*maxLeaseMs=90000/s);
+  });
+
+  it('because another one was first on a server that had lost its data, say so in the log', async () => {
+    const reports: Finding[] = [];
+    await openRedisStore(server.url, 'p1', { recoveryMs: 100, report: (finding) => reports.push(finding) });
+    await server.command('EVAL', "redis.call('FLUSHALL') return redis.call('SET', KEYS[1], 'version=1')", '1', '{lock}:format');
+    await eventually(async () => {
+      expect(reports).toContainEqual({ kind: expect.stringContaining('format'), level: 'error', message: expect.stringMatching(/found 'version=1'.*maxLeaseMs=60000/) });
+    });
   });
 
   it('may use different prefixes', async () => {

@@ -1,0 +1,65 @@
+/**
+ * The wire format, which all processes of a prefix must share: with another one they would not exclude each other. It is written on
+ * the server by the first process that boots, and once more by those that run when the server has forgotten it.
+ */
+import { delay, type Clock } from '../../core/port/clock.js';
+import { LockStoreError } from '../../core/port/errors.js';
+import type { Report } from '../../core/port/report.js';
+import type { Connections } from './connections.js';
+import { FORMAT_VERSION, SLOT_GROUPS, type RedisKeys } from './redis-keys.js';
+import type { ScriptRunner } from './script-runner.js';
+import { storeFailure } from './store-failure.js';
+
+/** The pause before a server that did not answer is asked again, in ms. */
+const RETRY_MS = 100;
+
+export interface WireFormatParts {
+  readonly runner: ScriptRunner;
+  readonly keys: RedisKeys;
+  readonly connections: Pick<Connections, 'node'>;
+  readonly clock: Clock;
+  readonly maxLeaseMs: number;
+}
+
+export class WireFormat {
+  private readonly ours: string;
+  private isKeeping = false;
+
+  constructor(private readonly parts: WireFormatParts) {
+    this.ours = `version=${FORMAT_VERSION} groups=${SLOT_GROUPS} maxLeaseMs=${parts.maxLeaseMs}`;
+  }
+
+  /** Writes the format where there is none. @throws LockStoreError when the server does not answer, or other processes have another one */
+  async claim(): Promise<void> {
+    const { runner, keys, connections } = this.parts;
+    await runner.command('format', (client) => client.call('set', keys.format, this.ours, 'NX'));
+    const theirs = await runner.command('format', (client) => client.call('get', keys.format));
+    if (theirs === null || theirs === this.ours) return;
+    throw new LockStoreError(
+      `Locks: the processes that use prefix '${keys.prefix}' on ${connections.node} must agree on their format: found '${theirs}', this process has '${this.ours}'. ` +
+        `Give all processes the same options; or, when no other process runs any more, delete the key ${keys.format}.`,
+      { nodes: [{ node: connections.node, reason: `format '${theirs}' instead of '${this.ours}'` }], retryable: false },
+    );
+  }
+
+  /** Claims it on a server that may have forgotten it, until that is answered or nobody wants it any more. Reports what cannot be right. */
+  async keep(isWanted: () => boolean, report: Report): Promise<void> {
+    if (this.isKeeping) return;
+    this.isKeeping = true;
+    let error = await this.failure();
+    while (error?.retryable === true && isWanted()) {
+      await delay(this.parts.clock, RETRY_MS);
+      error = await this.failure();
+    }
+    this.isKeeping = false;
+    if (error !== undefined && isWanted()) report({ kind: `format on ${this.parts.connections.node}`, level: 'error', message: error.message });
+  }
+
+  private async failure(): Promise<LockStoreError | undefined> {
+    const { node } = this.parts.connections;
+    return this.claim().then(
+      () => undefined,
+      (error: unknown) => storeFailure(error, { what: 'format', key: undefined, node }),
+    );
+  }
+}
