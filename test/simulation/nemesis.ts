@@ -84,6 +84,8 @@ export class Nemesis {
         return member.process.stepWall(random.between(-3_600_000, 3_600_000));
       case 'force release':
         return this.forceRelease(member);
+      case 'other format':
+        return this.bootOtherFormat();
       case 'master killed':
       case 'master frozen':
       case 'partition':
@@ -240,6 +242,17 @@ export class Nemesis {
     const key = random.pick(world.plan.keys);
     world.note(`an operator takes '${key}' away`);
     locks.forceRelease(key).catch(() => {}); // it may do so all the same
+  }
+
+  /** Somebody deploys a process with another wire format while those of the present one run. */
+  private bootOtherFormat(): void {
+    const { world } = this;
+    const over = this.begun(() => {});
+    world.note('a process with another wire format boots');
+    void world.bootsWithOtherFormat().then((violation) => {
+      if (violation !== undefined) world.violations.push(violation);
+      over();
+    });
   }
 
   private get living(): readonly Member[] {

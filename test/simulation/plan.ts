@@ -35,7 +35,8 @@ export type Fault =
   | 'slow'
   | 'wall clock'
   | 'shutdown'
-  | 'force release';
+  | 'force release'
+  | 'other format';
 
 export interface Plan {
   readonly seed: number;
@@ -91,6 +92,7 @@ const SINGLE: Readonly<Record<string, Profile>> = {
   'older snapshots': { weight: 2, faults: ['older snapshot', 'older snapshot', 'crash', 'shutdown', 'script flush'] },
   'amnesia and jumps': { weight: 1, faults: ['empty restart', 'clock jump'] },
   operator: { weight: 1, faults: ['force release', 'pause', 'crash'] },
+  'rolling deploy': { weight: 1, faults: ['other format', 'other format', 'empty restart', 'flush', 'restart', 'cut'] },
   storm: { weight: 4, faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'deaf', 'slow', 'freeze', 'restart', 'script flush', 'clock', 'shutdown'] },
 };
 
@@ -115,6 +117,7 @@ const SENTINEL: Readonly<Record<string, Profile>> = {
     faults: ['master killed', 'master frozen', 'partition', 'partition', 'replication lags', 'replication cut', 'pause', 'sleep', 'cut', 'silence', 'drop', 'deaf', 'crash'],
   },
   partitions: { weight: 3, faults: ['partition', 'partition', 'master frozen', 'replication lags', 'pause', 'sleep', 'cut', 'deaf', 'crash', 'shutdown'] },
+  'rolling deploy': { weight: 1, prompt: true, faults: ['other format', 'other format', 'master killed', 'replication lags', 'crash', 'shutdown', 'cut'] },
   storm: {
     weight: 3,
     faults: [
@@ -137,6 +140,7 @@ const CLUSTER: Readonly<Record<string, Profile>> = {
     faults: ['master killed', 'master frozen', 'partition', 'slot moves', 'replication lags', 'replication cut', 'pause', 'cut', 'silence', 'drop', 'deaf', 'crash'],
   },
   partitions: { weight: 2, faults: ['partition', 'partition', 'master frozen', 'slot moves', 'replication lags', 'pause', 'cut', 'deaf', 'crash', 'shutdown'] },
+  'rolling deploy': { weight: 1, prompt: true, faults: ['other format', 'other format', 'master killed', 'slot moves', 'crash', 'shutdown', 'cut'] },
   storm: {
     weight: 3,
     faults: [

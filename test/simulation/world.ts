@@ -7,8 +7,10 @@ import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 import { byIoredis } from '../../lib/stores/wire/ioredis/ioredis-connections.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { decodeKey, encodeKey } from '../../lib/stores/wire/key-encoding.js';
+import type { LockStoreError } from '../../lib/core/port/errors.js';
 import type { LockStore } from '../../lib/core/port/lock-store.js';
 import type { Finding } from '../../lib/core/port/report.js';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { HistoryEvent } from '../model/history.js';
 import { PhaseJudge } from './phase-judge.js';
 import type { Plan } from './plan.js';
@@ -35,6 +37,12 @@ export interface Member {
 
 /** A message, and a renewal there and back. */
 const TOLD_WITHIN_MS = 25;
+/** So long after a server forgot it, the processes that run have written the wire format again, in ms. */
+const FORMAT_BACK_WITHIN_MS = 3_000;
+/** How long a process with another wire format tries to boot, in ms. */
+const OTHER_BOOT_TIMEOUT_MS = 5_000;
+/** So long after a failed boot nothing of it is left, in ms. */
+const OTHER_GONE_WITHIN_MS = 2_000;
 
 export class World implements Recorder {
   readonly time = new VirtualTime();
@@ -54,6 +62,8 @@ export class World implements Recorder {
   /** When the server lost its memory last. */
   forgottenAt = -Infinity;
   private joined = 0;
+  /** A process with another wire format may have written it, on a server that forgot the present one. */
+  isFormatDisputed = false;
 
   /** By how much clocks of servers were set back in all, in ms: what was taken before ends so much later. */
   setBackMs = 0;
@@ -157,9 +167,48 @@ export class World implements Recorder {
     const member: Member = { process, locks, ways, closing: false, opened: false };
     this.members.push(member);
     this.note(`${process.name} starts`);
-    await locks.open();
+    await locks.open().catch((error: unknown) => {
+      process.crash();
+      throw error;
+    });
     member.opened = true;
     return member;
+  }
+
+  /**
+   * A process whose longest lease is another one boots. It must be refused, for the others write the format again on a server that
+   * forgot it; it may be let in only while they have not heard of that. Returns what was found wrong.
+   */
+  async bootsWithOtherFormat(): Promise<string | undefined> {
+    const { time, random, plan } = this;
+    const process = new SimProcess(`p${++this.joined}`, time, random.fork(), driftOf(random));
+    const ways = this.servers.map((server) => new Way(process, server, random.fork(), time));
+    const store = this.storeFor(process, ways, { maxLeaseMs: plan.maxLeaseMs + 1, bootTimeoutMs: OTHER_BOOT_TIMEOUT_MS });
+    const began = time.now;
+    this.isFormatDisputed = true;
+    const error = await store.open().then(
+      () => undefined,
+      (reason: LockStoreError) => reason,
+    );
+    this.note(`${process.name} ${error === undefined ? 'was let in' : `was not let in: ${error.message}`}`);
+    const isForgotten = this.forgottenAt + FORMAT_BACK_WITHIN_MS > began;
+    await store.close();
+    if (error === undefined) this.putFormatRight();
+    await new Promise<void>((resolve) => void time.after(OTHER_GONE_WITHIN_MS, resolve));
+    this.isFormatDisputed = false;
+    const left = process.timers.size + ways.reduce((sum, way) => sum + way.sockets.size, 0);
+    process.crash();
+    if (left > 0) return `${process.name} has ${left} timers and connections after its boot failed`;
+    return error === undefined && !isForgotten ? `${process.name} was let in with another wire format` : undefined;
+  }
+
+  /** As an operator does who is told that two formats are in use. */
+  private putFormatRight(): void {
+    const { format } = new RedisKeys('lock');
+    for (const server of this.servers) {
+      const text = server.text(format);
+      if (text !== undefined) server.put(format, text.replace(/maxLeaseMs=\d+/, `maxLeaseMs=${this.plan.maxLeaseMs}`));
+    }
   }
 
   crash(member: Member): void {
@@ -218,15 +267,15 @@ export class World implements Recorder {
     }
   }
 
-  private storeFor(process: SimProcess, ways: readonly Way[]): LockStore {
-    const { commandTimeoutMs, maxLeaseMs } = this.plan;
+  private storeFor(process: SimProcess, ways: readonly Way[], { maxLeaseMs = this.plan.maxLeaseMs, bootTimeoutMs = 60_000 } = {}): LockStore {
+    const { commandTimeoutMs } = this.plan;
     const common = {
       prefix: 'lock',
       process: process.name,
       maxLeaseMs,
       commandTimeoutMs,
       recoveryMs: this.plan.recoveryMs,
-      bootTimeoutMs: 60_000,
+      bootTimeoutMs,
       clock: process.clock,
       report: ({ message }: Finding) => this.note(`${process.name} reports: ${message}`),
     };
