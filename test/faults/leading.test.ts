@@ -10,8 +10,8 @@ const LEASE_MS = 2_000;
 const HAND_OVER_MS = 100;
 /** A lease, and what it takes to notice that it has ended. */
 const FAILOVER_MS = LEASE_MS + 1_000;
-const PROCESSES = 10;
-const ROUNDS = 5;
+const PROCESSES = 5;
+const ROUNDS = 3;
 
 let redis: RedisServer;
 let proxy: FlakyProxy;

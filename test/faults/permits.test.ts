@@ -12,7 +12,7 @@ const KEY = 'smtp';
 const PERMITS = 4;
 const CALLERS = 16;
 const LEASE_MS = 1_000;
-const CALM_MS = 8_000;
+const CALM_MS = 4_000;
 const ROUNDS = Number(process.env.HOLDFAST_ROUNDS ?? 3);
 
 /** A time in which one holder was sure of its lease, in ms of the machine's monotonic clock, which all its processes share. */
