@@ -48,6 +48,8 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   protected renewUntil = Infinity;
   /** Whether its caller wants several locks and does not have all of them yet: until then it is renewed, whatever the options say. */
   protected isGathered = false;
+  /** Whether the last renewal got no answer: then the store is asked again, also about a lease of fixed length. */
+  private isUnanswered = false;
   /** Whether a renewal has been started and not been answered yet, and whether the store may have forgotten the lease meanwhile. */
   private renewing: 'no' | 'yes' | 'in doubt' = 'no';
   private state: 'held' | 'released' | 'lost' = 'held';
@@ -146,15 +148,15 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return (this.isGathered || this.options.renew) && at < this.trustedUntil ? at : this.trustedUntil;
+    return (this.renews || this.isUnanswered) && at < this.trustedUntil ? at : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
   startRenewal(): boolean {
-    return this.renews && !this.isRenewing && this.startReview();
+    return (this.renews || this.isUnanswered) && !this.isRenewing && this.startReview();
   }
 
-  /** Starts a renewal, also of a lease of fixed length, because the store may have forgotten it. False when one is under way: its answer is in doubt. */
+  /** Marks the lease as one to be renewed now, a lease of fixed length too. False when a renewal is under way, whose answer is in doubt then. */
   startReview(isReplaced = false): boolean {
     if (isReplaced) this.memory = NO_MEMORY;
     const starts = this.renewing === 'no';
@@ -162,15 +164,14 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     return starts;
   }
 
-  /** Notes that the renewal is sent only now: what was doubted before, its answer will tell. */
+  /** Called when the renewal is really sent. Doubts from before that moment are settled by its answer. */
   renewalSent(): void {
     this.renewing = 'yes';
   }
 
   /**
-   * When the watchdog should look again at a lease that it need not renew, because its trust reaches to `renewUntil` already;
-   * undefined for every other lease. It looks again, because a caller that may hold the lock for longer can be put on the lease
-   * meanwhile. The first renewal is always sent: it tells the store that the holder is alive.
+   * When the watchdog should look again at a lease whose trust reaches to `renewUntil` already: a caller that may hold the lock for
+   * longer can be put on it meanwhile. Undefined for a lease that must be renewed, as each is once: that tells the store that its holder lives.
    */
   looksAgain(now: number): number | undefined {
     if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;
@@ -178,8 +179,9 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     return this.nextLook(now + Math.max(TRAVEL_MS, (this.trustedUntil - now) / 3));
   }
 
-  /** Notes that the store did not answer a request that may bring the lease back until this local instant. */
-  mayReturn(until: number): void {
+  /** Notes that the store did not answer a renewal, which may bring the lease back until this local instant. */
+  unanswered(until = -Infinity): void {
+    this.isUnanswered = true;
     this.lateUntil = Math.max(this.lateUntil, until);
   }
 
@@ -201,6 +203,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
    * server whose clock was set back would report a later end, and take the lease away at once when its clock is corrected.
    */
   renewed({ trustedUntil, contended, memory }: Renewed, now: number, leaseMs: number): void {
+    this.isUnanswered = false;
     if (memory !== undefined) this.memory = memory;
     this.trustedUntil = Math.min(trustedUntil, Math.max(this.trustedUntil, now + leaseMs));
     this.contended = contended;

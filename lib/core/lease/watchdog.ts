@@ -201,7 +201,7 @@ export class Watchdog implements LeaseGuard {
         lease.renewed(outcome, now, leaseMs);
         return this.planRenewal(lease, now, (lease.trustedUntil - now) / 3);
       case 'unknown': {
-        if (outcome.lateUntil !== undefined) lease.mayReturn(outcome.lateUntil);
+        lease.unanswered(outcome.lateUntil);
         this.renewFailed(lease, outcome.cause);
         this.schedule.set(lease, lease.nextLook(now + pauseBefore(lease, now) * (0.5 + Math.random())));
       }

@@ -59,6 +59,27 @@ describe('A store that may have forgotten what it granted', () => {
     expect(store.batches.flat()).toHaveLength(count);
   });
 
+  it('is asked again for a lease of fixed length, as for every other, until it has answered', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const fixed = await locks.acquire('fixed', { leaseMs: 20_000, renew: false });
+    wire.cut = true;
+    wire.reconnect('all');
+    await fleet.clock.advance(300);
+    wire.cut = false;
+    await fleet.store.forceRelease('fixed');
+    await fleet.clock.advance(1_000);
+    expect(fixed.signal.aborted).toBe(true);
+    const kept = await locks.acquire('kept', { leaseMs: 20_000, renew: false });
+    wire.cut = true;
+    wire.reconnect('all');
+    await fleet.clock.advance(300);
+    wire.cut = false;
+    await fleet.clock.advance(5_000);
+    expect(wire.sent.renew).toBe(2);
+    expect(kept.remainingMs).toBeLessThan(15_000);
+  });
+
   it('gets one batch of 250 in each turn of the event loop', async () => {
     const { clock, store } = watchdogOf(750);
     const sent: number[] = [];

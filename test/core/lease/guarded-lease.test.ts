@@ -93,8 +93,8 @@ describe('A lease as the watchdog sees it', () => {
 
   it('may return for as long as the last of its requests without an answer', () => {
     const lease = leaseWith();
-    lease.mayReturn(5_000);
-    lease.mayReturn(4_000);
+    lease.unanswered(5_000);
+    lease.unanswered(4_000);
     expect(lease.lateUntil).toBe(5_000);
   });
 
