@@ -44,6 +44,7 @@ export class LockService {
   private readonly clock: Clock;
   private readonly calls: LockCalls;
   private readonly election: Election;
+  private closing: Promise<void> | undefined;
 
   constructor(options: LockServiceOptions) {
     const { store, process, clock = systemClock, report, instance = 'default' } = options;
@@ -190,12 +191,12 @@ export class LockService {
    * process is kept alive until then.
    */
   close(): Promise<void> {
-    return keptAlive(this.clock, async () => {
+    return (this.closing ??= keptAlive(this.clock, async () => {
       this.prepareShutdown();
       await this.calls.shutdown.finish();
       await this.store.close();
       this.eventSubject.complete();
-    });
+    }));
   }
 }
 

@@ -6,6 +6,7 @@
  */
 import { Caller } from '../queue/caller.js';
 import { StoreLease } from '../lease/store-lease.js';
+import type { LockLostError } from '../port/errors.js';
 import { permitsError, upgradeError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
@@ -66,6 +67,8 @@ export class HoldPart {
     const { hold, key } = this;
     if (hold.options.permits !== wish.options.permits) throw permitsError(key, wish.options.permits, hold.options.permits);
     if (!covers(this.mode, wish.options.mode)) throw upgradeError(key);
+    const lossBefore = hold.lossNow();
+    if (lossBefore) throw lossBefore;
     const gate = (this.gate ??= new SiblingGate());
     hold.entering();
     const entered = await new Promise<boolean>((resolve, reject) => {
@@ -104,6 +107,11 @@ export class HoldPart {
     this.isDraining = true;
     this.gate?.close();
     return handedLeaseOf(lease, now, () => lease.handOff(hold));
+  }
+
+  /** Called when the hold was lost: nested calls that wait would wait for nothing. */
+  lost(error: LockLostError): void {
+    this.gate?.refuse(error);
   }
 
   /** Called when the hold has gone on for longer than its maxHoldMs: the lease is not kept for this hold any longer. */

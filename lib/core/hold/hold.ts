@@ -218,13 +218,13 @@ export class Hold implements Lease, LossListener {
     if (this.loss) return;
     this.loss = error;
     this.controller?.abort(error);
+    for (const part of this.parts) part.lost(error);
     this.host.lost(this, error);
   }
 
   /** Asks its work to end: the signal aborts, and the lock stays held until the work has ended. */
   recall(reason: LockClosedError): void {
-    this.controller ??= new AbortController();
-    this.controller.abort(reason);
+    (this.controller ??= new AbortController()).abort(reason);
   }
 
   /** Whether it was released or is just being released, so that the next holder may be at work. */

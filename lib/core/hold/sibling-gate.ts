@@ -47,6 +47,14 @@ export class SiblingGate implements CallerKeeper<boolean> {
     }
   }
 
+  /** Rejects the calls that wait. Those inside go on. */
+  refuse(reason: Error): void {
+    for (const caller of this.line.all()) {
+      this.line.remove(caller);
+      caller.reject(reason);
+    }
+  }
+
   giveUp(caller: Caller<boolean>, reason: unknown): void {
     if (!this.line.remove(caller)) return;
     caller.reject(reason === undefined ? busy(caller) : reason);

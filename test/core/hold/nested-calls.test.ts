@@ -37,6 +37,25 @@ describe('A call inside a hold of the same key', () => {
     expect(most).toBe(1);
   });
 
+  it('is told at once that the hold was lost while it waits for its siblings', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [goesOn, entered] = [gate(), gate()];
+    const outcomes: unknown[] = [];
+    const outer = locks.withLock('k', { maxHoldMs: 1_000, onLost: 'ignore' }, async () => {
+      const inside = locks.withLock('k', { onLost: 'ignore' }, () => (entered.open(), goesOn.promise));
+      await entered.promise;
+      const late = (): Promise<unknown> => locks.withLock('k', async () => {}).catch((error: unknown) => outcomes.push(error));
+      const waiting = late();
+      await Promise.all([inside, waiting, goesOn.promise.then(late)]);
+    });
+    await fleet.clock.advance(1_001);
+    expect(outcomes).toEqual([expect.any(LockLostError)]);
+    goesOn.open();
+    await fleet.clock.runUntil(outer);
+    expect(outcomes).toEqual([expect.any(LockLostError), expect.any(LockLostError)]);
+  });
+
   it('shares with reading siblings', async () => {
     const { locks } = new Fleet().process();
     const both = gate();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockClosedError } from '../../../lib/core/port/errors.js';
+import { LockClosedError, LockLostError } from '../../../lib/core/port/errors.js';
 import type { Finding } from '../../../lib/core/port/report.js';
 import { Fleet, gate } from '../../support/locks.js';
 
@@ -78,6 +78,33 @@ describe('Shutdown', () => {
     await fleet.clock.runUntil(locks.close());
     goesOn.open();
     expect(await fleet.clock.runUntil(outer)).toBe('done');
+  });
+
+  it('turns calls away that wait for siblings inside a hold once the grace is over, however long they would wait', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ shutdownGraceMs: 100 });
+    const hangs = (): Promise<void> => new Promise(() => {});
+    const waiting = gate<unknown>();
+    void locks.withLock('k', { onLost: 'ignore' }, async () => {
+      void locks.withLock('k', hangs);
+      await locks.withLock('k', { waitMs: Infinity }, hangs).catch(waiting.open);
+    });
+    await fleet.clock.settle();
+    await fleet.clock.runUntil(locks.close());
+    await expect(waiting.promise).resolves.toBeInstanceOf(LockLostError);
+  });
+
+  it('is one shutdown when it is asked for twice: both are over when the last hold has ended', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ shutdownGraceMs: 5_000 });
+    const goesOn = gate();
+    const work = locks.withLock('k', () => goesOn.promise);
+    await fleet.clock.settle();
+    const closing = [locks.close(), locks.close()];
+    const since = fleet.clock.now();
+    goesOn.open();
+    await fleet.clock.runUntil(Promise.all([work, ...closing]));
+    expect(fleet.clock.now()).toBe(since);
   });
 
   it('does not wait for holds that have lost their lease', async () => {
