@@ -8,14 +8,16 @@ export interface HandedLease extends HandedHold {
   readonly renewal: RenewRequest;
   /** Until when the store has the lease at least, unless it forgot it: a local instant. */
   readonly trustedUntil: number;
+  /** Until when a request for it that got no answer may still act in the store: a local instant. */
+  readonly lateUntil: number;
   /** How long the store may have it at most, in ms from the hand-off. */
   readonly storeLengthMs: number;
 }
 
 /** `handOff` takes the caller off the lease, and tells whether others stay on it. */
 export function handedLeaseOf(lease: StoreLease, now: number, handOff: () => boolean): HandedLease {
-  const { key, id, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory, storeLengthMs } = lease;
+  const { key, id, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory, storeLengthMs, lateUntil } = lease;
   const held: HeldLease = { isHeld: true, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory };
   const renewal = { ...lease.renewal(now, Math.floor(trustedUntil - now)), held };
-  return { key, id, renewal, trustedUntil, storeLengthMs, stays: handOff() };
+  return { key, id, renewal, trustedUntil, storeLengthMs, lateUntil, stays: handOff() };
 }

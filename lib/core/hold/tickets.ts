@@ -42,7 +42,7 @@ export class Tickets {
 
   /** Ends the hold and resolves with the ticket. @throws LockUsageError, LockLostError, LockStoreError */
   async handOff(hold: Hold, given: HandOffOptions | undefined): Promise<string> {
-    const { store, clock, defaults, process, instance } = this.parts;
+    const { store, clock, background, defaults, process, instance } = this.parts;
     const { key, keys, options } = hold;
     const { tickets } = store;
     if (!tickets) throw noTicketsError(key);
@@ -63,11 +63,12 @@ export class Tickets {
       throw handOffError(key, outcome);
     }
     if (outcome.kind === 'lost') {
-      // What there is of the other locks is nobody's any more.
-      if (leases.length > 1) this.giveBack(request, leases);
+      // What there is of the other locks is nobody's any more, nor is what an unanswered request brings back.
+      this.giveBack(request, leases);
       hold.finish('lost');
       throw hold.lossNow()!;
     }
+    for (const { key: lock, id, stays, lateUntil } of leases) if (!stays) background.releaseLate({ key: lock, id, abandoned: true, lateUntil, askedAt: now });
     hold.finish('released');
     return ticketText({ place: tickets.place, instance, keys, process, secret, until: outcome.until, memory: outcome.memory });
   }

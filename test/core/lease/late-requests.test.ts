@@ -60,6 +60,16 @@ describe('A request that comes late, after its answer was given up,', () => {
     expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(LONGEST_MS);
   });
 
+  it('does not take the lock for nobody when the hold was handed off', async () => {
+    const process = new Straggler();
+    const { clock } = process.fleet;
+    process.holdsUp(1);
+    const lease = await clock.runUntil(process.locks.acquire('k'));
+    const adopted = await clock.runUntil(process.others.adopt(await lease.handOff()));
+    await clock.runUntil(adopted.release());
+    expect(await process.keepsOthersOutFor('k')).toBeLessThanOrEqual(LONGEST_MS);
+  });
+
   it('does not take the lock for nobody when the lease was handed on and passed on through the store', async () => {
     const process = new Straggler();
     const { clock } = process.fleet;
