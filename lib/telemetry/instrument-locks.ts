@@ -169,27 +169,22 @@ class LockRecorder {
 
 /** Counts the holds under way. The end of a hold takes away what its beginning added, also when its attributes have changed by then. */
 class HoldsUnderWay {
-  private readonly counted = new Map<string, Attributes>();
+  private readonly counted = new Map<LockEvent['call'], Attributes>();
 
   constructor(private readonly held: UpDownCounter) {}
 
   began(event: LockEvent, attributes: Attributes): void {
-    this.counted.set(nameOf(event), attributes);
+    this.counted.set(event.call, attributes);
     this.held.add(1, attributes);
   }
 
   /** A hold that had begun before the measuring did was never counted. */
   ended(event: LockEvent): void {
-    const attributes = this.counted.get(nameOf(event));
+    const attributes = this.counted.get(event.call);
     if (attributes === undefined) return;
-    this.counted.delete(nameOf(event));
+    this.counted.delete(event.call);
     this.held.add(-1, attributes);
   }
-}
-
-/** Numbers of calls are those of one module, and the events may be of several; but a key belongs to one module. */
-function nameOf({ call, key }: LockEvent): string {
-  return `${call} ${key}`;
 }
 
 function createInstruments(provider: MeterProvider | undefined) {

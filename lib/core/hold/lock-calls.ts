@@ -30,6 +30,9 @@ import { Timeouts } from './timeouts.js';
 import { WaitingCalls } from './waiting-calls.js';
 import { Wish, type WaitWatch } from './wish.js';
 
+/** The number of the last call in this process: events of several lock modules may be merged, so their calls share the numbers. */
+let lastCall = 0;
+
 export class LockCalls {
   readonly context = new HoldContext();
   readonly announcer: Announcer;
@@ -40,9 +43,6 @@ export class LockCalls {
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
   private readonly waitWatch: WaitWatch;
-  /** The number of the last call. */
-  private calls = 0;
-
   constructor(
     private readonly events: EventSink,
     private readonly store: LockStore,
@@ -92,7 +92,7 @@ export class LockCalls {
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, this.store.capabilities);
     options.signal?.throwIfAborted();
-    return new Wish(keys, (this.calls += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch);
+    return new Wish(keys, (lastCall += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch);
   }
 
   /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
@@ -101,13 +101,13 @@ export class LockCalls {
     const { keys } = ticket;
     const options = resolveOptions(given, { ...this.defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     options.signal?.throwIfAborted();
-    return new Wish(keys, (this.calls += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch, undefined, ticket);
+    return new Wish(keys, (lastCall += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch, undefined, ticket);
   }
 
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
   async hold(wish: Wish): Promise<Hold> {
     try {
-      let entered = await this.entered(wish);
+      let entered = await this.entered(wish, wish.since);
       while (isLost(entered)) entered = await this.enterAnew(wish, entered);
       return this.granted(wish, entered);
     } catch (reason) {
@@ -123,13 +123,13 @@ export class LockCalls {
     };
     // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
     const refuse = (reason: unknown): void => resolve(this.refuse(wish, reason));
-    void this.entered(wish).then(begin, refuse);
+    void this.entered(wish, wish.since).then(begin, refuse);
   }
 
-  /** Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. */
-  private entered(wish: Wish): Promise<Entered | Entered[]> {
+  /** Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. `now`: the present instant, if it is known. */
+  private entered(wish: Wish, now?: number): Promise<Entered | Entered[]> {
     if (wish.ticket) return this.adopted(wish, wish.ticket);
-    if (wish.keys.length === 1) return this.enter(wish, wish.since);
+    if (wish.keys.length === 1) return this.enter(wish, now);
     return enterAll(wish, { host: this.host, shutdown: this.shutdown, enter: (one) => this.enter(one) });
   }
 

@@ -96,6 +96,20 @@ describe('A call whose lease is lost before its work begins', () => {
     expect(events).toEqual(['lost', 'granted', 'released']);
   });
 
+  it('has as long for its second request as for its first, however long that took', async () => {
+    const { fleet, locks, wire, noticeSleep } = await sleeper();
+    wire.slowMs = 1_000;
+    const allowedMs: number[] = [];
+    const acquire = wire.acquire.bind(wire);
+    wire.acquire = (request) => {
+      allowedMs.push(request.notAfter - fleet.clock.now());
+      return acquire(request);
+    };
+    rightAfter('acquire', wire, noticeSleep);
+    await fleet.clock.runUntil(locks.withLock('k', () => {}));
+    expect(allowedMs).toEqual([allowedMs[0], allowedMs[0]]);
+  });
+
   it('takes all of several locks anew', async () => {
     const { fleet, locks, wire, noticeSleep } = await sleeper();
     const { signal } = new AbortController();
