@@ -51,7 +51,7 @@ export class LockService {
     const defaults = resolveDefaults(options);
     this.store = store;
     this.clock = clock;
-    const calls = (this.calls = new LockCalls(this.eventSubject, store, process, clock, defaults, report, instance));
+    const calls = (this.calls = new LockCalls({ events: this.eventSubject, store, process, instance, clock, defaults, report }));
     const { context, announcer } = calls;
     this.events = this.eventSubject.asObservable();
     this.election = new Election({ clock, context, defaults, announcer, acquire: (key, given) => calls.hold(calls.begin([key], given)) });

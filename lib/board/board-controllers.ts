@@ -7,12 +7,12 @@
 import { Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, Sse, UseGuards, type MessageEvent, type Type } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { map, type Observable } from 'rxjs';
-import { isLockError } from '../core/port/errors.js';
+import { isLockError, messageOf } from '../core/port/errors.js';
 import { sendAnswer, sendFile, sendPage, type PageResponse } from './board-page.js';
 import type { ResolvedBoardOptions } from './board-options.js';
 import { foreignRequest, type RequestHeaders } from './same-origin.js';
 import { withTrailingSlash } from './trailing-slash.js';
-import { messageOf, type WatchedLocks } from './watched-locks.js';
+import type { WatchedLocks } from './watched-locks.js';
 
 /** What the routes need of the board. */
 export interface Board {

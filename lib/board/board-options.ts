@@ -3,6 +3,7 @@
  */
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
 import { LockUsageError } from '../core/port/errors.js';
+import { optionsProblem, type NamesOf } from '../core/port/option-names.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
 /** Options of LockBoardModule.forRoot. */
@@ -43,17 +44,12 @@ export interface ResolvedBoardOptions {
   readonly instances: readonly string[];
 }
 
-const KNOWN: Readonly<Record<keyof LockBoardOptions, true>> = {
-  path: true,
-  guards: true,
-  forceRelease: true,
-  instances: true,
-  imports: true,
-};
+const NAMES: NamesOf<LockBoardOptions> = { path: true, guards: true, forceRelease: true, instances: true, imports: true };
 
 /** Completes and validates the options. @throws LockUsageError */
 export function resolveBoardOptions(given: LockBoardOptions): ResolvedBoardOptions {
-  for (const name of Object.keys(given)) if (!Object.hasOwn(KNOWN, name)) throw refused(`unknown option '${name}'`);
+  const problem = optionsProblem(given, { names: NAMES, example: '{ guards: [OperatorGuard] }' });
+  if (problem !== undefined) throw refused(problem);
   const { path = '/locks', guards = [], forceRelease = false, instances = [DEFAULT_INSTANCE] } = given;
   if (typeof path !== 'string') throw refused(`expected path to be a text, got ${String(path)}`);
   if (!Array.isArray(guards)) throw refused('expected guards to be an array');

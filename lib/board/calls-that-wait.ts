@@ -8,7 +8,7 @@ import type { LockEvent } from '../core/port/lock-events.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 
 /** How many calls of one method wait for one lock. */
-export interface WaitingCalls {
+export interface CallGroup {
   readonly mode: LockMode;
   readonly label: string | undefined;
   readonly count: number;
@@ -54,8 +54,8 @@ export class CallsThatWait {
     }
   }
 
-  of(key: string): readonly WaitingCalls[] {
-    const groups = new Map<string, WaitingCalls>();
+  of(key: string): readonly CallGroup[] {
+    const groups = new Map<string, CallGroup>();
     for (const call of this.calls.values()) {
       if (call.key !== key) continue;
       const { mode, label } = call;
@@ -67,7 +67,7 @@ export class CallsThatWait {
   }
 
   /** All calls that wait, without those that stand for election: they wait for as long as another process leads. */
-  all(): Pick<WaitingCalls, 'count' | 'longestMs'> {
+  all(): Pick<CallGroup, 'count' | 'longestMs'> {
     const waits = [...this.calls.values()].filter(({ key }) => roleOf(key) === undefined).map(({ since }) => this.clock.now() - since);
     return { count: waits.length, longestMs: waits.reduce((longest, ms) => Math.max(longest, ms), 0) };
   }

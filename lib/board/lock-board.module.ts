@@ -12,7 +12,7 @@ import { storeToken } from '../nest/lock-names.js';
 import { BOARD, boardControllers, type Board } from './board-controllers.js';
 import { BoardFeed } from './board-feed.js';
 import { assertGuarded, resolveBoardOptions, type LockBoardOptions, type ResolvedBoardOptions } from './board-options.js';
-import { WatchedLocks, type Locks } from './watched-locks.js';
+import { WatchedLocks, type WatchedService } from './watched-locks.js';
 
 const BOARD_OPTIONS = Symbol.for('nestjs-holdfast:board-options');
 
@@ -83,7 +83,7 @@ export class LockBoardModule implements OnModuleInit, OnModuleDestroy {
   }
 
   private watched(name: string): WatchedLocks {
-    const locks = findLocks<Locks>(this.moduleRef, name, 'LockBoardModule');
+    const locks = findLocks<WatchedService>(this.moduleRef, name, 'LockBoardModule');
     // A module that only routes keys to other modules has no store.
     const store = this.moduleRef.get<LockStore | null>(storeToken(name), { strict: false });
     return new WatchedLocks(name, locks, systemClock, store ?? undefined);

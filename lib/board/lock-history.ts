@@ -3,6 +3,7 @@
  * the messages of the last losses and failures.
  */
 import type { Clock } from '../core/port/clock.js';
+import { messageOf } from '../core/port/errors.js';
 import type { LockEvent } from '../core/port/lock-events.js';
 
 const SLICE_MS = 10_000;
@@ -59,7 +60,7 @@ export class LockHistory {
     counts[SLICES - 1] = (counts[SLICES - 1] ?? 0) + 1;
     if (type !== 'lost' && type !== 'gaveUp' && type !== 'failed') return;
     const { key, label } = event;
-    this.incidents.unshift({ at: this.clock.wallNow(), type, key, label, message: messageOf(event) });
+    this.incidents.unshift({ at: this.clock.wallNow(), type, key, label, message: storyOf(event) });
     this.incidents.length = Math.min(this.incidents.length, MAX_INCIDENTS);
   }
 
@@ -104,13 +105,8 @@ function countedAs(event: LockEvent): Counted | undefined {
   }
 }
 
-function messageOf(event: LockEvent): string {
-  if (event.type === 'termFailed') return `the function of the leader failed: ${textOf(event.cause)}`;
+function storyOf(event: LockEvent): string {
+  if (event.type === 'termFailed') return `the function of the leader failed: ${messageOf(event.cause)}`;
   if ('cause' in event) return event.cause.message;
   return event.type === 'busy' ? `the lock was still busy after ${Math.round(event.waitedMs)} ms` : event.type;
-}
-
-/** What the function of a leader threw may be anything. */
-function textOf(cause: unknown): string {
-  return typeof cause === 'object' && cause !== null && 'message' in cause ? String(cause.message) : String(cause);
 }

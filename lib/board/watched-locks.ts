@@ -3,15 +3,16 @@
  */
 import type { Subscription } from 'rxjs';
 import type { Clock } from '../core/port/clock.js';
+import { messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { overviewOf, rowOf, type LockOverview, type LockRow, type WaiterRow } from './lock-overview.js';
 import type { LockService } from '../lock.service.js';
-import { CallsThatWait, type WaitingCalls } from './calls-that-wait.js';
+import { CallsThatWait, type CallGroup } from './calls-that-wait.js';
 import { LockHistory, type HistoryView } from './lock-history.js';
 import { SeenWaiters } from './seen-waiters.js';
 
 /** What the board needs of a LockService. */
-export type Locks = Pick<LockService, 'events' | 'list' | 'inspect' | 'forceRelease'>;
+export type WatchedService = Pick<LockService, 'events' | 'list' | 'inspect' | 'forceRelease'>;
 /** What the board needs of a store. */
 export type WatchedStore = Pick<LockStore, 'summary' | 'recovery'>;
 
@@ -23,7 +24,7 @@ export interface BoardWaiter extends Omit<WaiterRow, 'id'> {
 export interface BoardRow extends Omit<LockRow, 'waiters'> {
   readonly waiters: readonly BoardWaiter[];
   /** The calls of this process that wait for the lock. */
-  readonly callsHere: readonly WaitingCalls[];
+  readonly callsHere: readonly CallGroup[];
 }
 
 export interface InstanceView extends Omit<LockOverview, 'rows'> {
@@ -31,7 +32,7 @@ export interface InstanceView extends Omit<LockOverview, 'rows'> {
   readonly rows: readonly BoardRow[];
   readonly history: HistoryView;
   /** All calls of this process that wait for locks. */
-  readonly here: Pick<WaitingCalls, 'count' | 'longestMs'>;
+  readonly here: Pick<CallGroup, 'count' | 'longestMs'>;
   /** Which store it is, and what is switched off there, as in the line of the log at boot; undefined for a store that does not say. */
   readonly store?: WatchedStore['summary'];
   /** Undefined for a store that cannot forget. */
@@ -50,7 +51,7 @@ export class WatchedLocks {
 
   constructor(
     readonly name: string,
-    private readonly locks: Locks,
+    private readonly locks: WatchedService,
     clock: Clock,
     private readonly store?: WatchedStore,
   ) {
@@ -98,10 +99,4 @@ export class WatchedLocks {
     const waiters = row.waiters.map(({ id, ...waiter }) => ({ ...waiter, seenForMs: this.waiters.forMs(id) }));
     return { ...row, waiters, callsHere: this.calls.of(row.key) };
   }
-}
-
-/** The message of an error. It is read without instanceof, because in the realm of a test runner errors are no instances of Error. */
-export function messageOf(error: unknown): string {
-  const message: unknown = typeof error === 'object' && error !== null && 'message' in error ? error.message : error;
-  return String(message);
 }

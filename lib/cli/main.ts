@@ -14,33 +14,11 @@ import { initRedlock } from './redlock-init.js';
 async function main(): Promise<ExitCode> {
   const out = new StreamOutput(process.stdout);
   const err = new StreamOutput(process.stderr);
-  let order: Order | 'help' | 'version';
   try {
-    order = readArguments(process.argv.slice(2), process.env);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    await err.line(`holdfast: ${error.message}.\nSee holdfast --help.`);
-    return EXIT.usage;
-  }
-  if (typeof order === 'string') {
+    const order = readArguments(process.argv.slice(2), process.env);
+    if (typeof order !== 'string') return await keptAlive(systemClock, () => obey(order, out, err));
     await out.line(order === 'help' ? USAGE : version());
     return EXIT.done;
-  }
-  return keptAlive(systemClock, () => obey(order, out, err));
-}
-
-async function obey({ command, target: named, json, asksPassword }: Order, out: StreamOutput, err: StreamOutput): Promise<ExitCode> {
-  const stopped = new AbortController();
-  process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());
-  try {
-    const target = asksPassword ? { ...named, password: await askPassword(process.stdin, process.stderr) } : named;
-    if (command.name === 'redlock init') return await initRedlock(target, { out, err, json });
-    const look = await lookAt(target, (message) => void err.line(`holdfast: ${message}`));
-    try {
-      return await run(command, look, { out, err, json, stop: stopped.signal });
-    } finally {
-      await look.close();
-    }
   } catch (error) {
     if (error instanceof UsageError) {
       await err.line(`holdfast: ${error.message}.\nSee holdfast --help.`);
@@ -49,6 +27,19 @@ async function obey({ command, target: named, json, asksPassword }: Order, out: 
     if (!isLockError(error)) throw error;
     await err.line(`holdfast: ${error.message}`);
     return error.code === 'LOCK_STORE' ? EXIT.store : EXIT.usage;
+  }
+}
+
+async function obey({ command, target: named, json, asksPassword }: Order, out: StreamOutput, err: StreamOutput): Promise<ExitCode> {
+  const stopped = new AbortController();
+  process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());
+  const target = asksPassword ? { ...named, password: await askPassword(process.stdin, process.stderr) } : named;
+  if (command.name === 'redlock init') return initRedlock(target, { out, err, json });
+  const look = await lookAt(target, (message) => void err.line(`holdfast: ${message}`));
+  try {
+    return await run(command, look, { out, err, json, stop: stopped.signal });
+  } finally {
+    await look.close();
   }
 }
 

@@ -40,7 +40,7 @@ export function logReports(log: Log, clock: Clock): Report {
   };
 }
 
-/** So that nobody takes what is over for what is happening now. */
+/** Says how old a delayed line is, so that the reader does not take it for the present. */
 function delayed({ count, at }: KeptBack, now: number): string {
   const ago = `${((now - at) / 1_000).toFixed(1)} s before this line was written`;
   return count === 1 ? `(This was found ${ago}.)` : `(This is the last of ${count} such findings in ${ONE_IN_MS / 1_000} s, found ${ago}.)`;

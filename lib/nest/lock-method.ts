@@ -42,7 +42,8 @@ export function lockMethod(name: string, key: CallKey, options: LockedOptions | 
     const place = `${target.constructor.name || 'an anonymous class'}.${String(property)}`;
     checkNames(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, place);
     const call = lockedCall(key, mode === undefined ? { ...options } : { ...options, mode }, place);
-    register(target, property, call);
+    recordLock(target, property, call);
+    needInterceptor(target, call.instance);
     // The descriptor is changed in place, because Nest's applyDecorators ignores a descriptor that a decorator returns.
     if (descriptor) descriptor.value = locked(method, call);
   };
@@ -70,20 +71,19 @@ export function methodOf(
   property: string | symbol,
   descriptor: PropertyDescriptor | undefined,
 ): CallableFunction {
+  const place = (): string => `${typeof target === 'function' ? target.name : target.constructor.name}.${String(property)}`;
   if (descriptor === undefined && (typeof property === 'string' || typeof property === 'symbol')) {
-    const place = `${typeof target === 'function' ? target.name : target.constructor.name}.${String(property)}`;
-    throw new LockUsageError(`${place} is a property, and @${name} decorates methods. Make it a method.`);
+    throw new LockUsageError(`${place()} is a property, and @${name} decorates methods. Make it a method.`);
   }
   if (typeof property === 'object' || descriptor === undefined) {
     throw new LockUsageError(`@${name} decorates methods, with "experimentalDecorators" switched on as Nest needs it.`);
   }
-  const place = `${typeof target === 'function' ? target.name : target.constructor.name}.${String(property)}`;
   if (typeof target === 'function') {
-    throw new LockUsageError(`${place} is static, where nothing can be injected. Use LockService.${instead}, or make it a method.`);
+    throw new LockUsageError(`${place()} is static, where nothing can be injected. Use LockService.${instead}, or make it a method.`);
   }
   const method: unknown = descriptor.value;
   if (typeof method === 'function') return method;
-  throw new LockUsageError(`${place} is no method, and @${name} decorates methods only.`);
+  throw new LockUsageError(`${place()} is no method, and @${name} decorates methods only.`);
 }
 
 /** Adds `call` to what {@link lockedMethodsOf} gives for this method. */
@@ -91,11 +91,6 @@ export function recordLock(prototype: object, property: string | symbol, call: L
   const known = lockedMethodsOf(prototype);
   const calls = [...(known.get(property) ?? []), call];
   Reflect.defineMetadata(LOCKED_METHODS, new Map([...known, [property, calls]]), prototype);
-}
-
-function register(prototype: object, property: string | symbol, call: LockedCall): void {
-  recordLock(prototype, property, call);
-  needInterceptor(prototype, call.instance);
 }
 
 /** From now on Nest injects the interceptor of the lock module named `instance` into objects of this class, or refuses to boot. */

@@ -1,6 +1,6 @@
 /**
  * The options of a lock module, and their validation. The options that are defaults of calls are validated by
- * resolveDefaults, in core/port/lock-options.ts.
+ * resolveDefaults, in core/port/resolve-options.ts.
  */
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';

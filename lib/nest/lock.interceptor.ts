@@ -40,31 +40,22 @@ export class LockInterceptor {
   /** Runs `work` under the lock whose key `call` makes of `args`. */
   around(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> | Observable<unknown> {
     if (call.returns === 'observable') return this.observed(call, args, work);
-    if (call.onBusy === 'throw') return this.promised(call, args, work);
-    return this.promisedOr(call, args, work, call.onBusy);
+    return this.promised(call, args, work);
   }
 
   private async promised(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> {
-    return this.locks.withLock(call.keyOf(args), this.optionsOf(call, args), () => settled(call, work));
-  }
-
-  private async promisedOr(
-    call: LockedCall,
-    args: readonly unknown[],
-    work: () => unknown,
-    instead: 'skip' | CallableFunction,
-  ): Promise<unknown> {
+    const { onBusy } = call;
     // Once the method runs, a LockTimeoutError is from a lock that the method itself asked for, and is passed on.
     let entered = false;
-    const enter = () => {
+    const enter = (): Promise<unknown> => {
       entered = true;
       return settled(call, work);
     };
     try {
       return await this.locks.withLock(call.keyOf(args), this.optionsOf(call, args), enter);
     } catch (error) {
-      if (entered || !isBusy(error)) throw error;
-      return instead === 'skip' ? undefined : Reflect.apply(instead, undefined, args);
+      if (entered || onBusy === 'throw' || !isBusy(error)) throw error;
+      return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, undefined, args);
     }
   }
 

@@ -4,7 +4,7 @@ import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
 import { systemClock } from '../core/port/clock.js';
 import type { Leadership } from '../core/hold/leadership.js';
-import { LockUsageError } from '../core/port/errors.js';
+import { LockUsageError, messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import type { LockService } from '../lock.service.js';
@@ -101,10 +101,4 @@ function within(timeoutMs: number, answer: Promise<unknown>): Promise<string | u
     };
     answer.then(() => done(), (error: unknown) => done(messageOf(error)));
   });
-}
-
-/** The message of an error. It is read without instanceof, because in the realm of a test runner errors are no instances of Error. */
-function messageOf(error: unknown): string {
-  const message: unknown = typeof error === 'object' && error !== null && 'message' in error ? error.message : error;
-  return String(message);
 }

@@ -203,7 +203,7 @@ const list = [
   ['a holder behind those who wait', lua('vote'), '(hasItElsewhere or goesFirst(', '(goesFirst(', 'availability: a lease is lost to those who wait', 'test/lua/redlock'],
   ['re-joins as it likes', redlock('quorum-renewals'), "if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) ballot.rejoin(node, leaseMs);", 'if (there[n] === undefined) ballot.rejoin(node, leaseMs);', 'S1: votes where it is lost', 'test/stores/redlock/quorum-renewals'],
   // What is told
-  ['the holder is waited for', core('hold/timeouts'), 'schedule.set(patience, this.clock.now() + TELLS_WITHIN_MS);', '', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
+  ['the holder is waited for', core('hold/timeouts'), 'schedule.set(patience, clock.now() + TELLS_WITHIN_MS);', '', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
   ['a lease that was handed on keeps its first name', core('hold/holders-here'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/labels'],
   ['any answer ends an outage', wire('outage'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],

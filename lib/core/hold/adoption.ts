@@ -7,26 +7,22 @@
  *       ▼ │ pause after a failure, and while the store recovers
  *     waiting ──(end of waitMs, signal, shutdown)──▶ failed
  */
-import { Backoff } from '../lease/backoff.js';
+import { requestPauses } from '../lease/backoff.js';
 import { Alarm } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, givenUpError, outageError, silenceError, slownessError } from '../port/hold-errors.js';
-import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
+import type { ResolvedDefaults } from '../port/lock-options.js';
 import type { HolderRef } from '../port/lock-store.js';
 import { ticketIdOf, type Ticket } from '../port/ticket.js';
 import { forgottenTicketError, lateTicketError, usedTicketError } from '../port/ticket-errors.js';
 import type { AdoptedHold, AdoptOutcome, TicketStore } from '../port/ticket-store.js';
 import { offAbort, onAbort, type AbortListener } from '../queue/abort-signals.js';
+import { ANSWER_WITHIN_MS } from '../queue/caller.js';
 import type { LocalQueue } from '../queue/local-queue.js';
-import type { ToldOfShutdown } from './shutdown-gate.js';
-
-const FIRST_RETRY_MS = 20;
-const LONGEST_RETRY_MS = 200;
-/** How long a call with a short waitMs waits for the store's first answer, in ms. */
-const ANSWER_WITHIN_MS = 800;
+import type { Wish } from './wish.js';
 
 export interface AdoptionParts {
   readonly tickets: TicketStore;
@@ -35,28 +31,21 @@ export interface AdoptionParts {
   readonly queue: LocalQueue;
   readonly defaults: ResolvedDefaults;
   /** The adoptions that ask the store. The shutdown tells them that it has begun. */
-  readonly open: Set<ToldOfShutdown>;
+  readonly open: Set<Adoption>;
   /** The error of a call that is refused because of a shutdown; undefined when it is served. */
   refusal(key: string): Error | undefined;
 }
 
-/** What an adoption needs of its call. */
-export interface AdoptingCall {
-  readonly keys: readonly string[];
-  readonly options: ResolvedOptions;
-  readonly since: number;
-}
-
 /** Resolves with the leases of the ticket's locks. Rejects with LockLostError, LockStoreError, LockClosedError, or the signal's reason. */
-export function adopt(ticket: Ticket, call: AdoptingCall, parts: AdoptionParts): Promise<StoreLease[]> {
+export function adopt(ticket: Ticket, call: Wish, parts: AdoptionParts): Promise<StoreLease[]> {
   return new Promise((resolve, reject) => new Adoption(ticket, call, parts, resolve, reject).begin());
 }
 
-class Adoption implements AbortListener, ToldOfShutdown {
+export class Adoption implements AbortListener {
   private readonly ticketId: string;
   private readonly holds: readonly HolderRef[];
   private readonly key: string;
-  private readonly backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
+  private readonly backoff = requestPauses();
   private readonly again = new Alarm(() => this.ask());
   private readonly patience = new Alarm(() => this.fail(this.timeOver()));
   private isOpen = true;
@@ -70,7 +59,7 @@ class Adoption implements AbortListener, ToldOfShutdown {
 
   constructor(
     private readonly ticket: Ticket,
-    private readonly call: AdoptingCall,
+    private readonly call: Wish,
     private readonly parts: AdoptionParts,
     private readonly resolve: (leases: StoreLease[]) => void,
     private readonly reject: (reason: unknown) => void,
@@ -88,6 +77,7 @@ class Adoption implements AbortListener, ToldOfShutdown {
     this.ask();
   }
 
+  /** The shutdown has begun, or its grace is over: an adoption that is refused from now on ends, and gives back what it may have been granted. */
   shutdownWent(): void {
     const closed = this.parts.refusal(this.key);
     if (closed) this.fail(closed);
@@ -119,7 +109,7 @@ class Adoption implements AbortListener, ToldOfShutdown {
       case 'adopted':
         return this.adopted(outcome.holds);
       case 'gone':
-        // Whoever got the first lock has the ticket, and so the others too: they are of no use to anybody without this one.
+        // Another process adopted the first lock, so it has the ticket. This process gives back what it got, and the ticket's other locks.
         if (outcome.key !== this.key) this.giveBack(true);
         return this.settle(() => this.reject(this.goneError(outcome)));
       case 'recovering':

@@ -26,13 +26,8 @@ export class Announcer {
     if (this.events.observed) this.events.next({ type: 'waiting', key, call, ...siteOf(options) });
   }
 
-  granted(hold: Hold, waitedMs: number): void {
-    this.events.next({ ...factsOf(hold), type: 'granted', waitedMs });
-  }
-
-  /** A hold began because this process adopted it. */
-  adopted(hold: Hold, waitedMs: number): void {
-    this.events.next({ ...factsOf(hold), type: 'adopted', waitedMs });
+  began(type: 'granted' | 'adopted', hold: Hold, waitedMs: number): void {
+    this.events.next({ ...factsOf(hold), type, waitedMs });
   }
 
   released(hold: Hold, outcome: ReleaseOutcome): void {

@@ -18,9 +18,9 @@ import { cannotStandText, failureText, overstayedText } from './term-reports.js'
 
 /** Rests do not grow beyond this, and a function that ran for longer before it failed is not failing over and over. */
 const LONGEST_REST_MS = 60_000;
-/** A function that returns at once would hold the event loop for ever where a term needs no message: in a store of this process. */
+/** The shortest rest: in an embedded store a function that returns at once would never let the event loop turn. */
 const LEAST_REST_MS = 1;
-/** Where a return needs no rest, a failure still does. */
+/** The shortest rest after a failure, also with `restMs: 0`. */
 const SHORTEST_REST_MS = 100;
 /** Candidates that rest at the same time do not come back at the same time. */
 const JITTER = 0.25;

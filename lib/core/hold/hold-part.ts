@@ -106,7 +106,8 @@ export class HoldPart {
     const { lease, hold } = this;
     this.isDraining = true;
     this.gate?.close();
-    return handedLeaseOf(lease, now, () => lease.handOff(hold));
+    const stays = lease.handOff(hold);
+    return handedLeaseOf(lease, now, stays);
   }
 
   /** Called when the hold was lost: nested calls that wait would wait for nothing. */

@@ -13,6 +13,7 @@ import type { OptionList } from '../port/option-names.js';
 import type { Report } from '../port/report.js';
 import type { Ticket } from '../port/ticket.js';
 import type { WithAdoptedOptions } from '../port/ticket-options.js';
+import type { WaitEnded } from '../queue/caller.js';
 import { LocalQueue } from '../queue/local-queue.js';
 import { adopt } from './adoption.js';
 import { Announcer, type EventSink } from './announcer.js';
@@ -33,7 +34,18 @@ import { Wish, type WaitWatch } from './wish.js';
 /** The number of the last call in this process: events of several lock modules may be merged, so their calls share the numbers. */
 let lastCall = 0;
 
-export class LockCalls {
+export interface LockCallsParts {
+  readonly events: EventSink;
+  readonly store: LockStore;
+  /** The name of this process in holder ids, and that of the lock module. */
+  readonly process: string;
+  readonly instance: string;
+  readonly clock: Clock;
+  readonly defaults: ResolvedDefaults;
+  readonly report: Report | undefined;
+}
+
+export class LockCalls implements WaitWatch {
   readonly context = new HoldContext();
   readonly announcer: Announcer;
   readonly shutdown: ShutdownGate;
@@ -42,19 +54,10 @@ export class LockCalls {
   private readonly tickets: Tickets;
   private readonly timeouts: Timeouts;
   private readonly host: HoldHost;
-  private readonly waitWatch: WaitWatch;
-  constructor(
-    private readonly events: EventSink,
-    private readonly store: LockStore,
-    /** The name of this process in holder ids. */
-    process: string,
-    private readonly clock: Clock,
-    private readonly defaults: ResolvedDefaults,
-    report: Report | undefined,
-    /** The name of the lock module. */
-    instance: string,
-  ) {
-    const { context } = this;
+  private readonly waiting: WaitingCalls;
+
+  constructor(private readonly parts: LockCallsParts) {
+    const { events, store, process, instance, clock, defaults, report } = parts;
     const announcer = (this.announcer = new Announcer(events, report));
     const watchdog = new Watchdog(store, clock, (lease, cause) => {
       announcer.renewFailed(lease, cause, lease.trustedUntil - clock.now());
@@ -63,45 +66,46 @@ export class LockCalls {
     this.shutdown = new ShutdownGate(this.queue, watchdog, clock, defaults, (holds) => announcer.overstayed(holds, defaults.shutdownGraceMs));
     this.tickets = new Tickets({ store, clock, background: this.queue.background, defaults, process, instance });
     this.here = new HoldersHere(this.queue);
-    const waiting = new WaitingCalls(clock);
-    this.waitWatch = {
-      waitBegan: (wish) => {
-        announcer.waiting(wish);
-        return waiting.begin(wish);
-      },
-    };
-    this.timeouts = new Timeouts(store, clock, watchdog.schedule, this.queue, this.here, context, waiting);
+    this.waiting = new WaitingCalls(clock);
     this.host = {
       store,
       clock,
       watchdog,
-      context,
+      context: this.context,
       defaults,
       lost: (hold, cause) => announcer.lost(hold, cause, !this.shutdown.holdLost(hold)),
       ended: (hold, outcome) => {
         if (outcome !== 'lost') this.shutdown.holdEnded();
-        if (this.events.observed) announcer.released(hold, outcome);
+        if (events.observed) announcer.released(hold, outcome);
       },
       handOff: (hold, given) => this.tickets.handOff(hold, given),
     };
+    this.timeouts = new Timeouts(this.host, this.queue, this.here, this.waiting);
   }
 
   /** Notes a call for these keys, which were checked. `waitMs`: overrides the option. @throws LockUsageError for options that cannot work */
   begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Wish {
-    const resolved = given === undefined ? this.defaults : resolveOptions(given, this.defaults, keys[0], list);
+    const { clock, defaults, store } = this.parts;
+    const resolved = given === undefined ? defaults : resolveOptions(given, defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
-    if (options.permits !== undefined) checkPermitsOf(keys, options.permits, this.store.capabilities);
+    if (options.permits !== undefined) checkPermitsOf(keys, options.permits, store.capabilities);
     options.signal?.throwIfAborted();
-    return new Wish(keys, (lastCall += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch);
+    return new Wish(keys, (lastCall += 1), options, clock.now(), this.context.surroundings(), this);
   }
 
   /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
   beginAdoption(text: string, given: (WithAdoptedOptions & CallSite) | undefined, list: OptionList): Wish {
     const ticket = this.tickets.read(text);
     const { keys } = ticket;
-    const options = resolveOptions(given, { ...this.defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
+    const { clock, defaults } = this.parts;
+    const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     options.signal?.throwIfAborted();
-    return new Wish(keys, (lastCall += 1), options, this.clock.now(), this.context.surroundings(), this.waitWatch, undefined, ticket);
+    return new Wish(keys, (lastCall += 1), options, clock.now(), this.context.surroundings(), this, undefined, ticket);
+  }
+
+  waitBegan(wish: Wish): WaitEnded | undefined {
+    this.announcer.waiting(wish);
+    return this.waiting.begin(wish);
   }
 
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
@@ -136,7 +140,7 @@ export class LockCalls {
   /** Called when a lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */
   private enterAnew(wish: Wish, entered: Entered | readonly Entered[]): Promise<Entered | Entered[]> {
     const { signal, mode } = wish.options;
-    for (const one of entered instanceof Array ? entered : [entered]) abandon(one, mode, this.clock.now(), () => {});
+    for (const one of entered instanceof Array ? entered : [entered]) abandon(one, mode, this.parts.clock.now(), () => {});
     return signal?.aborted ? Promise.reject(signal.reason) : this.entered(wish);
   }
 
@@ -155,7 +159,7 @@ export class LockCalls {
   private adopted(wish: Wish, ticket: Ticket): Promise<Entered[]> {
     const { host: { store, clock, watchdog, defaults }, queue, shutdown } = this;
     const refusal = (key: string): Error | undefined => shutdown.refusal(key, wish.insideHold);
-    return adopt(ticket, wish, { tickets: store.tickets!, clock, watchdog, queue, defaults, open: shutdown.asking, refusal });
+    return adopt(ticket, wish, { tickets: store.tickets!, clock, watchdog, queue, defaults, open: shutdown.adoptions, refusal });
   }
 
   private granted({ call, options, since, ticket }: Wish, given: Entered | Entered[]): Hold {
@@ -163,14 +167,14 @@ export class LockCalls {
     this.shutdown.holdBegan();
     const [first] = entered;
     const hold = new Hold(this.host, entered, ticket && first instanceof StoreLease ? first.options : options, call);
-    if (this.events.observed) this.announcer[ticket ? 'adopted' : 'granted'](hold, hold.startedAt - since);
+    if (this.parts.events.observed) this.announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
     return hold;
   }
 
   /** Emits the event of a call that got no lock, and rejects with the reason; a LockTimeoutError names the holders if the call can wait for them. */
   private async refuse(wish: Wish, reason: unknown): Promise<never> {
     const { waitMs, expectsBusy } = wish.options;
-    this.announcer.refused(wish, reason, this.clock.now() - wish.since);
+    this.announcer.refused(wish, reason, this.parts.clock.now() - wish.since);
     if (waitMs > 0 && !expectsBusy) return this.timeouts.reject(reason);
     throw reason;
   }

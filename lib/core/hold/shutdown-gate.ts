@@ -4,20 +4,16 @@
  */
 import type { Clock } from '../port/clock.js';
 import { LockClosedError } from '../port/errors.js';
+import type { Adoption } from './adoption.js';
 import type { Hold } from './hold.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { ResolvedDefaults } from '../port/lock-options.js';
 import { Alarm } from '../lease/schedule.js';
 import type { Watchdog } from '../lease/watchdog.js';
 
-/** A call that asks the store without a queue: an adoption. */
-export interface ToldOfShutdown {
-  /** The shutdown has begun, or its grace is over: what is refused from now on ends, and gives back what it may have been granted. */
-  shutdownWent(): void;
-}
-
 export class ShutdownGate {
-  readonly asking = new Set<ToldOfShutdown>();
+  /** The adoptions that ask the store: they are in no queue. */
+  readonly adoptions = new Set<Adoption>();
   private holds = 0;
   private closing = false;
   private closed = false;
@@ -95,7 +91,7 @@ export class ShutdownGate {
 
   private refuseWaiting(): void {
     this.queue.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
-    for (const call of this.asking) call.shutdownWent();
+    for (const call of this.adoptions) call.shutdownWent();
   }
 
   private within(limitMs: number, done: Promise<void>): Promise<void> {

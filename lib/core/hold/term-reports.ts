@@ -1,4 +1,5 @@
 /** The lines of the log about terms, in the words of the one who has to do something about them. */
+import { messageOf } from '../port/errors.js';
 
 /** An error with where it came from: nobody awaits a term, so nobody else could say it. */
 export function failureText(role: string, cause: unknown, restMs: number | undefined): string {
@@ -15,11 +16,6 @@ export function overstayedText(role: string, forMs: number): string {
     `Role '${role}': the term was lost ${forMs} ms ago, and its function still runs, maybe beside that of the next leader. ` +
     'This process does not stand for election again until it has ended. Let it end when the signal of the term aborts.'
   );
-}
-
-/** In a test runner's own realm errors are not instances of our Error. */
-function messageOf(error: unknown): string {
-  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
 }
 
 function textOf(error: unknown): string {

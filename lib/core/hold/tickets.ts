@@ -3,7 +3,7 @@
  * has the lock, or that nobody has it; without an answer it is asked again under the same ticket, while the lease can still be there.
  */
 import type { BackgroundRelease } from '../lease/background-release.js';
-import { Backoff } from '../lease/backoff.js';
+import { requestPauses } from '../lease/backoff.js';
 import { delay, type Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError } from '../port/hold-errors.js';
@@ -15,9 +15,6 @@ import { withinMsOf, type HandOffOptions } from '../port/ticket-options.js';
 import type { HandOffOutcome, HandOffRequest, TicketStore } from '../port/ticket-store.js';
 import type { HandedLease } from './handed-lease.js';
 import type { Hold } from './hold.js';
-
-const FIRST_RETRY_MS = 20;
-const LONGEST_RETRY_MS = 200;
 
 export interface TicketsParts {
   readonly store: LockStore;
@@ -86,7 +83,7 @@ export class Tickets {
 
   private async untilAnswered(tickets: TicketStore, handOff: HandOff, key: string): Promise<HandOffOutcome | LockStoreError> {
     const { clock } = this.parts;
-    const backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
+    const backoff = requestPauses();
     for (let wasBroughtBack = false; ; ) {
       try {
         const outcome = await tickets.handOff(handOff.request);

@@ -5,16 +5,13 @@
  * The error is made in an async function whose promise the caller awaits. So V8 adds the caller to the stack, and no stack
  * has to be captured for calls that succeed.
  */
-import type { Clock } from '../port/clock.js';
 import { LockTimeoutError, type BusyHolder, type WaitFacts } from '../port/errors.js';
 import { waitedStory } from '../port/hold-errors.js';
 import { sinceOf, whereaboutsOf } from '../port/holder-id.js';
 import type { HolderState } from '../port/lock-state.js';
-import type { LockStore } from '../port/lock-store.js';
 import { Alarm } from '../lease/schedule.js';
-import type { Schedule } from '../lease/schedule.js';
 import type { LocalQueue } from '../queue/local-queue.js';
-import type { HoldContext } from './hold-context.js';
+import type { HoldHost } from './hold-host.js';
 import type { HoldersHere } from './holders-here.js';
 import { keysAround, type WaitingCalls } from './waiting-calls.js';
 
@@ -28,12 +25,9 @@ export class Timeouts {
   private readonly looks = new Map<string, Promise<readonly HolderState[]>>();
 
   constructor(
-    private readonly store: LockStore,
-    private readonly clock: Clock,
-    private readonly schedule: Schedule,
+    private readonly host: HoldHost,
     private readonly queue: LocalQueue,
     private readonly here: HoldersHere,
-    private readonly context: HoldContext,
     private readonly waiting: WaitingCalls,
   ) {}
 
@@ -41,9 +35,9 @@ export class Timeouts {
   async reject(reason: unknown): Promise<never> {
     if (!(reason instanceof LockTimeoutError)) throw reason;
     const { key, waitMs, message } = reason;
-    const facts = { held: keysAround(this.context.surroundings()), ...this.waiting.factsOf(reason) };
+    const facts = { held: keysAround(this.host.context.surroundings()), ...this.waiting.factsOf(reason) };
     // When the call is inside a hold of this lock, a sibling call was in its way, so naming the holder would explain nothing.
-    const holders = this.context.find(key) ? [] : await this.look(key);
+    const holders = this.host.context.find(key) ? [] : await this.look(key);
     throw this.explained(message, { key, waitMs, ...facts, holders: holders.map((holder) => this.described(key, holder)) }, holders);
   }
 
@@ -55,7 +49,7 @@ export class Timeouts {
   private described(key: string, holder: HolderState): BusyHolder {
     const { id, fence, owner, handedOff } = holder;
     const [hold] = this.here.of(key, id);
-    const sinceMs = hold ? this.clock.wallNow() - hold.heldMs : sinceOf(fence);
+    const sinceMs = hold ? this.host.clock.wallNow() - hold.heldMs : sinceOf(fence);
     const since = sinceMs === undefined ? undefined : new Date(sinceMs);
     return { ...whereaboutsOf(id), label: this.here.labelOf(key, holder), owner, fence, since, handedOff, isHere: this.queue.leaseOf(key, id) !== undefined };
   }
@@ -71,14 +65,14 @@ export class Timeouts {
 
   private ask(key: string): Promise<readonly HolderState[]> {
     return new Promise((resolve) => {
-      const { schedule } = this;
+      const { clock, store, watchdog: { schedule } } = this.host;
       const patience = new Alarm(() => resolve([]));
-      schedule.set(patience, this.clock.now() + TELLS_WITHIN_MS);
+      schedule.set(patience, clock.now() + TELLS_WITHIN_MS);
       const answer = (holders: readonly HolderState[]): void => {
         schedule.cancel(patience);
         resolve(holders);
       };
-      this.store.inspect(key).then(({ holders }) => answer(holders), () => answer([]));
+      store.inspect(key).then(({ holders }) => answer(holders), () => answer([]));
     });
   }
 }

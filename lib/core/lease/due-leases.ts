@@ -16,13 +16,13 @@ export class DueLeases {
     else this.alike.set(length, [lease]);
   }
 
-  get any(): boolean {
-    return this.alike.size > 0;
+  get isEmpty(): boolean {
+    return this.alike.size === 0;
   }
 
-  /** Whether the leases of one length are enough for a batch of this size. */
-  fill(batch: number): boolean {
-    for (const leases of this.alike.values()) if (leases.length >= batch) return true;
+  /** Whether so many leases of one length are due. */
+  hasBatchOf(size: number): boolean {
+    for (const leases of this.alike.values()) if (leases.length >= size) return true;
     return false;
   }
 

@@ -95,7 +95,10 @@ export class Schedule {
     this.letGo ??= this.clock.keepAlive();
   }
 
-  /** A call waits no more. Beside noted appointments the process is let go when they are sorted, once for all calls until then. */
+  /**
+   * A call has stopped waiting. While appointments are noted, the process is let go only when they are sorted, so that short waits do
+   * not start and stop an interval each.
+   */
   waitEnds(): void {
     this.waits -= 1;
     if (this.sortAt === Infinity) this.letGoIfIdle();

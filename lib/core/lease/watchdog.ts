@@ -30,7 +30,7 @@ const SORTED_TOGETHER = 8_000;
 export class Watchdog implements LeaseGuard {
   readonly schedule: Schedule;
   readonly sleep: MachineSleep;
-  /** How often the store has said that its data were replaced by an earlier state of the same memory, which an answer cannot tell. */
+  /** How often the store went back to an earlier state of its data. An answer sent before that looks valid and is not, so the count is compared. */
   replacements = 0;
   private readonly dueLeases = new DueLeases();
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
@@ -158,15 +158,15 @@ export class Watchdog implements LeaseGuard {
       this.sending = false;
       this.joinEarly();
       for (const batch of this.dueLeases.take(LARGEST_BATCH)) void this.renewBatch(batch);
-      if (this.dueLeases.any) this.sendSoon();
+      if (!this.dueLeases.isEmpty) this.sendSoon();
     });
   }
 
   /** Adds leases that are due soon, until a batch is full. In a Cluster that could cost commands, so it is not done there. */
   private joinEarly(): void {
-    if (!this.dueLeases.any || this.times) return;
+    if (this.dueLeases.isEmpty || this.times) return;
     const now = this.clock.now();
-    for (let next = this.schedule.peek(); next instanceof GuardedLease && !this.dueLeases.fill(LARGEST_BATCH); next = this.schedule.peek()) {
+    for (let next = this.schedule.peek(); next instanceof GuardedLease && !this.dueLeases.hasBatchOf(LARGEST_BATCH); next = this.schedule.peek()) {
       if (next.isRenewing || next.at > now + next.lengthMs * EARLY) return;
       this.due(next, now);
       if (!next.isRenewing) return;

@@ -143,3 +143,8 @@ export class LockClosedError extends LockError {
 export function isLockError(error: unknown): error is LockError {
   return typeof error === 'object' && error !== null && /^LOCK_[A-Z]+$/.test(String((error as { code?: unknown }).code));
 }
+
+/** The message of an error, or what was thrown in place of one. It is read without instanceof, because in the realm of a test runner errors are no instances of Error. */
+export function messageOf(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
+}

@@ -157,7 +157,7 @@ export function asStoreError(error: unknown, key: string): LockStoreError {
 }
 
 /** The reason of each node, or the cause's own message. The message of a cause with nodes is about one try, not the whole request. */
-function failuresOf({ nodes, message }: LockStoreError): string {
+export function failuresOf({ nodes, message }: LockStoreError): string {
   return nodes.length === 0 ? message.replace(/\.$/, '') : nodes.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
 }
 

@@ -1,5 +1,6 @@
 /** The log lines about holds: a lease was lost, a renewal failed, a hold outlasted the shutdown. */
 import type { LockStoreError } from './errors.js';
+import { failuresOf } from './hold-errors.js';
 
 /** What a log line tells about a hold. */
 export interface ReportedHold {
@@ -15,10 +16,9 @@ export function lostText(reason: string, { heldMs, options: { label } }: Reporte
   return `${reason} It was held${label === undefined ? '' : ` by ${label}`} for ${Math.round(heldMs)} ms.`;
 }
 
-export function renewFailedText(key: string, { nodes, message }: LockStoreError, trustedForMs: number): string {
-  const reason = nodes.length === 0 ? message.replace(/\.$/, '') : nodes.map((each) => `${each.node}: ${each.reason}`).join('; ');
+export function renewFailedText(key: string, cause: LockStoreError, trustedForMs: number): string {
   const left = Math.max(0, Math.round(trustedForMs));
-  return `Lock '${key}' could not be renewed: ${reason}. It is held for ${left} ms more and lost then, unless a further try succeeds.`;
+  return `Lock '${key}' could not be renewed: ${failuresOf(cause)}. It is held for ${left} ms more and lost then, unless a further try succeeds.`;
 }
 
 export function keptText(holds: readonly ReportedHold[], graceMs: number): string {

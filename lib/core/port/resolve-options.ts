@@ -1,4 +1,7 @@
-/** Completes the options of calls and of the module with their defaults, and validates them. Nothing else in the library does. */
+/**
+ * Completes the options of calls and of the module with their defaults, and validates them. The options of hand-offs, of leaders and
+ * of the module's store are validated where they are declared.
+ */
 import type { CallSite, LockDefaults, ResolvedDefaults, ResolvedOptions, WithLockOptions } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
 import { optionsProblem, type OptionList } from './option-names.js';

@@ -6,8 +6,8 @@ import { Appointment, type Schedule } from '../lease/schedule.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import { offAbort, onAbort, type AbortListener } from './abort-signals.js';
 
-/** How long a caller with waitMs 0 waits for the store's first answer, in ms. */
-const ANSWER_WITHIN_MS = 800;
+/** How long a caller with waitMs 0, or an adoption with a shorter one, waits for the store's first answer, in ms. */
+export const ANSWER_WITHIN_MS = 800;
 
 /** Which lock a caller wants, with which options, and until when. */
 export interface CallerWish {

@@ -38,7 +38,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     readonly sharedOptions?: ResolvedOptions,
   ) {}
 
-  /** Whether readers wait here with which one with these options cannot share a lease: waiting behind them, it would miss their phase. */
+  /** Whether a reader with these options must not wait here: the readers in this line cannot share a lease with it, so it would come after their phase of reading. */
   keepsApart(options: ResolvedOptions): boolean {
     const other = this.line.find((caller) => caller.options.mode === 'read');
     return other ? options.minHoldMs > 0 || !askAlike(other.options, options) : false;
@@ -55,16 +55,16 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
 
   /**
    * Admits the first callers if the lease at hand admits them, else asks the store for the first. Called whenever the line or a lease
-   * has changed. If the request also gives back the lease at hand, `replaced` gets the outcome. `at`: the time now, if known.
+   * has changed. `at`: the time now, if known.
    */
-  pump(at?: number, replaced?: (outcome: ReleaseOutcome) => void): void {
+  pump(at?: number): void {
     let now = at;
     while (!this.isResting) {
       const { first } = this.line;
       if (!first) return this.tidy();
       now ??= this.parts.clock.now();
       const { current } = this.leases;
-      if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, now, replaced);
+      if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, now);
       this.admit(first, current, now);
     }
   }
@@ -117,12 +117,17 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
       // The order matters: the caller that leaves has released in time, and only those that stay may lose the lease.
       return lease.loseIfOverdue();
     }
+    const { line, leases, parts } = this;
+    const { first } = line;
     // Only the current lease can be handed on, and not while a request for a new one is open.
-    const hasNext = lease === this.leases.current && this.line.size > 0 && !this.request && !lease.owesNothing;
-    if (!hasNext) return this.giveBack(lease, done);
-    this.pump(undefined, done);
-    // If pump() has replaced the lease by a request, that request calls `done`. Else the lease was handed on, or is about to be.
-    if (!lease.isReleased) done('released');
+    if (lease !== leases.current || !first || this.request || lease.owesNothing) return this.giveBack(lease, done);
+    // The lease is handed on in the next turn of the event loop.
+    if (this.isResting) return done('released');
+    const now = parts.clock.now();
+    if (!lease.admits(first.options, now, parts.handOn, first.arrival)) return this.ask(first, now, done);
+    this.admit(first, lease, now);
+    this.pump(now);
+    done('released');
   }
 
   requestAnswered(answer: Answer): void {
@@ -181,7 +186,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     this.leases.remove(lease);
   }
 
-  /** Asks the store for the first caller, unless an open request does. `replaced`: see {@link pump}. */
+  /** Asks the store for the first caller, unless an open request does. A lease that nobody uses is given back in the same step, and `replaced` gets the outcome. */
   private ask(first: LeaseCaller, now: number, replaced?: (outcome: ReleaseOutcome) => void): void {
     const lease = this.leases.current;
     // While a writer of this process has the lease, asking is of no use. Beside its readers the store is asked at once, because

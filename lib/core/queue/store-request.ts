@@ -8,7 +8,7 @@
  *     waiting ──(cancel)──▶ the id is released in the background
  *       └─────(the store no longer has its place)──▶ gone: the queue of the key makes a new request
  */
-import { Backoff } from '../lease/backoff.js';
+import { requestPauses, type Backoff } from '../lease/backoff.js';
 import type { Pulse, Waiter } from '../lease/heartbeats.js';
 import { Alarm } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
@@ -22,9 +22,6 @@ import { RequestFields } from './request-fields.js';
 import type { Answer, RequestListener, RequestParts } from './request-parts.js';
 import type { Sender } from './traffic.js';
 
-const FIRST_RETRY_MS = 20;
-/** The longest pause after a failure, in ms. It is as short as that between tries to connect, so that callers are served soon after one. */
-const LONGEST_RETRY_MS = 200;
 /** Trust in a grant that came with a wake is counted from an earlier answer of the server, which is at most this old, in ms. */
 const PUSH_COUNTS_FROM_MS = 10_000;
 
@@ -118,7 +115,8 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
       return;
     }
     this.lastError = undefined;
-    // A try that failed is made again all the same: with it the store forgot what the grant needs, such as replicas that have it.
+    // After a failed try the request is sent again although it still waits: that try may have changed what the store knows of the grant's
+    // terms, such as the replicas that must have it.
     if (outcome.kind === 'waiting') return this.backoff ? undefined : this.askIn(outcome.askAgainInMs);
     // The store no longer has the place. The next request gets a new id, so that late answers to this one cannot be taken for its.
     this.end('cancelled');
@@ -192,7 +190,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
       this.giveBack();
       return this.answer({ kind: 'failed', error });
     }
-    this.backoff ??= new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
+    this.backoff ??= requestPauses();
     this.askIn(this.backoff.nextMs());
     this.delay();
   }

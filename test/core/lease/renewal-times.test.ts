@@ -36,14 +36,14 @@ describe('The renewals of a group', () => {
 describe('The leases that are due', () => {
   it('leave in one batch of each length, of so many at most, until none is left', () => {
     const due = new DueLeases();
-    expect([due.any, due.fill(1)]).toEqual([false, false]);
+    expect([due.isEmpty, due.hasBatchOf(1)]).toEqual([true, false]);
     for (const length of [3_000, 3_000, 3_000, 30_000]) due.add(lasting(length), length);
-    expect([due.any, due.fill(3), due.fill(4)]).toEqual([true, true, false]);
+    expect([due.isEmpty, due.hasBatchOf(3), due.hasBatchOf(4)]).toEqual([false, true, false]);
     expect(due.take(2).map((batch) => batch.map(({ lengthMs }) => lengthMs))).toEqual([[3_000, 3_000], [30_000]]);
     expect(due.take(2).map((batch) => batch.length)).toEqual([1]);
-    expect([due.any, due.take(2)]).toEqual([false, []]);
+    expect([due.isEmpty, due.take(2)]).toEqual([true, []]);
     for (let n = 0; n < 2; n++) due.add(lasting(3_000), 3_000);
-    expect([due.take(2).length, due.any]).toEqual([1, false]);
+    expect([due.take(2).length, due.isEmpty]).toEqual([1, true]);
   });
 });
 
