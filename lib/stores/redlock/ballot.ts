@@ -68,11 +68,12 @@ export class Ballot {
   /** Asks all nodes. Rejects with LockStoreError when no quorum answered. Unless it is granted, the ballot is over then. */
   async cast(notAfter: number): Promise<AcquireOutcome> {
     const { nodes, clock, deadlines, commandTimeoutMs, floors } = this.context;
+    const quorum = quorumOf(nodes.length);
     this.castAt = this.heardAt = clock.now();
     const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
     const proposal = Math.max(floors.of(this.wish.on.group) + 1, Math.floor(clock.wallNow()) * 1_000);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
-    const isSpared = nodes.some(({ silent }) => silent) && nodes.filter((node) => node.connected && !node.silent).length >= quorumOf(nodes.length);
+    const isSpared = nodes.some(({ silent }) => silent) && nodes.filter((node) => node.connected && !node.silent).length >= quorum;
     this.standing.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs) + this.graceMs);
     const { result, replies } = await poll({
       nodes,
@@ -84,7 +85,8 @@ export class Ballot {
         this.ask(node, this.wish, proposal, limit, hear);
       },
       decide: (replies: Replies): Decision | undefined => {
-        if (this.plain >= quorumOf(nodes.length)) return { result: 'granted', replies };
+        if (replies.size < quorum) return undefined;
+        if (this.plain >= quorum) return { result: 'granted', replies };
         const result = verdict(nodes.map((node) => wordOf(replies.get(node))));
         return result === undefined ? undefined : { result, replies: new Map(replies) };
       },

@@ -1,5 +1,5 @@
 /** What vote.lua and give-back.lua are given: for the request of a ballot, and for one that only tries a node out. */
-import type { GiveBackArgs, VoteArgs } from '../wire/lua.generated.js';
+import { giveBackCall, type BuiltCall, type GiveBackArgs, type VoteArgs } from '../wire/lua.generated.js';
 import { UNKNOWN_RUN_ID } from '../wire/redis-keys.js';
 import type { Leaving, Mark, VoteRequest } from './node-vote.js';
 
@@ -22,6 +22,11 @@ export function voteArgs(request: TrialRequest, { process, maxLeaseMs }: Caller,
 export function giveBackArgs({ id, mayBeOver = false, abandoned = false, next, mark }: Omit<Leaving, 'on'>, process: string): GiveBackArgs {
   const { mode, waitedMs, patienceMs } = mark ?? NO_MARK;
   return { id, keepsMarks: mark === undefined, mayBeOver, abandoned, mode, waitedMs: Math.floor(waitedMs), patienceMs, process, next };
+}
+
+/** What every node is sent when this process takes a ballot back. */
+export function leavingCall(leaving: Leaving, process: string): BuiltCall {
+  return giveBackCall(leaving.on, giveBackArgs(leaving, process));
 }
 
 /** A request about no lock that anybody else can name. */

@@ -5,7 +5,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import { Deadlines, type Deadline } from './deadlines.js';
-import { verdict } from './quorum.js';
+import { quorumOf, verdict } from './quorum.js';
 
 /** In ms: a garbage collection in this process, or a busy moment of a server, must not look like a dead node. */
 const SHORTEST_TIMEOUT_MS = 50;
@@ -117,6 +117,7 @@ export function agree<N extends Asked, A extends string>(
   return poll<N, A, A>({
     ...question,
     decide: (replies) => {
+      if (replies.size < quorumOf(nodes.length)) return undefined;
       const word = verdict<A>(
         nodes.map((node) => {
           const reply = replies.get(node);

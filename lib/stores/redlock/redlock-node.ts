@@ -6,7 +6,7 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import type { LockState } from '../../core/port/lock-state.js';
 import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import {
-  downgradeCall, forceReleaseCall, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, voteCall, type VoteArgs, type VoteReply,
+  downgradeCall, forceReleaseCall, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, voteCall, type BuiltCall, type VoteArgs, type VoteReply,
 } from '../wire/lua.generated.js';
 import type { Connect } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
@@ -16,7 +16,7 @@ import { NEVER, TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
 import { NodeLink, type LinkOptions } from './node-link.js';
 import { NodeMemory } from './node-memory.js';
 import type { NodeNews } from './node-news.js';
-import { giveBackArgs, trialRequest, voteArgs } from './node-calls.js';
+import { giveBackArgs, leavingCall, trialRequest, voteArgs } from './node-calls.js';
 import { reasonOf, voteOf, type Leaving, type NodeView, type NodeVote, type RenewedThere, type RenewPart, type VoteRequest } from './node-vote.js';
 import type { Hear, Reply } from './poll.js';
 
@@ -135,8 +135,12 @@ export class RedlockNode {
   }
 
   release(leaving: Leaving, hear: Hear<'released' | 'lost'>): void {
-    const { on, askedAt } = leaving;
-    this.link.runBundled(giveBackCall(on, giveBackArgs(leaving, this.around.process)), on, askedAt, releaseOutcome, hear);
+    this.giveBack(leavingCall(leaving, this.around.process), leaving, hear);
+  }
+
+  /** The same, with a call that was made once for all nodes. */
+  giveBack(call: BuiltCall, { on, askedAt }: Leaving, hear: Hear<'released' | 'lost'>): void {
+    this.link.runBundled(call, on, askedAt, releaseOutcome, hear);
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {

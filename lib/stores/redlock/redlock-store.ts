@@ -36,6 +36,7 @@ import { renewByQuorum } from './quorum-renewals.js';
 import { NodeNews } from './node-news.js';
 import type { QuorumContext } from './quorum-context.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
+import { leavingCall } from './node-calls.js';
 import { voteRequestOf } from './node-vote.js';
 import { quorumOf } from './quorum.js';
 import { redlockSummary } from './redlock-summary.js';
@@ -61,8 +62,6 @@ export interface RedlockStoreOptions {
   /** The boot fails, and does not only warn, when a server may evict locks. */
   readonly strictServer?: boolean | undefined;
 }
-
-const LOST = { kind: 'answer', answer: 'lost' } as const;
 
 export class RedlockStore implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -156,9 +155,10 @@ export class RedlockStore implements LockStore {
     if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.remove(ballot);
     const leaving = ballot.finish(abandoned);
+    const call = leavingCall(leaving, this.options.process);
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node, hear) => {
-      if (!ballot.standing.mayBeOn(node)) return hear(LOST);
-      node.release(leaving, (reply) => {
+      if (!ballot.standing.mayBeOn(node)) return hear({ kind: 'answer', answer: 'lost' });
+      node.giveBack(call, leaving, (reply) => {
         if (reply.kind === 'answer') ballot.standing.releasedBy(node);
         else ballot.standing.withdraw(node);
         hear(reply);

@@ -34,8 +34,7 @@ export class Standing {
 
   /** What the nodes are told when the ballot is taken back or released. */
   get leaving(): Leaving {
-    const { on, id, abandoned, next } = this;
-    return { on, id, mayBeOver: this.overAt >= this.trustedUntil, abandoned, next };
+    return this.leavingAt(undefined);
   }
 
   mayBeOn(node: RedlockNode): boolean {
@@ -92,7 +91,7 @@ export class Standing {
   end(abandoned = false): Leaving {
     this.overAt = this.context.clock.now();
     this.abandoned ||= abandoned;
-    return { ...this.leaving, askedAt: this.overAt };
+    return this.leavingAt(this.overAt);
   }
 
   /** Takes the ballot back from all nodes on which it may stand. */
@@ -113,6 +112,11 @@ export class Standing {
   /** Notes a vote for a ballot that is over. It may have come after the release: a script that the server did not know is sent again, behind it. */
   grantedLateBy(node: RedlockNode, sentAt: number): void {
     if (sentAt >= this.overAt) this.withdraw(node);
+  }
+
+  private leavingAt(askedAt: number | undefined): Leaving {
+    const { on, id, abandoned, next } = this;
+    return { on, id, askedAt, mayBeOver: this.overAt >= this.trustedUntil, abandoned, next };
   }
 
   private get isOver(): boolean {
