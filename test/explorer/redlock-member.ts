@@ -128,7 +128,7 @@ export class Voting {
     if (ballot.fence === 0 && trustedUntil === undefined) this.decide();
   }
 
-  /** Standing.releasedBy: a vote request that failed after its ballot was over may still come, so it is withdrawn until it cannot. */
+  /** Standing.withdrawIfMute: a vote request that failed after its ballot was over may still come, so it is withdrawn until it cannot. */
   private mayStillAct(node: number, ballot: string, sentAt: number): void {
     if (this.has('votes of a ballot that is over are forgotten')) return;
     const lateUntil = sentAt + Math.max(this.rules.leaseMs, 1_000);

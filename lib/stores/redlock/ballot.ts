@@ -148,7 +148,7 @@ export class Ballot {
     this.standing.asks(node);
     node.vote(request, proposal, limit, (reply) => {
       if (reply.kind === 'answer') this.heard(node, reply.answer);
-      else this.standing.unheardFrom(node, limit);
+      else this.standing.noAnswerFrom(node, limit);
       hear(reply);
     });
   }

@@ -39,11 +39,12 @@ function writeBack(
   others: readonly RedlockNode[],
   settled: readonly number[],
   votes: Votes,
-  { nodes, clock, commandTimeoutMs }: QuorumContext,
+  { nodes, clock, deadlines, commandTimeoutMs }: QuorumContext,
 ): Promise<readonly number[]> {
   return poll({
     nodes: others,
     clock,
+    deadlines,
     timeoutMs: voteTimeoutMs(request.leaseMs, commandTimeoutMs),
     ask: (node, hear) => hearing(node.raiseFence(request, fence), hear),
     decide: (replies: ReadonlyMap<RedlockNode, Reply<boolean>>) => {

@@ -13,7 +13,7 @@ import { Recovery, type RecoverySurroundings } from './recovery.js';
 import { LateNodes, RedlockBoot } from './redlock-boot.js';
 import { RedlockNode, type NodeSurroundings } from './redlock-node.js';
 
-type Surroundings = Omit<NodeSurroundings, 'outages' | 'servers' | 'turnEnd' | 'connected'> & Pick<RecoverySurroundings, 'floors'>;
+type Surroundings = Omit<NodeSurroundings, 'outages' | 'servers' | 'turnEnd' | 'connected'> & Pick<RecoverySurroundings, 'floors' | 'deadlines'>;
 
 export class Members {
   readonly nodes: readonly RedlockNode[];

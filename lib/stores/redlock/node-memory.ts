@@ -2,10 +2,9 @@
  * Asks a node of a Redlock whether it remembers what it granted, and brings it back when it does not (recovery.ts).
  */
 import { listOf } from '../wire/lock-reply.js';
-import { admitCall, greetCall, readGreetMemory, readSurveyHead, surveyCall, surveyHeadSize, type BuiltCall, type SurveyKeys } from '../wire/lua.generated.js';
+import { admitCall, greetCall, readGreetMemory, readSurveyHead, surveyCall, surveyHeadSize, type SurveyKeys } from '../wire/lua.generated.js';
 import { SLOT_GROUPS, type RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptReply } from '../wire/script-runner.js';
-import type { ServerClock } from '../wire/server-clock.js';
+import type { NodeLink } from './node-link.js';
 
 /** Whether a node remembers what it granted (shared/epoch.lua). */
 export interface Memory {
@@ -25,31 +24,28 @@ export interface Survey {
   readonly fences: readonly number[];
 }
 
-/** Runs a script on the node. */
-type Run = <T>(call: BuiltCall, decode: (reply: ScriptReply, sentAt: number, receivedAt: number) => T) => Promise<T>;
-
 export class NodeMemory {
   constructor(
-    private readonly run: { /** On a connection of which nothing is known yet. */ readonly first: Run; /** Only while the node has a vote. */ readonly later: Run },
+    private readonly link: NodeLink,
     private readonly keys: RedisKeys,
-    private readonly around: { readonly maxLeaseMs: number; readonly clock: ServerClock; /** Told who answers. */ readonly met: (runId: string) => void },
+    private readonly maxLeaseMs: number,
   ) {}
 
   /** Asks the node whether it remembers what it granted. If it does not, it takes the fences that this process has seen. */
   greet(floors: ReadonlyMap<number, number>): Promise<Memory> {
     const fenceKeys = [...floors.keys()].map((group) => this.keys.fence(group));
-    const call = greetCall({ epochKey: this.keys.epoch, fenceKeys }, { maxLeaseMs: this.around.maxLeaseMs, floors: [...floors.values()] });
-    return this.run.first(call, (reply, sentAt, receivedAt) => {
+    const call = greetCall({ epochKey: this.keys.epoch, fenceKeys }, { maxLeaseMs: this.maxLeaseMs, floors: [...floors.values()] });
+    return this.link.send(call, (reply, sentAt, receivedAt) => {
       const memory = readGreetMemory(listOf(reply));
       // From the first request on, limits can be sent in the time of this server.
-      this.around.clock.observe(0, { sentAt, receivedAt, serverNow: memory.now });
-      this.around.met(memory.runId);
+      this.link.serverClock.observe(0, { sentAt, receivedAt, serverNow: memory.now });
+      this.link.meet(memory.runId);
       return memory;
     });
   }
 
   survey(): Promise<Survey> {
-    return this.run.later(surveyCall(this.memoryKeys(), { maxLeaseMs: this.around.maxLeaseMs }), (reply) => {
+    return this.link.run(surveyCall(this.memoryKeys(), { maxLeaseMs: this.maxLeaseMs }), (reply) => {
       const told = listOf(reply);
       return { whole: readSurveyHead(told).whole, fences: told.slice(surveyHeadSize).map(Number) };
     });
@@ -58,8 +54,8 @@ export class NodeMemory {
   /** Lets the node vote again, if it has not lost its memory once more since it was greeted. */
   admit({ runId, since }: Memory, fences: readonly number[]): Promise<boolean> {
     const { epochKey, fenceKeys } = this.memoryKeys();
-    const call = admitCall({ epochKey, fenceKeys: fenceKeys.slice(0, fences.length) }, { maxLeaseMs: this.around.maxLeaseMs, runId, since, floors: fences });
-    return this.run.later(call, (reply) => reply === 1);
+    const call = admitCall({ epochKey, fenceKeys: fenceKeys.slice(0, fences.length) }, { maxLeaseMs: this.maxLeaseMs, runId, since, floors: fences });
+    return this.link.run(call, (reply) => reply === 1);
   }
 
   private memoryKeys(): SurveyKeys {

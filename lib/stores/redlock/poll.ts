@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
-import { Deadlines, type Deadline } from './deadlines.js';
+import type { Deadline, Deadlines } from './deadlines.js';
 import { quorumOf, verdict } from './quorum.js';
 
 /** In ms: a garbage collection in this process, or a busy moment of a server, must not look like a dead node. */
@@ -39,8 +39,8 @@ export interface Asked {
 export interface Poll<N extends Asked, A, R> {
   readonly nodes: readonly N[];
   readonly clock: Clock;
-  /** The deadlines of all polls of a store, for questions that are frequent. */
-  readonly deadlines?: Deadlines;
+  /** The deadlines of all polls of a store. */
+  readonly deadlines: Deadlines;
   /** How long to wait for a node, in ms. */
   readonly timeoutMs: number;
   /** Sends the question. `hear` is to be called once, at any time. */
@@ -65,7 +65,7 @@ export function leaseTimeoutMs(leaseMs: number, commandTimeoutMs: number): numbe
 }
 
 export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R> {
-  const { nodes, clock, timeoutMs, deadlines = new Deadlines(clock) } = question;
+  const { nodes, clock, timeoutMs, deadlines } = question;
   return new Promise<R>((resolve, reject) => {
     const replies = new Map<N, Reply<A>>();
     let open = true;
@@ -78,8 +78,7 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
         reject(error);
       }
       open = false;
-      if (question.deadlines === undefined) deadlines.close();
-      else deadlines.cancel(deadline);
+      deadlines.cancel(deadline);
     };
     const hear = (node: N, reply: Reply<A>): void => {
       if (!open || replies.has(node)) return question.late?.(node, reply);

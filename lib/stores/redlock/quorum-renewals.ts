@@ -3,7 +3,6 @@
  * have one is given it while the lease can be trusted, so that a lease outlives the nodes it began on. That holds without a
  * quorum of the others too: a lease that three of five nodes granted outlives the loss of one of the three.
  */
-import type { Clock } from '../../core/port/clock.js';
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
@@ -11,19 +10,14 @@ import type { Ballot } from './ballot.js';
 import type { RenewedThere } from './node-vote.js';
 import { answersOf, hearing, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
 import { quorumEnd, quorumOf } from './quorum.js';
+import type { QuorumContext } from './quorum-context.js';
 import type { RedlockNode } from './redlock-node.js';
 import { noReplicas } from './refusals.js';
 
 /** Leases in one command: so many cost a node well under a millisecond. */
 const BATCH = 250;
 
-export interface Renewing {
-  readonly nodes: readonly RedlockNode[];
-  readonly clock: Clock;
-  readonly commandTimeoutMs: number;
-  /** Returns the ballot of the holder with this id. */
-  readonly held: (id: string) => Ballot | undefined;
-}
+type Nodes = Pick<QuorumContext, 'nodes' | 'clock' | 'deadlines' | 'commandTimeoutMs'>;
 
 interface Part {
   readonly at: number;
@@ -35,24 +29,26 @@ interface Part {
 type Answer = readonly (RenewedThere | undefined)[];
 type Answers = ReadonlyMap<RedlockNode, Reply<Answer>>;
 
-export async function renewByQuorum(requests: readonly RenewRequest[], renewing: Renewing): Promise<readonly RenewOutcome[]> {
+/** `held` finds the ballot of the holder with this id. */
+export async function renewByQuorum(requests: readonly RenewRequest[], context: Nodes, held: (id: string) => Ballot | undefined): Promise<readonly RenewOutcome[]> {
   const outcomes: RenewOutcome[] = requests.map(({ key, minReplicas }) =>
     minReplicas > 0 ? { kind: 'unknown', cause: noReplicas(key) } : { kind: 'lost' },
   );
   const parts: Part[] = [];
   requests.forEach(({ id, leaseMs, minReplicas }, at) => {
-    const ballot = renewing.held(id);
+    const ballot = held(id);
     if (ballot?.state === 'held' && minReplicas === 0) parts.push({ at, ballot, leaseMs: Math.floor(leaseMs) });
   });
   const batches = batchesOf(parts, ({ leaseMs }) => likeLength(leaseMs), BATCH);
-  await Promise.all(batches.map((batch) => renewBatch(batch.map((n) => parts[n]!), renewing, outcomes)));
+  await Promise.all(batches.map((batch) => renewBatch(batch.map((n) => parts[n]!), context, outcomes)));
   return outcomes;
 }
 
-async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeoutMs }: Renewing, outcomes: RenewOutcome[]): Promise<void> {
+async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, commandTimeoutMs }: Nodes, outcomes: RenewOutcome[]): Promise<void> {
   const shortestMs = Math.min(...parts.map(({ leaseMs }) => leaseMs));
   for (const { ballot, leaseMs } of parts) ballot.standing.lasts(leaseMs + ballot.graceMs + shortestMs);
   const request = parts.map(({ ballot: { key, id, graceMs }, leaseMs }) => ({ key, id, leaseMs, graceMs }));
+  /** Only leases that are not lost are given back, so it is called when all outcomes are known. */
   const giveBack = (node: RedlockNode, there: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
       if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) ballot.rejoin(node, leaseMs);
@@ -61,6 +57,7 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, commandTimeout
   const replies = await poll({
     nodes,
     clock,
+    deadlines,
     timeoutMs: leaseTimeoutMs(shortestMs, commandTimeoutMs),
     ask: (node, hear) => hearing(node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)), hear),
     decide: (replies: Answers) => (replies.size === nodes.length || parts.every((_, n) => hasQuorum(n, replies, nodes.length)) ? new Map(replies) : undefined),

@@ -15,6 +15,7 @@
 import type { Clock, Timer } from '../../core/port/clock.js';
 import { SLOT_GROUPS } from '../wire/redis-keys.js';
 import type { FenceFloors } from '../wire/fence-floors.js';
+import type { Deadlines } from './deadlines.js';
 import { answersOf, hearing, poll, type Reply } from './poll.js';
 import type { MemoryLog } from './memory-log.js';
 import type { Memory, Survey } from './node-memory.js';
@@ -24,6 +25,7 @@ import type { RedlockNode } from './redlock-node.js';
 export interface RecoverySurroundings {
   readonly nodes: readonly RedlockNode[];
   readonly clock: Clock;
+  readonly deadlines: Deadlines;
   readonly commandTimeoutMs: number;
   readonly floors: FenceFloors;
   readonly log: MemoryLog;
@@ -47,23 +49,18 @@ export class Recovery {
   constructor(private readonly around: RecoverySurroundings) {}
 
   /** Greets a node that has just been connected or refused to vote because it forgot, and greets it again until it may vote. */
-  async attend(node: RedlockNode): Promise<Memory | undefined> {
-    if (this.attending.has(node) || this.closed) return undefined;
+  async attend(node: RedlockNode): Promise<void> {
+    if (this.attending.has(node) || this.closed) return;
     this.attending.add(node);
     this.cancelTimer(node);
     let againInMs: number | undefined = RETRY_MS;
     try {
       const memory = await node.memory.greet(this.seen());
-      if (node.link.twin !== undefined) {
-        againInMs = undefined; // the same server is greeted as the other node
-        return memory;
-      }
-      againInMs = await this.lookAt(node, memory);
-      return memory;
+      // A server that is a node already is greeted as that one.
+      againInMs = node.link.twin === undefined ? await this.lookAt(node, memory) : undefined;
     } catch {
       // A node without a connection is greeted when it is connected again.
       if (!node.link.reachable) againInMs = undefined;
-      return undefined;
     } finally {
       this.attending.delete(node);
       if (againInMs !== undefined) this.attendIn(node, againInMs);
@@ -92,12 +89,13 @@ export class Recovery {
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
   private async survey(node: RedlockNode): Promise<readonly number[] | undefined> {
-    const { nodes, clock, commandTimeoutMs, floors, log } = this.around;
+    const { nodes, clock, deadlines, commandTimeoutMs, floors, log } = this.around;
     const quorum = quorumOf(nodes.length);
     const others = nodes.filter((other) => other !== node);
     const replies = await poll({
       nodes: others,
       clock,
+      deadlines,
       timeoutMs: Math.min(commandTimeoutMs, RETRY_MS),
       ask: (other, hear) => hearing(other.memory.survey(), hear),
       decide: (replies: ReadonlyMap<RedlockNode, Reply<Survey>>) => (replies.size === others.length ? new Map(replies) : undefined),

@@ -44,14 +44,7 @@ export class RedlockNode {
       connected: () => around.connected(this),
     });
     this.link = link;
-    this.memory = new NodeMemory(
-      {
-        first: (call, decode) => link.send(call, decode),
-        later: (call, decode) => link.run(call, decode),
-      },
-      keys,
-      { maxLeaseMs, clock: link.serverClock, met: (runId) => link.meet(runId) },
-    );
+    this.memory = new NodeMemory(link, keys, maxLeaseMs);
   }
 
   get name(): string {

@@ -100,7 +100,7 @@ export class RedlockStore implements LockStore {
     const deadlines = (this.deadlines = new Deadlines(clock));
     const news = new NodeNews({ ballots: this.ballots, waiters, clock, quorum, drop: (ballot) => this.drop(ballot), tell: (wake) => this.listener(wake) });
     const floors = new FenceFloors();
-    this.members = new Members(nodes, { ...options, keys: this.keys, news, floors });
+    this.members = new Members(nodes, { ...options, keys: this.keys, news, floors, deadlines });
     const answeredIn = (tookMs: number): void => void (this.tookMs = tookMs);
     const forgetful = (node: RedlockNode): void => this.members.forgot(node);
     this.context = { nodes: this.members.nodes, clock, deadlines, commandTimeoutMs, floors, withdrawals, answeredIn, forgetful };
@@ -132,9 +132,7 @@ export class RedlockStore implements LockStore {
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { members: { nodes }, clock, options } = this;
-    const held = (id: string): Ballot | undefined => this.ballots.get(id);
-    const outcomes = await renewByQuorum(requests, { nodes, clock, commandTimeoutMs: options.commandTimeoutMs, held });
+    const outcomes = await renewByQuorum(requests, this.context, (id) => this.ballots.get(id));
     requests.forEach(({ id }, at) => {
       const ballot = this.ballots.get(id);
       if (ballot === undefined) return;
@@ -159,7 +157,7 @@ export class RedlockStore implements LockStore {
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node, hear) => {
       if (!ballot.standing.mayBeOn(node)) return hear({ kind: 'answer', answer: 'lost' });
       node.giveBack(call, leaving, (reply) => {
-        if (reply.kind === 'answer') ballot.standing.releasedBy(node);
+        if (reply.kind === 'answer') ballot.standing.withdrawIfMute(node);
         else ballot.standing.withdraw(node);
         hear(reply);
       });

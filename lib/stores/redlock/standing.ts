@@ -62,9 +62,9 @@ export class Standing {
   }
 
   /** Notes that the node did not answer. Until `limit` the request may still act there. */
-  unheardFrom(node: RedlockNode, limit: number): void {
+  noAnswerFrom(node: RedlockNode, limit: number): void {
     if (this.asked.has(node)) this.mute.set(node, limit);
-    if (this.isOver) this.releasedBy(node);
+    if (this.isOver) this.withdrawIfMute(node);
   }
 
   /** Notes that a quorum has the ballot, under which its holder works from now on. */
@@ -104,8 +104,8 @@ export class Standing {
     context.withdrawals.add({ node, ...leaving, mark, until, lateUntil: mute.get(node) });
   }
 
-  /** Notes that the node released the ballot. A vote request that the node did not answer may still come: it is taken back too. */
-  releasedBy(node: RedlockNode): void {
+  /** Takes the ballot back once more when the node did not answer a vote request for it: that may still act, behind the release. */
+  withdrawIfMute(node: RedlockNode): void {
     if (this.mute.has(node)) this.withdraw(node);
   }
 

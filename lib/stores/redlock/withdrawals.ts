@@ -30,7 +30,12 @@ export class Withdrawals {
   constructor(private readonly clock: Clock) {}
 
   add(withdrawal: Withdrawal): void {
-    this.send(withdrawal);
+    const { lateUntil = -Infinity } = withdrawal;
+    const sentAt = this.clock.now();
+    withdrawal.node.release(withdrawal, ({ kind }) => {
+      // Without an answer it is unknown whether the vote was taken back.
+      if (kind === 'failure' || sentAt <= lateUntil) this.sendLater(withdrawal);
+    });
   }
 
   /** Removes this process's mark, so that no node keeps the lock for a process in which nobody waits. Sent once: marks also end by themselves. */
@@ -43,15 +48,6 @@ export class Withdrawals {
     this.closed = true;
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     this.unanswered.clear();
-  }
-
-  private send(withdrawal: Withdrawal): void {
-    const { lateUntil = -Infinity } = withdrawal;
-    const sentAt = this.clock.now();
-    withdrawal.node.release(withdrawal, ({ kind }) => {
-      // Without an answer it is unknown whether the vote was taken back.
-      if (kind === 'failure' || sentAt <= lateUntil) this.sendLater(withdrawal);
-    });
   }
 
   private sendLater(withdrawal: Withdrawal): void {
@@ -71,7 +67,7 @@ export class Withdrawals {
       this.unanswered.delete(withdrawal);
       if (ended) continue;
       sent++;
-      this.send(withdrawal);
+      this.add(withdrawal);
     }
     if (this.unanswered.size > 0) this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
   }

@@ -2,6 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
+import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
 import { hearing, noQuorum, poll, type Asked, type Hear, type Reply } from '../../../lib/stores/redlock/poll.js';
 import { verdict } from '../../../lib/stores/redlock/quorum.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -29,6 +30,7 @@ async function ask(clock: FakeClock, nodes: readonly Voter[], late: string[] = [
   const result = await poll({
     nodes,
     clock,
+    deadlines: new Deadlines(clock),
     timeoutMs: 100,
     ask: (node: Voter, hear: Hear<string>) => hearing(answerOf(node, clock), hear),
     decide: (replies: ReadonlyMap<Voter, Reply<string>>) =>

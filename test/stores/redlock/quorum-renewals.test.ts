@@ -4,6 +4,7 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import type { Ballot } from '../../../lib/stores/redlock/ballot.js';
+import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
 import { renewByQuorum } from '../../../lib/stores/redlock/quorum-renewals.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -27,7 +28,7 @@ async function renewal(words: readonly Word[], mayOutlive = true): Promise<{ kin
   const rejoin = async (node: RedlockNode): Promise<void> => void givenBack.push(nodes.indexOf(node));
   const ballot = { key: 'k', id: 'p.1/1', state: 'held', standing: { lasts: () => {}, renewed: () => {}, mayOutlive: () => mayOutlive }, rejoin } as unknown as Ballot;
   const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
-  const [outcome] = await clock.runUntil(renewByQuorum(requests, { nodes, clock, commandTimeoutMs: 2_000, held: () => ballot }));
+  const [outcome] = await clock.runUntil(renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, () => ballot));
   await clock.advance(LEASE_MS);
   return { kind: outcome!.kind, givenBack };
 }
@@ -68,7 +69,7 @@ describe('A renewal by quorum', () => {
     })) as unknown as RedlockNode[];
     const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', standing: { lasts: () => {}, renewed: () => {} } }) as unknown as Ballot;
     const requests = [30_000, 150, 30_000, 400].map((leaseMs, n) => ({ key: `p.${n}`, id: `p.${n}`, leaseMs, minReplicas: 0 }));
-    const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, commandTimeoutMs: 2_000, held }));
+    const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, held));
     expect(outcomes.map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed']);
   });
 });
