@@ -9,6 +9,9 @@
  * this process has all of them. Else the store hands it on: one command gives it back and asks for the next caller, who gets it
  * before those who wait, within the limits of every lease that is handed on; beyond them it goes to whoever has waited longest. When
  * the reserved fences are used up, one lane asks for more, and the others, which would need some as well, pause until its answer.
+ *
+ * Of processes that compete each should rather have all permits in its turn than one of them all the time. So the lanes give their
+ * permits to others together (hand-on-window.ts), and their places in the store's queue then stand side by side.
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import { LatestFences, PermitLease } from '../lease/permit-lease.js';
@@ -19,6 +22,7 @@ import type { Grant } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
 import { LONGEST_BURST, type CallerQueue, type QueueParts, type ReasonToReject } from './caller-queue.js';
+import { HandOnWindow } from './hand-on-window.js';
 import { HeldPermits } from './held-permits.js';
 import { LanePause } from './lane-pause.js';
 import { PermitLane, type LaneKeeper } from './permit-lane.js';
@@ -36,6 +40,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private readonly held: HeldPermits;
   private readonly fences = new LatestFences();
   private readonly demand: FenceDemand;
+  /** The window of the permit that came last. */
+  private window = new HandOnWindow(-Infinity);
   private turns = 0;
   /** Whether a caller that does not want to wait may be in the line. */
   private hasImpatient = false;
@@ -50,7 +56,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     private readonly permits: number,
   ) {
     this.held = new HeldPermits(permits);
-    this.demand = new FenceDemand(parts.handOn);
+    // The turns on all permits take their fences from one block.
+    this.demand = new FenceDemand(parts.handOn === 1 ? 1 : parts.handOn * permits);
     this.pause = new LanePause(parts.clock, (lane, now) => this.serve(lane, now, () => {}));
   }
 
@@ -181,7 +188,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     lane.lease = lease;
     this.held.add(lease.id, lane);
     watchdog.watch(lease, at);
-    if (!request.handsOn || request.wasRefused) lane.comesFromOthers(at);
+    if (!request.handsOn || request.wasRefused) lane.comesFromOthers((this.window = this.window.at(at)));
     this.serve(lane, at, () => {});
   }
 
@@ -191,7 +198,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     const { first } = line;
     const lease = lane.lease!;
     if (!first) return this.giveBack(lane, done);
-    if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.held.areAll(now))) return this.giveBack(lane, done, first);
+    if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.mayHandOnHere(lane, now))) return this.giveBack(lane, done, first);
     line.remove(first);
     lease.admit(first.options, now);
     lane.served();
@@ -201,10 +208,29 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     if (this.turns % LONGEST_BURST === 0 && line.size > 0) this.pause.untilNextTurn();
   }
 
-  /** How many fences to ask for in place of this lease: more than one only where all permits will be here again, and nobody waits. */
-  private fencesFor({ contended }: PermitLease): number {
+  /** Whether the permit may go on to another caller here without the store: this process has all, and nobody waits for too long. */
+  private mayHandOnHere(lane: PermitLane, now: number): boolean {
+    return this.held.areAll(now) && (!lane.lease!.contended || lane.mayHandOn(now, this.parts.handOn));
+  }
+
+  /**
+   * Ends the window of a permit that has had all of its turns, for all permits that came in it, so that their lanes take new places in
+   * the store's queue together. Places that other lanes took earlier are given up for new ones beside these: permits that come
+   * together next time are handed on here without the store.
+   */
+  private endWindow({ window }: PermitLane, now: number): void {
+    if (!window?.isOpen(now)) return;
+    window.end();
+    const { asking, held, permits, parts } = this;
+    const old = [...asking.values()].filter(({ request }) => request!.wasRefused);
+    // Each new place costs two commands, and that must not be more than one for each turn that the permit has had.
+    if (asking.size + held.size === permits - 1 && 2 * old.length <= parts.handOn) for (const each of old) this.drop(each);
+  }
+
+  /** How many fences to ask for in place of this lease: more than one only where all permits will be here again. */
+  private fencesFor({ contended }: PermitLease, handsOn: boolean): number {
     const { held, permits, demand, line, sharedOptions } = this;
-    return !contended && sharedOptions.renew && held.size === permits - 1 ? demand.of(sharedOptions, line.size) : 1;
+    return (handsOn || !contended) && sharedOptions.renew && held.size === permits - 1 ? demand.of(sharedOptions, line.size) : 1;
   }
 
   /** Releases the lease of a lane. With `next` the lane asks anew in the same command, if no other lane asks for a caller yet. */
@@ -217,8 +243,10 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     lane.lease = undefined;
     if (next && this.hasUncovered) {
       const now = parts.clock.now();
-      const replaced = new ReplacedLease(lease, done, lane.mayHandOn(now, parts.handOn));
-      return this.ask(next, now, lane, this.fencesFor(lease), replaced);
+      const handsOn = lane.mayHandOn(now, parts.handOn);
+      if (!handsOn) this.endWindow(lane, now);
+      this.ask(next, now, lane, this.fencesFor(lease, handsOn), new ReplacedLease(lease, done, handsOn));
+      return this.pump();
     }
     parts.background.releaseAndTell(lease, done);
     this.pump();
