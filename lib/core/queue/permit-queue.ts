@@ -10,8 +10,7 @@
  * before those who wait, within the limits of every lease that is handed on; beyond them it goes to whoever has waited longest. When
  * the reserved fences are used up, one lane asks for more, and the others, which would need some as well, pause until its answer.
  *
- * Of processes that compete each should rather have all permits in its turn than one of them all the time. So the lanes give their
- * permits to others together (hand-on-window.ts), and their places in the store's queue then stand side by side.
+ * Processes that compete have all permits in turn: lanes give theirs to others together, so that their new places stand together.
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import { LatestFences, PermitLease } from '../lease/permit-lease.js';
@@ -42,6 +41,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private readonly demand: FenceDemand;
   /** The window of the permit that came last. */
   private window = new HandOnWindow(-Infinity);
+  /** The lanes that had places in the store's queue when a window ended, until the first of its permits is given back. */
+  private old: PermitLane[] = [];
   private turns = 0;
   /** Whether a caller that does not want to wait may be in the line. */
   private hasImpatient = false;
@@ -194,11 +195,15 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
 
   /** Lets the first in the line use a lease that nobody uses, or gives the lease back. */
   private serve(lane: PermitLane, now: number, done: Done): void {
-    const { line, parts } = this;
-    const { first } = line;
+    const { line, parts, line: { first } } = this;
     const lease = lane.lease!;
     if (!first) return this.giveBack(lane, done);
-    if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.mayHandOnHere(lane, now))) return this.giveBack(lane, done, first);
+    if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.mayHandOnHere(lane, now))) {
+      if (!this.endsWindow(lane, now)) return this.giveBack(lane, done, first);
+      this.pause.untilNextTurn();
+      this.pause.add(lane);
+      return done('released');
+    }
     line.remove(first);
     lease.admit(first.options, now);
     lane.served();
@@ -213,24 +218,27 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     return this.held.areAll(now) && (!lane.lease!.contended || lane.mayHandOn(now, this.parts.handOn));
   }
 
-  /**
-   * Ends the window of a permit that has had all of its turns, for all permits that came in it, so that their lanes take new places in
-   * the store's queue together. Places that other lanes took earlier are given up for new ones beside these: permits that come
-   * together next time are handed on here without the store.
-   */
-  private endWindow({ window }: PermitLane, now: number): void {
-    if (!window?.isOpen(now)) return;
-    window.end();
-    const { asking, held, permits, parts } = this;
-    const old = [...asking.values()].filter(({ request }) => request!.wasRefused);
-    // Each new place costs two commands, and that must not be more than one for each turn that the permit has had.
-    if (asking.size + held.size === permits - 1 && 2 * old.length <= parts.handOn) for (const each of old) this.drop(each);
+  /** Ends the window of a permit that has had all of its turns. Until the next turn of the loop other lanes may end theirs: they ask in one command. */
+  private endsWindow(lane: PermitLane, now: number): boolean {
+    const { asking, parts: { handOn } } = this;
+    if (handOn === 1 || lane.mayHandOn(now, handOn) || !lane.window?.isOpen(now)) return false;
+    lane.window.end();
+    this.old = [...asking.values()].filter(({ request }) => request!.wasRefused);
+    return true;
   }
 
-  /** How many fences to ask for in place of this lease: more than one only where all permits will be here again. */
+  /** Gives up the places that were taken before a window ended, for new ones beside that which a lane takes now: then all permits come together. */
+  private leaveOldPlaces(): void {
+    const old = this.old.splice(0).filter(({ request }) => request && this.asking.has(request.id));
+    // Each new place costs two commands, and that must not be more than one for each turn that the permit has had.
+    if (this.asking.size + this.held.size === this.permits - 1 && 2 * old.length <= this.parts.handOn) for (const lane of old) this.drop(lane);
+  }
+
+  /** How many fences to ask for in place of this lease: more than one only with the last permit, so that all will be here again. */
   private fencesFor({ contended }: PermitLease, handsOn: boolean): number {
-    const { held, permits, demand, line, sharedOptions } = this;
-    return (handsOn || !contended) && sharedOptions.renew && held.size === permits - 1 ? demand.of(sharedOptions, line.size) : 1;
+    const { held, asking, permits, demand, line, sharedOptions } = this;
+    const others = contended && !handsOn ? asking.size : held.size;
+    return sharedOptions.renew && others === permits - 1 ? demand.of(sharedOptions, line.size) : 1;
   }
 
   /** Releases the lease of a lane. With `next` the lane asks anew in the same command, if no other lane asks for a caller yet. */
@@ -244,11 +252,9 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     if (next && this.hasUncovered) {
       const now = parts.clock.now();
       const handsOn = lane.mayHandOn(now, parts.handOn);
-      if (!handsOn) this.endWindow(lane, now);
+      if (!handsOn) this.leaveOldPlaces();
       this.ask(next, now, lane, this.fencesFor(lease, handsOn), new ReplacedLease(lease, done, handsOn));
-      return this.pump();
-    }
-    parts.background.releaseAndTell(lease, done);
+    } else parts.background.releaseAndTell(lease, done);
     this.pump();
   }
 }
