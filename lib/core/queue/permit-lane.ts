@@ -1,8 +1,9 @@
 /** One permit that this process has or asks for: it tells its queue what becomes of the request, and then of the lease. */
 import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { PermitLease } from '../lease/permit-lease.js';
-import { HAND_ON_WINDOW_MS, type LeaseKeeper, type StoreLease } from '../lease/store-lease.js';
+import type { LeaseKeeper, StoreLease } from '../lease/store-lease.js';
 import type { ReleaseOutcome } from '../port/lease.js';
+import type { HandOnWindow } from './hand-on-window.js';
 import type { Answer, RequestListener } from './request-parts.js';
 import type { StoreRequest } from './store-request.js';
 
@@ -19,16 +20,17 @@ export interface LaneKeeper {
 export class PermitLane implements RequestListener, LeaseKeeper {
   request: StoreRequest | undefined;
   lease: PermitLease | undefined;
-  /** How many callers of this process have had the permit since others had it, and since when. */
+  /** In which time the permit may go on to further callers of this process; undefined before it has come. */
+  window: HandOnWindow | undefined;
+  /** How many callers of this process have had the permit since others had it. */
   private turns = 0;
-  private since = -Infinity;
 
   constructor(private readonly keeper: LaneKeeper) {}
 
   /** Notes that the permit has come from others. */
-  comesFromOthers(now: number): void {
+  comesFromOthers(window: HandOnWindow): void {
     this.turns = 0;
-    this.since = now;
+    this.window = window;
   }
 
   /** Notes that a caller begins to use the permit. */
@@ -38,7 +40,7 @@ export class PermitLane implements RequestListener, LeaseKeeper {
 
   /** Whether the permit may go on to another caller of this process although others wait. */
   mayHandOn(now: number, handOn: number): boolean {
-    return this.turns < handOn && now - this.since < HAND_ON_WINDOW_MS;
+    return this.turns < handOn && this.window?.isOpen(now) === true;
   }
 
   requestAnswered(answer: Answer): void {

@@ -9,6 +9,8 @@
  * this process has all of them. Else the store hands it on: one command gives it back and asks for the next caller, who gets it
  * before those who wait, within the limits of every lease that is handed on; beyond them it goes to whoever has waited longest. When
  * the reserved fences are used up, one lane asks for more, and the others, which would need some as well, pause until its answer.
+ *
+ * Processes that compete have all permits in turn: lanes give theirs to others together, so that their new places stand together.
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import { LatestFences, PermitLease } from '../lease/permit-lease.js';
@@ -19,6 +21,7 @@ import type { Grant } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
 import { LONGEST_BURST, type CallerQueue, type QueueParts, type ReasonToReject } from './caller-queue.js';
+import { HandOnWindow } from './hand-on-window.js';
 import { HeldPermits } from './held-permits.js';
 import { LanePause } from './lane-pause.js';
 import { PermitLane, type LaneKeeper } from './permit-lane.js';
@@ -36,6 +39,10 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private readonly held: HeldPermits;
   private readonly fences = new LatestFences();
   private readonly demand: FenceDemand;
+  /** The window of the permit that came last. */
+  private window = new HandOnWindow(-Infinity);
+  /** The lanes that had places in the store's queue when a window ended, until the first of its permits is given back. */
+  private old: PermitLane[] = [];
   private turns = 0;
   /** Whether a caller that does not want to wait may be in the line. */
   private hasImpatient = false;
@@ -50,7 +57,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     private readonly permits: number,
   ) {
     this.held = new HeldPermits(permits);
-    this.demand = new FenceDemand(parts.handOn);
+    // The turns on all permits take their fences from one block.
+    this.demand = new FenceDemand(parts.handOn === 1 ? 1 : parts.handOn * permits);
     this.pause = new LanePause(parts.clock, (lane, now) => this.serve(lane, now, () => {}));
   }
 
@@ -181,17 +189,21 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     lane.lease = lease;
     this.held.add(lease.id, lane);
     watchdog.watch(lease, at);
-    if (!request.handsOn || request.wasRefused) lane.comesFromOthers(at);
+    if (!request.handsOn || request.wasRefused) lane.comesFromOthers((this.window = this.window.at(at)));
     this.serve(lane, at, () => {});
   }
 
   /** Lets the first in the line use a lease that nobody uses, or gives the lease back. */
   private serve(lane: PermitLane, now: number, done: Done): void {
-    const { line, parts } = this;
-    const { first } = line;
+    const { line, parts, line: { first } } = this;
     const lease = lane.lease!;
     if (!first) return this.giveBack(lane, done);
-    if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.held.areAll(now))) return this.giveBack(lane, done, first);
+    if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.mayHandOnHere(lane, now))) {
+      if (!this.endsWindow(lane, now)) return this.giveBack(lane, done, first);
+      this.pause.untilNextTurn();
+      this.pause.add(lane);
+      return done('released');
+    }
     line.remove(first);
     lease.admit(first.options, now);
     lane.served();
@@ -201,10 +213,32 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     if (this.turns % LONGEST_BURST === 0 && line.size > 0) this.pause.untilNextTurn();
   }
 
-  /** How many fences to ask for in place of this lease: more than one only where all permits will be here again, and nobody waits. */
-  private fencesFor({ contended }: PermitLease): number {
-    const { held, permits, demand, line, sharedOptions } = this;
-    return !contended && sharedOptions.renew && held.size === permits - 1 ? demand.of(sharedOptions, line.size) : 1;
+  /** Whether the permit may go on to another caller here without the store: this process has all, and nobody waits for too long. */
+  private mayHandOnHere(lane: PermitLane, now: number): boolean {
+    return this.held.areAll(now) && (!lane.lease!.contended || lane.mayHandOn(now, this.parts.handOn));
+  }
+
+  /** Ends the window of a permit that has had all of its turns. Until the next turn of the loop other lanes may end theirs: they ask in one command. */
+  private endsWindow(lane: PermitLane, now: number): boolean {
+    const { asking, parts: { handOn } } = this;
+    if (handOn === 1 || lane.mayHandOn(now, handOn) || !lane.window?.isOpen(now)) return false;
+    lane.window.end();
+    this.old = [...asking.values()].filter(({ request }) => request!.wasRefused);
+    return true;
+  }
+
+  /** Gives up the places that were taken before a window ended, for new ones beside that which a lane takes now: then all permits come together. */
+  private leaveOldPlaces(): void {
+    const old = this.old.splice(0).filter(({ request }) => request && this.asking.has(request.id));
+    // Each new place costs two commands, and that must not be more than one for each turn that the permit has had.
+    if (this.asking.size + this.held.size === this.permits - 1 && 2 * old.length <= this.parts.handOn) for (const lane of old) this.drop(lane);
+  }
+
+  /** How many fences to ask for in place of this lease: more than one only with the last permit, so that all will be here again. */
+  private fencesFor({ contended }: PermitLease, handsOn: boolean): number {
+    const { held, asking, permits, demand, line, sharedOptions } = this;
+    const others = contended && !handsOn ? asking.size : held.size;
+    return sharedOptions.renew && others === permits - 1 ? demand.of(sharedOptions, line.size) : 1;
   }
 
   /** Releases the lease of a lane. With `next` the lane asks anew in the same command, if no other lane asks for a caller yet. */
@@ -217,10 +251,10 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     lane.lease = undefined;
     if (next && this.hasUncovered) {
       const now = parts.clock.now();
-      const replaced = new ReplacedLease(lease, done, lane.mayHandOn(now, parts.handOn));
-      return this.ask(next, now, lane, this.fencesFor(lease), replaced);
-    }
-    parts.background.releaseAndTell(lease, done);
+      const handsOn = lane.mayHandOn(now, parts.handOn);
+      if (!handsOn) this.leaveOldPlaces();
+      this.ask(next, now, lane, this.fencesFor(lease, handsOn), new ReplacedLease(lease, done, handsOn));
+    } else parts.background.releaseAndTell(lease, done);
     this.pump();
   }
 }

@@ -28,6 +28,7 @@ export class Acquisition implements BundledRequest {
   readonly key: string;
   readonly lockKey: string;
   readonly askedAt: number;
+  readonly sharesLock: boolean;
   private readonly limit: number;
   /** The server's memory that the request was sent for, and the highest fence that was known then. */
   private memory = UNKNOWN_MEMORY;
@@ -46,6 +47,7 @@ export class Acquisition implements BundledRequest {
     this.key = spot.key;
     this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt ?? clock.now();
+    this.sharesLock = request.replaces !== undefined;
     this.limit = trust.clock.before(spot.source, request.notAfter, this.askedAt);
   }
 

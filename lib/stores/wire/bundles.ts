@@ -22,6 +22,8 @@ export interface BundledRequest {
   /** The key of the lock that it is about. */
   readonly key: string;
   readonly lockKey: string;
+  /** Whether it may be in one command with others like it for its lock: the script serves these in their order. */
+  readonly sharesLock?: boolean;
   /** A local instant not later than its sending; undefined when nothing is counted from it. */
   readonly askedAt: number | undefined;
   addTo(keys: string[], args: ScriptArgument[]): void;
@@ -69,7 +71,7 @@ export class Bundles {
     let bundle: Bundle | undefined;
     for (const each of open) {
       // An earlier request for this lock is sent first.
-      if (each.isAbout(request.lockKey)) return this.addAfterAll(script, source, request);
+      if (each.mustPrecede(request)) return this.addAfterAll(script, source, request);
       if (each.script === script && each.source === source) bundle = each;
     }
     if (bundle) bundle.join(request);
@@ -132,8 +134,9 @@ class Bundle implements Errand {
     return this.requests.length === 1 ? this.requests[0]!.key : undefined;
   }
 
-  isAbout(lockKey: string): boolean {
-    for (const request of this.requests) if (request.lockKey === lockKey) return true;
+  /** Whether it has a request for this lock that must be sent in an earlier command. */
+  mustPrecede({ lockKey, sharesLock }: BundledRequest): boolean {
+    for (const request of this.requests) if (request.lockKey === lockKey && !(sharesLock && request.sharesLock)) return true;
     return false;
   }
 

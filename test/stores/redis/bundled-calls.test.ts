@@ -63,6 +63,21 @@ describe('Calls made in one turn of the event loop', () => {
     await store.release(fenced);
   });
 
+  it('that give back permits of one lock share a command, in their order', async () => {
+    const how = { permits: 3 } as const;
+    const held = [request('permits', how), request('permits', how), request('permits', how)];
+    for (const one of held) await store.acquire(one);
+    await redis.config('RESETSTAT');
+    const next = held.map(({ id }) => request('permits', { ...how, replaces: id, handsOn: true }));
+    const outcomes = await Promise.all(next.map((one) => store.acquire(one)));
+    // The first one leaves at once.
+    expect(await scriptsRun()).toBe(2);
+    const fences = outcomes.map((outcome) => (outcome.kind === 'granted' ? outcome.grant.fence : 0));
+    expect(fences).toEqual([...fences].sort((one, other) => one - other));
+    expect(fences[0]).toBeGreaterThan(0);
+    for (const one of next) await store.release(one);
+  });
+
   it('fail nobody else when the server refuses one of them', async () => {
     const bad = request('bad');
     const [lockKey] = await (async () => {

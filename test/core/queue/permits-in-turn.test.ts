@@ -1,0 +1,206 @@
+/** How the callers of several processes take turns on the permits of one lock: who comes when, with which fences, at how many commands. */
+import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../../lib/core/port/clock.js';
+import type { Lease } from '../../../lib/core/port/lease.js';
+import type { LockService } from '../../../lib/lock.service.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+/** Callers that take turns on the permits of one lock until there were enough; each turn checks who is inside, and the fences. */
+class Turns {
+  readonly servedBy = new Map<string, number>();
+  served = 0;
+  most = 0;
+  private inside = 0;
+  /** The highest fence of a turn that has ended. */
+  private endedFence = 0;
+  private readonly fences = new Set<number>();
+
+  constructor(
+    private readonly fleet: Fleet,
+    private readonly permits: number,
+    private readonly enough: number,
+    private readonly holdMs: number | undefined = undefined,
+  ) {}
+
+  async take(name: string, locks: LockService): Promise<void> {
+    while (this.served < this.enough) {
+      await locks.withLock('hot', { permits: this.permits, waitMs: Infinity }, (lease) => this.turn(name, lease));
+    }
+  }
+
+  get counts(): number[] {
+    return [...this.servedBy.values()];
+  }
+
+  private async turn(name: string, { fence }: Lease): Promise<void> {
+    if (this.served >= this.enough) return;
+    this.served += 1;
+    this.servedBy.set(name, (this.servedBy.get(name) ?? 0) + 1);
+    expect((this.inside += 1)).toBeLessThanOrEqual(this.permits);
+    this.most = Math.max(this.most, this.inside);
+    expect(this.fences.has(fence)).toBe(false);
+    this.fences.add(fence);
+    expect(fence).toBeGreaterThan(this.endedFence);
+    const { clock } = this.fleet;
+    await (this.holdMs === undefined ? new Promise<void>((resolve) => clock.nextTurn(resolve)) : delay(clock, this.holdMs));
+    this.endedFence = Math.max(this.endedFence, fence);
+    this.inside -= 1;
+  }
+}
+
+const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index));
+
+describe('The callers of a process that take turns on permits', () => {
+  it('run as many at a time as there are permits, each in its turn, with a tenth of a command each', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const turns = new Turns(fleet, 4, 2_000);
+    await fleet.clock.runUntil(Promise.all(many(16, (caller) => turns.take(`${caller}`, locks))));
+    expect(turns.most).toBe(4);
+    expect(Math.max(...turns.counts) - Math.min(...turns.counts)).toBeLessThanOrEqual(4);
+    expect(wire.commands / 2_000).toBeLessThanOrEqual(0.1);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it.each([
+    { handOn: 16, holdMs: undefined },
+    { handOn: 16, holdMs: 5 },
+    { handOn: 1, holdMs: 5 },
+  ])('share the permits fairly with three other processes, at two commands a hold or fewer, with fences that rise (handOn $handOn, $holdMs ms)', async ({ handOn, holdMs }) => {
+    const fleet = new Fleet();
+    const processes = many(4, () => fleet.process({ handOn }));
+    const turns = new Turns(fleet, 4, 2_000, holdMs);
+    await fleet.clock.runUntil(Promise.all(processes.flatMap(({ locks }, process) => many(16, () => turns.take(`${process}`, locks)))));
+    expect(turns.most).toBe(4);
+    expect(Math.max(...turns.counts) / Math.min(...turns.counts)).toBeLessThanOrEqual(1.2);
+    const commands = processes.reduce((sum, { wire }) => sum + wire.sent.acquire + wire.sent.release, 0);
+    expect(commands / 2_000).toBeLessThanOrEqual(2);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('have all permits in their turn while other processes wait, at a seventh of a command a hold, however their places stood at first', async () => {
+    const fleet = new Fleet();
+    const processes = many(4, () => fleet.process());
+    const held = await Promise.all(many(4, () => fleet.process().locks.acquire('hot', { permits: 4 })));
+    const turns = new Turns(fleet, 4, 4_000);
+    const calls: Promise<void>[] = [];
+    for (let n = 0; n < 64; n++) {
+      calls.push(turns.take(`${n % 4}`, processes[n % 4]!.locks));
+      await fleet.clock.settle();
+    }
+    await fleet.clock.runUntil(Promise.all(held.map((lease) => lease.release())));
+    await fleet.clock.runUntil(Promise.all(calls));
+    expect(processes.reduce((sum, { wire }) => sum + wire.sent.acquire + wire.sent.release, 0) / 4_000).toBeLessThanOrEqual(0.15);
+    expect(Math.max(...turns.counts) / Math.min(...turns.counts)).toBeLessThanOrEqual(1.2);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('have a permit sixteen times in a row when it is the only one, before another process has its turn', async () => {
+    const fleet = new Fleet();
+    const [here, there] = [fleet.process(), fleet.process()];
+    const order: string[] = [];
+    const begun = gate();
+    const hold = (): Promise<void> => here.locks.withLock('k', { permits: 1 }, () => {
+      order.push('here');
+      return begun.promise;
+    });
+    const first = hold();
+    await fleet.clock.settle();
+    const waits = there.locks.withLock('k', { permits: 1 }, async () => void order.push('there'));
+    const others = many(39, hold);
+    await fleet.clock.settle();
+    const before = here.wire.commands;
+    begun.open();
+    await fleet.clock.runUntil(Promise.all([first, ...others, waits]));
+    expect(order.indexOf('there')).toBe(16);
+    expect(here.wire.commands - before).toBeLessThanOrEqual(6);
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('have a permit handed on to them by the store, sixteen in a row, before another process has its turn', async () => {
+    const fleet = new Fleet();
+    const [here, there] = [fleet.process(), fleet.process()];
+    const held = await there.locks.acquire('k', { permits: 2 });
+    const order: string[] = [];
+    const begun = gate();
+    const hold = (): Promise<void> => here.locks.withLock('k', { permits: 2 }, () => {
+      order.push('here');
+      return begun.promise;
+    });
+    const first = hold();
+    await fleet.clock.settle();
+    const waits = there.locks.withLock('k', { permits: 2 }, async () => void order.push('there'));
+    await fleet.clock.settle();
+    const others = many(19, hold);
+    await fleet.clock.settle();
+    const before = here.wire.commands;
+    begun.open();
+    await fleet.clock.runUntil(Promise.all([first, ...others, waits]));
+    expect(order.indexOf('there')).toBe(16);
+    // Each command gives a permit back and asks for the next caller. The last one only gives back, and one request of the other lane is withdrawn.
+    expect(here.wire.commands - before).toBeLessThanOrEqual(20 + 2);
+    await fleet.clock.runUntil(held.release());
+    expect(fleet.store.size).toBe(0);
+  });
+
+  it('have fences above that of another process which was granted one of their permits meanwhile', async () => {
+    const fleet = new Fleet();
+    const [here, there] = [fleet.process().locks, fleet.process().locks];
+    const granted: { readonly fence: number; readonly isOther: boolean }[] = [];
+    const early = gate();
+    const first = here.withLock('k', { permits: 2 }, () => early.promise);
+    await fleet.clock.advance(40);
+    // The second permit brings fences for many turns, because nobody else waits.
+    const callers = many(12, () => here.withLock('k', { permits: 2 }, async ({ fence }) => {
+      granted.push({ fence, isOther: false });
+      await delay(fleet.clock, 3);
+    }));
+    await fleet.clock.advance(4);
+    const other = there.withLock('k', { permits: 2 }, async ({ fence }) => {
+      granted.push({ fence, isOther: true });
+      await delay(fleet.clock, 100);
+    });
+    await fleet.clock.advance(11);
+    // The first permit may not be handed on any more, and the second one may.
+    early.open();
+    await fleet.clock.runUntil(Promise.all([first, ...callers, other]));
+    const at = granted.findIndex(({ isOther }) => isOther);
+    expect(at).toBeGreaterThan(0);
+    expect(at).toBeLessThan(granted.length - 1);
+    for (const { fence } of granted.slice(at + 1)) expect(fence).toBeGreaterThan(granted[at]!.fence);
+  });
+
+  it('hand all permits on only until another process has waited for its turn', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    let stop = false;
+    const busy = many(16, async () => {
+      while (!stop) await locks.withLock('k', { permits: 4, waitMs: Infinity }, () => delay(fleet.clock, 10));
+    });
+    await fleet.clock.advance(200);
+    const since = fleet.clock.now();
+    await fleet.clock.runUntil(fleet.process().locks.withLock('k', { permits: 4 }, async () => {}));
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(50 + 2 * 10);
+    stop = true;
+    await fleet.clock.runUntil(Promise.all(busy));
+  });
+
+  it('give all their permits to others together, those too that came to them later', async () => {
+    const fleet = new Fleet();
+    const [here, there] = [fleet.process().locks, fleet.process().locks];
+    const early = await there.acquire('k', { permits: 2 });
+    const calls = many(60, () => here.withLock('k', { permits: 2 }, () => delay(fleet.clock, 1)));
+    await fleet.clock.settle();
+    const began: number[] = [];
+    const others = many(2, () => fleet.process().locks.withLock('k', { permits: 2 }, async () => {
+      began.push(fleet.clock.now());
+      await delay(fleet.clock, 10);
+    }));
+    await fleet.clock.advance(6);
+    await early.release();
+    await fleet.clock.runUntil(Promise.all(others));
+    expect(began[1]! - began[0]!).toBeLessThanOrEqual(1);
+    await fleet.clock.runUntil(Promise.all(calls));
+    expect(fleet.store.size).toBe(0);
+  });
+});
