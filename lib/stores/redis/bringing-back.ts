@@ -78,7 +78,7 @@ export class BringingBack {
   private async acknowledged(request: RenewRequest, outcome: RenewOutcome): Promise<RenewOutcome> {
     if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
     const [renewed] = await this.parts.renewals.renew([request]);
-    return renewed!;
+    return renewed!.kind === 'renewed' ? { ...renewed!, memory: outcome.memory } : renewed!;
   }
 
   /** Brings leases back. The outcomes are in the order of the requests; never rejects. */
@@ -124,13 +124,25 @@ export class BringingBack {
         });
       });
     } catch (error) {
-      if (batch.length > 1 && isTryAgain(error)) return void (await Promise.all(batch.map((position) => this.one(all, [position], outcomes))));
+      const isMoving = isTryAgain(error);
+      if (batch.length > 1 && isMoving) return void (await Promise.all(batch.map((position) => this.one(all, [position], outcomes))));
+      const kept = isMoving ? await this.renewedWhereItIs(requests[0]!) : undefined;
+      if (kept !== undefined) return void (outcomes[batch[0]!] = kept);
       const cause = storeFailure(error, { what: 'bring-back', key: call.key, node });
       const lateUntil = clock.now() + timeoutMs;
       for (const position of batch) outcomes[position] = { kind: 'unknown', cause, lateUntil };
     }
     // This answer has brought the server's time, so that the request can be sent again with a limit.
     if (late.length > 0) await this.one(all, late, outcomes, true);
+  }
+
+  /**
+   * Renews a lease whose slot is being moved, if it is there: a half-moved slot takes no script on several keys. The memory of the slot
+   * group may be that of one side, and the lease on the other. So the lease is brought back when the slot is whole, if it must be.
+   */
+  private async renewedWhereItIs(request: LeaseRequest): Promise<RenewOutcome | undefined> {
+    const [outcome] = await this.parts.renewals.renew([{ ...request, minReplicas: 0 }]);
+    return outcome?.kind === 'renewed' ? { ...outcome, memory: undefined } : undefined;
   }
 
   private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {

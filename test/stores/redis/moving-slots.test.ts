@@ -1,4 +1,4 @@
-/** Slots of a Cluster that are moved to a master that had none, while leases are held. */
+/** Slots of a Cluster that are moved, while leases are held: to another master, and to one that had no slots. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { LockService } from '../../../lib/lock.service.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
@@ -54,6 +54,26 @@ describe('A slot that moves to a master without slots', () => {
     await pass(4);
     for (const lease of held) lease.assertHeld();
     await cluster.finishMigration(slot, spare!);
+    for (const lease of held) expect(await lease.release()).toBe('released');
+  }, 60_000);
+});
+
+describe('A slot that stays half moved', () => {
+  it.each(['another master', 'a master without slots'])('between its master and %s costs no held lease when a process boots meanwhile, which makes the target begin a memory of its own', async (target) => {
+    const locks = await openLocks('p');
+    const [here, there] = ofOneGroup(2) as [string, string];
+    const held = [await locks.acquire(here), await locks.acquire(there)];
+    const spot = keys.spotOf(there);
+    const slot = await cluster.slotOf(spot.lockKey);
+    const from = await cluster.masterOf(slot);
+    const to = target === 'another master' ? cluster.masters.find((node) => node !== from)! : cluster.spares[0]!;
+    await cluster.beginMigration(slot, to);
+    await cluster.migrate(slot, to, spot.fenceKey, spot.lockKey);
+    await openLocks('q');
+    await pass(3);
+    for (const lease of held) lease.assertHeld();
+    await cluster.finishMigration(slot, to);
+    for (const lease of held) expect(await lease.verify()).toBe(true);
     for (const lease of held) expect(await lease.release()).toBe('released');
   }, 60_000);
 });
