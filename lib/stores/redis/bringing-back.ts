@@ -55,23 +55,38 @@ export class BringingBack {
   constructor(private readonly parts: BringingBackParts) {}
 
   /**
-   * Renews leases, and brings back those that were forgotten. What another memory knew is brought back without a renewal that would not
-   * find it, and what the server has nevertheless is renewed by that as well. Outcomes are in the order of the requests; never rejects.
+   * Renews leases, and brings back those that were forgotten. Those with minReplicas go apart, so that no other waits for replicas.
+   * Outcomes are in the order of the requests; never rejects.
    */
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { renewals, recoveryMs } = this.parts;
     if (recoveryMs === 0) return renewals.renew(requests);
-    const found = requests.filter((request) => !this.isOfAnotherMemory(request));
-    const outcomes = new Map(inPairs(found, found.length === 0 ? [] : await renewals.renew(found)));
-    const missing = requests.filter(saysWhatItIs).filter((request) => (outcomes.get(request)?.kind ?? 'lost') === 'lost');
-    if (missing.length > 0) for (const [request, outcome] of inPairs(missing, await this.bringBack(missing))) outcomes.set(request, outcome);
-    const back = new Set<RenewRequest>(missing);
-    return Promise.all(requests.map(async (request) => (back.has(request) ? this.acknowledged(request, outcomes.get(request)!) : outcomes.get(request)!)));
+    const outcomes = new Map<RenewRequest, RenewOutcome>();
+    const parts = batchesOf(requests, ({ minReplicas }) => minReplicas, Infinity).map((part) => part.map((position) => requests[position]!));
+    await Promise.all(parts.map((part) => this.renewPart(part, outcomes)));
+    return requests.map((request) => outcomes.get(request)!);
   }
 
-  private isOfAnotherMemory({ key, held }: RenewRequest): boolean {
+  /**
+   * What another memory knew is brought back without a renewal that would not find it, and what the server has nevertheless is renewed
+   * by that as well.
+   */
+  private async renewPart(requests: readonly RenewRequest[], outcomes: Map<RenewRequest, RenewOutcome>): Promise<void> {
+    const found = requests.filter((request) => !this.isBroughtBackFirst(request));
+    for (const [request, outcome] of inPairs(found, found.length === 0 ? [] : await this.parts.renewals.renew(found))) outcomes.set(request, outcome);
+    const missing = requests.filter(saysWhatItIs).filter((request) => (outcomes.get(request)?.kind ?? 'lost') === 'lost');
+    if (missing.length === 0) return;
+    const back = inPairs(missing, await this.bringBack(missing));
+    await Promise.all(back.map(async ([request, outcome]) => outcomes.set(request, await this.acknowledged(request, outcome))));
+  }
+
+  private isBroughtBackFirst({ key, minReplicas, held }: RenewRequest): boolean {
+    if (held === undefined) return false;
     const { memories, keys } = this.parts;
-    return held?.memory !== undefined && memories.isOutdated(keys.groupOf(key), held.memory);
+    const group = keys.groupOf(key);
+    // A renewal that waits for replicas may be answered when the recovery of a server that forgot is over. A new master often has none.
+    if (minReplicas > 0 && memories.knownOf(group) === undefined) return true;
+    return held.memory !== undefined && memories.isOutdated(group, held.memory);
   }
 
   /** Renews leases that were brought back once more where minReplicas asks for replicas that have them. */
