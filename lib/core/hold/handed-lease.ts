@@ -15,7 +15,7 @@ export interface HandedLease extends HandedHold {
 /** `handOff` takes the caller off the lease, and tells whether others stay on it. */
 export function handedLeaseOf(lease: StoreLease, now: number, handOff: () => boolean): HandedLease {
   const { key, id, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory, storeLengthMs } = lease;
-  const held: HeldLease = { isHeld: true, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory };
+  const held: HeldLease = { isHeld: true, isReleased: false, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory };
   const renewal = { ...lease.renewal(now, Math.floor(trustedUntil - now)), held };
   return { key, id, renewal, trustedUntil, storeLengthMs, stays: handOff() };
 }

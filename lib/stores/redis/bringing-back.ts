@@ -15,6 +15,7 @@ import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import { FewAtATime } from './few-at-a-time.js';
 import type { Memories } from './memories.js';
+import type { Releases } from './releases.js';
 import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
@@ -28,6 +29,7 @@ export interface BringingBackParts {
   readonly keys: RedisKeys;
   readonly trust: Trust;
   readonly renewals: Renewals;
+  readonly releases: Releases;
   readonly memories: Memories;
   readonly clock: Clock;
   readonly node: string;
@@ -173,10 +175,12 @@ export class BringingBack {
     };
   }
 
-  private outcomeOf({ key }: LeaseRequest, news: BringBackReply, sentAt: number): RenewOutcome {
-    const { memories, keys } = this.parts;
+  private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackReply, sentAt: number): RenewOutcome {
+    const { memories, keys, releases } = this.parts;
     switch (news.kind) {
       case 'held':
+        // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
+        if (held.isReleased) void releases.release({ key, id }).catch(() => undefined);
         memories.compare(keys.groupOf(key), news.memory);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
       case 'lost':

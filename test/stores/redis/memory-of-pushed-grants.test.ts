@@ -67,7 +67,7 @@ describe('A message of a grant', () => {
     await server.command('PUBLISH', keys.channel('b'), `g b.1 ${fence} 1 w ${grantedAt + 1_500} 1500 0 k`);
     await eventually(() => expect(wakes).toContainEqual(expect.objectContaining({ kind: 'granted', id: 'b.1' })));
     const { grant } = wakes.find(({ kind }) => kind === 'granted') as Extract<Wake, { kind: 'granted' }>;
-    const lease = { isHeld: true, mode: grant.mode, firstFence: fence, fences: 1, owner: undefined, permits: undefined, label: undefined, minHoldUntil: 0 };
+    const lease = { isHeld: true, isReleased: false, mode: grant.mode, firstFence: fence, fences: 1, owner: undefined, permits: undefined, label: undefined, minHoldUntil: 0 };
     const { trustedUntil, memory } = grant;
     expect(await b.renew([{ ...waiting, held: { ...lease, trustedUntil, memory } }])).toMatchObject([{ kind: 'renewed' }]);
     expect((await a.inspect('k')).holders).toMatchObject([{ id: 'b.1', fence }]);
