@@ -1310,7 +1310,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '47cfef1b2a74a2d4832c99f0b0601eb711e0b0ef',
+  sha1: '4ea6ccc704d4f35f985923c4225759f8bd69aaa4',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1330,7 +1330,7 @@ settle(lock)
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  if fence and (fence < holder.fence or fence > last) then
+  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1

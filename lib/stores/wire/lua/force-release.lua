@@ -31,7 +31,8 @@ local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   -- A process may hand a permit on under a fence that was reserved with another of its permits.
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  if fence and (fence < holder.fence or fence > last) then
+  -- A lock without a holder may be kept for whoever brings it back, or whose turn it is on a node of a Redlock: under no fence.
+  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
