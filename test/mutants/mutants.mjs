@@ -33,7 +33,7 @@ const list = [
   ['clock alone', lua('shared/next-fence'), 'math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)', 'math.max(nowUs, floor + 1)', 'S2: reserved fences are given twice', 'single:jumps'],
   ['no floor', lua('shared/next-fence'), 'math.max(nowUs, math.min(floor, HIGHEST_FLOOR) + 1, last + 1)', 'math.max(nowUs, last + 1)', 'S2: no data, and the clock set back', 'single:amnesia and jumps'],
   ['one fence of many', lua('shared/next-fence'), 'fence + count - 1', 'fence', 'S2: what was reserved is given again', 'single:calm'],
-  ['downgrade without wake', lua('downgrade'), 'if lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end', '', 'L1: queued readers stay outside', 'single:calm'],
+  ['downgrade without wake', lua('downgrade'), 'if recoveryMs and lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end', '', 'L1: queued readers stay outside', 'single:calm'],
   ['lost reader wake-up', lua('shared/settle'), "if lock.mode == 'r' and not firstListening(lock, 'w') then admitReaders(lock) end", '', 'L1: the writer gave up, its readers wait on', 'single:calm'],
   ['one reader after a writer', lua('shared/settle'), "    id, record, after = waiterBehind(lock, after)\n  end", '    id = nil\n  end', 'L1: readers enter together', 'single:calm'],
   ['writers first', lua('shared/settle'), "if lock.mode == 'w' then", "if lock.mode == 'x' then", 'L1: readers starve', 'test/contract/redis-store.contract'],
