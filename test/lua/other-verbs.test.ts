@@ -1,5 +1,6 @@
 /** downgrade.lua, force-release.lua and inspect.lua on a real server: every code they return. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { forceReleaseCall } from '../../lib/stores/wire/lua.generated.js';
 import { eventually } from '../support/eventually.js';
 import { LuaServer } from '../support/lua-server.js';
 
@@ -80,6 +81,19 @@ describe('force-release.lua', () => {
     expect(((await lock.acquire('p.1', { queue: 0 })) as number[])[0]).toBe(3);
     expect(await lock.forceRelease()).toBe(1);
     expect((await lock.takes('p.1')).fence).toBeGreaterThan(0);
+  });
+});
+
+describe('A forced release of a lock that nobody holds', () => {
+  it('returns 0, also while the server recovers and keeps the lock for whoever brings it back', async () => {
+    const lock = lua.lock('f5');
+    const { grantedAt } = await lock.takes('p.0', { leaseMs: 100 });
+    await lock.acquire('p.1');
+    await lua.past(grantedAt + 100);
+    await lua.client.del(lock.fenceKey);
+    const forced = (): Promise<unknown> => lua.run(forceReleaseCall(lock, { floor: 0, recoveryMs: 20_000, fence: undefined }));
+    expect([await forced(), await forced()]).toEqual([0, 0]);
+    expect(((await lock.inspect()) as unknown[]).slice(-3)).toEqual(['p.1', 'w', '-']);
   });
 });
 

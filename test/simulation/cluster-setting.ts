@@ -44,7 +44,9 @@ export class ClusterSetting implements Setting, ClusterBus {
     this.replicated = pairs.map(([master, replica]) => new ReplicatedMaster(master, replica, time, random.fork()));
     this.servers = pairs.flat();
     for (const server of this.servers) server.cluster = this;
-    this.owners = Array.from({ length: SLOTS }, () => random.pick(this.replicated));
+    // A master may have been added just now, and have no slot before one is moved to it.
+    const owning = random.chance(0.3) ? this.replicated.slice(1) : this.replicated;
+    this.owners = Array.from({ length: SLOTS }, () => random.pick(owning));
   }
 
   homeOf(key: string): SimServer {

@@ -122,6 +122,10 @@ export class SimClient extends EventEmitter {
     return this.ask('subscribe', channels);
   }
 
+  asking(): Promise<LuaReply> {
+    return this.ask('asking', []);
+  }
+
   /** Commands that are sent together, on one connection. */
   pipeline(): SimPipeline {
     return new SimPipeline((command, args) => this.ask(command, args));

@@ -224,7 +224,8 @@ export class SimCluster extends EventEmitter {
     const node = this.status === 'ready' ? choose() : undefined;
     if (node === undefined) return errand.reject(new Error(NOT_READY));
     if (node.status !== 'ready' && node.status !== 'wait') return this.failed(errand, new Error(CLOSED));
-    if (asking) node.ask('asking', []).catch(() => {});
+    // As ioredis does, it leaves the rejection of this to nobody.
+    if (asking) void node.asking();
     node.ask(errand.command, errand.args).then(errand.resolve, (error: Error) => this.failed(errand, error));
   }
 

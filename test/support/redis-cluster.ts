@@ -6,6 +6,8 @@ import { startRedis, type RedisServer } from './redis-server.js';
 export interface ClusterShape {
   readonly masters?: number;
   readonly replicasEach?: number;
+  /** Masters without slots, as one that was just added. */
+  readonly spares?: number;
   readonly args?: readonly string[];
 }
 
@@ -20,10 +22,11 @@ export class RedisCluster {
   constructor(
     readonly masters: readonly RedisServer[],
     readonly replicas: readonly RedisServer[],
+    readonly spares: readonly RedisServer[],
   ) {}
 
   get nodes(): readonly RedisServer[] {
-    return [...this.masters, ...this.replicas];
+    return [...this.masters, ...this.replicas, ...this.spares];
   }
 
   /** For `{ cluster: … }` and ioredis. */
@@ -62,8 +65,14 @@ export class RedisCluster {
   async migrateKeys(slot: number, to: RedisServer, count: number): Promise<number> {
     const from = await this.masterOf(slot);
     const keys = (await from.command('CLUSTER', 'GETKEYSINSLOT', slot, count)) as string[];
-    for (const key of keys) await from.command('MIGRATE', '127.0.0.1', to.port, key, 0, 5_000);
+    await this.migrate(slot, to, ...keys);
     return keys.length;
+  }
+
+  /** Moves these Redis keys of a migrating slot, and no others. */
+  async migrate(slot: number, to: RedisServer, ...redisKeys: readonly string[]): Promise<void> {
+    const from = await this.masterOf(slot);
+    for (const redisKey of redisKeys) await from.command('MIGRATE', '127.0.0.1', to.port, redisKey, 0, 5_000);
   }
 
   async finishMigration(slot: number, to: RedisServer): Promise<void> {
@@ -86,13 +95,13 @@ export class RedisCluster {
   }
 }
 
-export async function startCluster({ masters: masterCount = 3, replicasEach = 0, args = [] }: ClusterShape = {}): Promise<RedisCluster> {
+export async function startCluster({ masters: masterCount = 3, replicasEach = 0, spares: spareCount = 0, args = [] }: ClusterShape = {}): Promise<RedisCluster> {
   const timeoutMs = replicasEach > 0 ? NODE_TIMEOUT_MS.withReplicas : NODE_TIMEOUT_MS.alone;
   const clustered = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(timeoutMs), '--repl-diskless-sync-delay', '0', ...args];
-  const nodes = await Promise.all(Array.from({ length: masterCount * (1 + replicasEach) }, () => startRedis({ args: clustered })));
+  const nodes = await Promise.all(Array.from({ length: masterCount * (1 + replicasEach) + spareCount }, () => startRedis({ args: clustered })));
   const masters = nodes.slice(0, masterCount);
-  const replicas = nodes.slice(masterCount);
-  const cluster = new RedisCluster(masters, replicas);
+  const replicas = nodes.slice(masterCount, nodes.length - spareCount);
+  const cluster = new RedisCluster(masters, replicas, nodes.slice(nodes.length - spareCount));
   try {
     await Promise.all(nodes.map((node, i) => node.command('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)));
     await Promise.all(masters.map((node, i) => node.command('CLUSTER', 'ADDSLOTS', ...slotsOf(i, masterCount))));

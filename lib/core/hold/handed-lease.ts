@@ -17,7 +17,7 @@ export interface HandedLease extends HandedHold {
 /** `stays`: whether other callers of this process stay on the lease. */
 export function handedLeaseOf(lease: StoreLease, now: number, stays: boolean): HandedLease {
   const { key, id, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory, storeLengthMs, lateUntil } = lease;
-  const held: HeldLease = { isHeld: true, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory };
+  const held: HeldLease = { isHeld: true, isReleased: false, mode, firstFence, fences, owner, permits, label, minHoldUntil, trustedUntil, memory };
   const renewal = { ...lease.renewal(now, Math.floor(trustedUntil - now)), held };
   return { key, id, renewal, trustedUntil, storeLengthMs, lateUntil, stays };
 }

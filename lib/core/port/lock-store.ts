@@ -148,8 +148,10 @@ export interface RenewRequest extends HolderRef {
 
 /** A lease as its holder knows it. Instants are local ones (clock.now()). */
 export interface HeldLease {
-  /** False from the moment at which it is released: it must not come back then. */
+  /** False from the moment at which it is released or lost: it must not come back then. */
   readonly isHeld: boolean;
+  /** True from the moment at which its process gave it back: a request for it that the store served after that has to be undone. */
+  readonly isReleased: boolean;
   readonly mode: LockMode;
   /** First of the reserved fences. */
   readonly firstFence: number;

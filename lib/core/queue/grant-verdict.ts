@@ -24,5 +24,5 @@ export async function lengthened(grant: Grant, request: RenewRequest, parts: Req
   const [renewed] = await store.renew([{ key, id, leaseMs, graceMs, minReplicas }]);
   const at = clock.now();
   if (renewed?.kind !== 'renewed' || watchdog.isOutdated(sentAt, replacements, at)) return undefined;
-  return { grant: { ...grant, trustedUntil: renewed.trustedUntil }, at };
+  return { grant: { ...grant, trustedUntil: renewed.trustedUntil, memory: renewed.memory ?? grant.memory }, at };
 }

@@ -10,7 +10,7 @@ import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from 
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
-import type { PushedGrant } from '../wire/wake-channel.js';
+import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
 import type { Spot } from './spots.js';
@@ -142,13 +142,13 @@ export class Acquisition implements BundledRequest {
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, known, acquiring } = this;
-    const { places, trust, clock } = acquiring.parts;
+    const { places, trust, clock, memories } = acquiring.parts;
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
     if (known && !places.has(known)) return { kind: 'waiting', askAgainInMs };
     const place = known ?? places.add(request, spot.group, this.floor, this.early);
     const early = place.answerCame();
     if (early === undefined) return { kind: 'waiting', askAgainInMs };
-    const grant = trust.pushed(place, early, clock.now());
+    const grant = trust.pushed(place, early, clock.now(), memories.madeBy(spot.group, grantedAt(early)));
     if (grant === undefined) return acquiring.acquire({ ...request, replaces: undefined, askedAt: clock.now() });
     places.forget(place);
     return { kind: 'granted', grant };

@@ -15,6 +15,7 @@ import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import { FewAtATime } from './few-at-a-time.js';
 import type { Memories } from './memories.js';
+import type { Releases } from './releases.js';
 import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
@@ -28,6 +29,7 @@ export interface BringingBackParts {
   readonly keys: RedisKeys;
   readonly trust: Trust;
   readonly renewals: Renewals;
+  readonly releases: Releases;
   readonly memories: Memories;
   readonly clock: Clock;
   readonly node: string;
@@ -55,30 +57,45 @@ export class BringingBack {
   constructor(private readonly parts: BringingBackParts) {}
 
   /**
-   * Renews leases, and brings back those that were forgotten. What another memory knew is brought back without a renewal that would not
-   * find it, and what the server has nevertheless is renewed by that as well. Outcomes are in the order of the requests; never rejects.
+   * Renews leases, and brings back those that were forgotten. Those with minReplicas go apart, so that no other waits for replicas.
+   * Outcomes are in the order of the requests; never rejects.
    */
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { renewals, recoveryMs } = this.parts;
     if (recoveryMs === 0) return renewals.renew(requests);
-    const found = requests.filter((request) => !this.isOfAnotherMemory(request));
-    const outcomes = new Map(inPairs(found, found.length === 0 ? [] : await renewals.renew(found)));
-    const missing = requests.filter(saysWhatItIs).filter((request) => (outcomes.get(request)?.kind ?? 'lost') === 'lost');
-    if (missing.length > 0) for (const [request, outcome] of inPairs(missing, await this.bringBack(missing))) outcomes.set(request, outcome);
-    const back = new Set<RenewRequest>(missing);
-    return Promise.all(requests.map(async (request) => (back.has(request) ? this.acknowledged(request, outcomes.get(request)!) : outcomes.get(request)!)));
+    const outcomes = new Map<RenewRequest, RenewOutcome>();
+    const parts = batchesOf(requests, ({ minReplicas }) => minReplicas, Infinity).map((part) => part.map((position) => requests[position]!));
+    await Promise.all(parts.map((part) => this.renewPart(part, outcomes)));
+    return requests.map((request) => outcomes.get(request)!);
   }
 
-  private isOfAnotherMemory({ key, held }: RenewRequest): boolean {
+  /**
+   * What another memory knew is brought back without a renewal that would not find it, and what the server has nevertheless is renewed
+   * by that as well.
+   */
+  private async renewPart(requests: readonly RenewRequest[], outcomes: Map<RenewRequest, RenewOutcome>): Promise<void> {
+    const found = requests.filter((request) => !this.isBroughtBackFirst(request));
+    for (const [request, outcome] of inPairs(found, found.length === 0 ? [] : await this.parts.renewals.renew(found))) outcomes.set(request, outcome);
+    const missing = requests.filter(saysWhatItIs).filter((request) => (outcomes.get(request)?.kind ?? 'lost') === 'lost');
+    if (missing.length === 0) return;
+    const back = inPairs(missing, await this.bringBack(missing));
+    await Promise.all(back.map(async ([request, outcome]) => outcomes.set(request, await this.acknowledged(request, outcome))));
+  }
+
+  private isBroughtBackFirst({ key, minReplicas, held }: RenewRequest): boolean {
+    if (held === undefined) return false;
     const { memories, keys } = this.parts;
-    return held?.memory !== undefined && memories.isOutdated(keys.groupOf(key), held.memory);
+    const group = keys.groupOf(key);
+    // A renewal that waits for replicas may be answered when the recovery of a server that forgot is over. A new master often has none.
+    if (minReplicas > 0 && memories.knownOf(group) === undefined) return true;
+    return held.memory !== undefined && memories.isOutdated(group, held.memory);
   }
 
   /** Renews leases that were brought back once more where minReplicas asks for replicas that have them. */
   private async acknowledged(request: RenewRequest, outcome: RenewOutcome): Promise<RenewOutcome> {
     if (outcome.kind !== 'renewed' || request.minReplicas === 0) return outcome;
     const [renewed] = await this.parts.renewals.renew([request]);
-    return renewed!;
+    return renewed!.kind === 'renewed' ? { ...renewed!, memory: outcome.memory } : renewed!;
   }
 
   /** Brings leases back. The outcomes are in the order of the requests; never rejects. */
@@ -124,13 +141,25 @@ export class BringingBack {
         });
       });
     } catch (error) {
-      if (batch.length > 1 && isTryAgain(error)) return void (await Promise.all(batch.map((position) => this.one(all, [position], outcomes))));
+      const isMoving = isTryAgain(error);
+      if (batch.length > 1 && isMoving) return void (await Promise.all(batch.map((position) => this.one(all, [position], outcomes))));
+      const kept = isMoving ? await this.renewedWhereItIs(requests[0]!) : undefined;
+      if (kept !== undefined) return void (outcomes[batch[0]!] = kept);
       const cause = storeFailure(error, { what: 'bring-back', key: call.key, node });
       const lateUntil = clock.now() + timeoutMs;
       for (const position of batch) outcomes[position] = { kind: 'unknown', cause, lateUntil };
     }
     // This answer has brought the server's time, so that the request can be sent again with a limit.
     if (late.length > 0) await this.one(all, late, outcomes, true);
+  }
+
+  /**
+   * Renews a lease whose slot is being moved, if it is there: a half-moved slot takes no script on several keys. The memory of the slot
+   * group may be that of one side, and the lease on the other. So the lease is brought back when the slot is whole, if it must be.
+   */
+  private async renewedWhereItIs(request: LeaseRequest): Promise<RenewOutcome | undefined> {
+    const [outcome] = await this.parts.renewals.renew([{ ...request, minReplicas: 0 }]);
+    return outcome?.kind === 'renewed' ? { ...outcome, memory: undefined } : undefined;
   }
 
   private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
@@ -146,10 +175,12 @@ export class BringingBack {
     };
   }
 
-  private outcomeOf({ key }: LeaseRequest, news: BringBackReply, sentAt: number): RenewOutcome {
-    const { memories, keys } = this.parts;
+  private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackReply, sentAt: number): RenewOutcome {
+    const { memories, keys, releases } = this.parts;
     switch (news.kind) {
       case 'held':
+        // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
+        if (held.isReleased) void releases.release({ key, id }).catch(() => undefined);
         memories.compare(keys.groupOf(key), news.memory);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
       case 'lost':

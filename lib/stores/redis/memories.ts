@@ -18,6 +18,9 @@ import { marginOf } from '../wire/server-clock.js';
 import { Recalls } from './recalls.js';
 import type { Trust } from './trust.js';
 
+/** Behind so many characters for the server, the name of a memory is the server time in ms from which it counts. */
+const SERVER_LENGTH = NO_SERVER.length;
+
 export interface MemoriesParts {
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
@@ -75,6 +78,15 @@ export class Memories implements StoreRecovery {
   knownOf(group: number): string | undefined {
     const memory = this.of(group);
     return memory === UNKNOWN_MEMORY ? undefined : memory;
+  }
+
+  /**
+   * The memory that made a grant at this server time; undefined while it is not known, and when the present memory began only after
+   * that, so that it may have forgotten the grant.
+   */
+  madeBy(group: number, serverTime: number): string | undefined {
+    const memory = this.knownOf(group);
+    return memory !== undefined && beganBy(memory, serverTime) ? memory : undefined;
   }
 
   /** Why a restart of the server cannot be noticed, when the server does not say who it is; else undefined. */
@@ -153,6 +165,11 @@ export class Memories implements StoreRecovery {
     if (now > this.openAt && this.recalls.isOpen) this.recoveries += 1;
     this.openAt = Math.max(this.openAt, now + forMs);
   }
+}
+
+/** Whether a memory that is known had begun by this time of its server. */
+export function beganBy(memory: string, serverTime: number): boolean {
+  return Number(memory.slice(SERVER_LENGTH)) <= serverTime;
 }
 
 function unknownMemories(): string[] {

@@ -4,8 +4,9 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Wake } from '../../core/port/lock-store.js';
-import type { PushedGrant } from '../wire/wake-channel.js';
+import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
+import type { Memories } from './memories.js';
 import type { Places } from './places.js';
 import type { Trust } from './trust.js';
 
@@ -13,6 +14,7 @@ export interface PushedGrantsParts {
   readonly places: Places;
   readonly acquiring: Acquiring;
   readonly trust: Trust;
+  readonly memories: Memories;
   readonly clock: Clock;
   /** The name of this process: the part of its holder ids before their last dot. */
   readonly process: string;
@@ -24,7 +26,7 @@ export class PushedGrants {
 
   /** Called with each message of a grant. */
   came(push: PushedGrant): void {
-    const { places, acquiring, trust, clock, tell } = this.parts;
+    const { places, acquiring, trust, memories, clock, tell } = this.parts;
     const { key, id } = push;
     const place = places.get(id);
     if (place === undefined) {
@@ -33,7 +35,7 @@ export class PushedGrants {
       return underway.messageCame(push);
     }
     if (!place.messageCame(push)) return;
-    const grant = trust.pushed(place, push, clock.now());
+    const grant = trust.pushed(place, push, clock.now(), memories.madeBy(place.group, grantedAt(push)));
     if (grant === undefined) return tell({ kind: 'ask', key, id });
     places.forget(place);
     tell({ kind: 'granted', key, id, grant });

@@ -109,8 +109,8 @@ export class RedisStore implements LockStore {
     const memories = (this.recovery = this.memories = new Memories({ ...around, changed: () => this.serverForgot() }));
     const parts = { ...around, memories, places: this.places, bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
     const renewals = new Renewals(parts);
-    this.bringingBack = new BringingBack({ ...parts, renewals });
     const releases = new Releases(parts);
+    this.bringingBack = new BringingBack({ ...parts, renewals, releases });
     this.release = releases.release;
     this.acquiring = new Acquiring({ ...parts, renewals, releases });
     this.tickets = new RedisTickets({ ...parts, renewals, acquiring: this.acquiring });

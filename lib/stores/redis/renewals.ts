@@ -3,6 +3,7 @@
  * for each slot group of them, and one for each lock while its slot is being moved. Renewals that replicas must acknowledge are
  * gathered for a connection of their own.
  */
+import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { batchesOf } from '../wire/batches.js';
@@ -66,7 +67,7 @@ export class Renewals {
         await Promise.all(batch.map((position) => this.one(all, [position], outcomes)));
         return;
       }
-      const cause = storeFailure(error, { what: 'renew', key: requests[0]?.key, node: this.parts.node });
+      const cause = this.failure(error, requests[0]?.key);
       for (const position of batch) outcomes[position] = { kind: 'unknown', cause };
     }
   }
@@ -83,11 +84,14 @@ export class Renewals {
     });
   }
 
+  /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
   private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { minReplicas = 0 } = requests[0] ?? {};
+    const { key, minReplicas = 0 } = requests[0] ?? {};
     return this.parts.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
-      if (acknowledged < minReplicas) throw new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`);
-      return this.outcomesOf(reply, requests, sentAt);
+      const outcomes = this.outcomesOf(reply, requests, sentAt);
+      if (acknowledged >= minReplicas) return outcomes;
+      const cause = this.failure(new Error(`only ${acknowledged} of ${minReplicas} replicas acknowledged`), key);
+      return outcomes.map((outcome): RenewOutcome => (outcome.kind === 'renewed' ? { kind: 'unknown', cause } : outcome));
     });
   }
 
@@ -104,15 +108,19 @@ export class Renewals {
   }
 
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
-    const { keys, node } = this.parts;
+    const { keys } = this.parts;
     return renewOutcomes<RenewRequest, RenewOutcome>(
       reply,
       requests,
       (leftMs, contended) => (leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended }),
       (words, { key }) => {
         const redisKeys = [keys.lock(keys.groupOf(key), key)];
-        return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'renew', key, node, redisKeys }) };
+        return { kind: 'unknown', cause: this.failure(new Error(words), key, redisKeys) };
       },
     );
+  }
+
+  private failure(error: unknown, key: string | undefined, redisKeys?: readonly string[]): LockStoreError {
+    return storeFailure(error, { what: 'renew', key, node: this.parts.node, redisKeys });
   }
 }

@@ -41,8 +41,11 @@ export class Trust {
     return { fence, fences, mode, trustedUntil: trustOf(leftMs, sentAt), contended, memory };
   }
 
-  /** The grant from a message; undefined when the message is not enough to trust it, so that the store has to be asked. */
-  pushed({ request, group, floor }: Pick<Place, 'request' | 'group' | 'floor'>, push: PushedGrant, receivedAt: number): Grant | undefined {
+  /**
+   * The grant from a message, made by the server with this memory; undefined when the message is not enough to trust it, so that the
+   * store has to be asked.
+   */
+  pushed({ request, group, floor }: Pick<Place, 'request' | 'group' | 'floor'>, push: PushedGrant, receivedAt: number, memory: string | undefined): Grant | undefined {
     if (request.minReplicas > 0 || push.fence <= floor || !couldAnswer(request, push)) return undefined;
     const serverNow = this.clock.before(this.sourceOf(group), receivedAt, receivedAt);
     if (push.fence > 1_000 * (serverNow + FURTHEST_AHEAD_MS)) return undefined;
@@ -50,7 +53,7 @@ export class Trust {
     if (trustedUntil === undefined) return undefined;
     const { fence, fences, mode, contended } = push;
     this.floors.saw(group, fence + fences - 1);
-    return { fence, fences, mode, trustedUntil, contended };
+    return { fence, fences, mode, trustedUntil, contended, memory };
   }
 }
 

@@ -1229,7 +1229,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'c0203eca1809e805111328a2ae05aff9963cfeeb',
+  sha1: '8cff231bc4b318b283c99d7bfd38e400864c1805',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1245,11 +1245,11 @@ ${sharedSettle}
 ${sharedCloseLock}
 local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
 lock.known, lock.recoveryMs = '-', recoveryMs
-settle(lock)
+if recoveryMs then settle(lock) end
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
   lock.mode = 'r'
-  if lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
+  if recoveryMs and lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
 end
 closeLock(lock)
 return holder and 1 or 0`,
@@ -1310,7 +1310,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '47cfef1b2a74a2d4832c99f0b0601eb711e0b0ef',
+  sha1: 'b2096a08d17bcccfe3cd6048973d1b57fc95b3d1',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1326,11 +1326,11 @@ ${sharedSettle}
 ${sharedCloseLock}
 local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
 lock.known, lock.recoveryMs = '-', recoveryMs
-settle(lock)
+if recoveryMs then settle(lock) end
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  if fence and (fence < holder.fence or fence > last) then
+  if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else
     taken = 1
@@ -1338,7 +1338,7 @@ for _, holder in ipairs(lock.holders) do
   end
 end
 lock.holders, lock.frees = kept, true
-settle(lock)
+if recoveryMs then settle(lock) end
 closeLock(lock)
 return taken`,
 } as const satisfies LuaScript;

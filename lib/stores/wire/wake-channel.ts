@@ -23,6 +23,11 @@ export interface PushedGrant {
   readonly contended: boolean;
 }
 
+/** When the server made it, in its time. */
+export function grantedAt({ end, lengthMs }: PushedGrant): number {
+  return end - lengthMs;
+}
+
 export interface WakeListener {
   granted(grant: PushedGrant): void;
   /** Another process began to wait for the lock that this id holds. The node of a Redlock says which process that was (`by`). */

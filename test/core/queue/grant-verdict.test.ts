@@ -32,13 +32,19 @@ describe('A grant that is too short', () => {
     const store = { renew: async (requests: readonly RenewRequest[]) => (asked.push(...requests), clock.block(50), [answer]) };
     const isOutdated = (sentAt: number, replacements: number, now: number): boolean => outdated && sentAt === 1_000 && replacements === 3 && now === 1_050;
     const parts = { store, clock, watchdog: { isOutdated, replacements: 3 } } as unknown as RequestParts;
-    return { asked, longer: lengthened(grant({ trustedUntil: 1_100 }), { key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 7, minReplicas: 1 }, parts) };
+    return { asked, longer: lengthened(grant({ trustedUntil: 1_100, memory: 'old' }), { key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 7, minReplicas: 1 }, parts) };
   };
 
   it('is renewed to its whole length under its id, and trusted from then on as the answer says', async () => {
     const { asked, longer } = asking({ kind: 'renewed', trustedUntil: 9_000, contended: false });
-    expect(await longer).toEqual({ grant: grant({ trustedUntil: 9_000 }), at: 1_050 });
+    expect(await longer).toEqual({ grant: grant({ trustedUntil: 9_000, memory: 'old' }), at: 1_050 });
     expect(asked).toEqual([{ key: 'k', id: 'p.1', leaseMs: 8_000, graceMs: 7, minReplicas: 1 }]);
+  });
+
+  it('remembers the memory of the store that renewed it, else the one that granted it', async () => {
+    const renewed = { kind: 'renewed', trustedUntil: 9_000, contended: false } as const;
+    expect((await asking({ ...renewed, memory: 'new' }).longer)?.grant.memory).toBe('new');
+    expect((await asking(renewed).longer)?.grant.memory).toBe('old');
   });
 
   it('is asked for again when it was not renewed, or when the answer is outdated', async () => {

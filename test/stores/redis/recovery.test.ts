@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStoreOptions } from '../../../lib/stores/redis/redis-store.js';
+import { acquireRequest, granted } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { recall, renew } from '../../../lib/stores/wire/lua.generated.js';
@@ -272,6 +273,24 @@ describe('A process that knows that a Redis forgot', () => {
     expect(sent).not.toContain('renew');
     await held[0]!.release();
     await other;
+  }, 30_000);
+});
+
+describe('A lease that is brought back behind its own release', () => {
+  it('is released again, so that its lock is free for those who wait', async () => {
+    const store = makeRedisStore(server.url, 'a', { recoveryMs: RECOVERY_MS });
+    await store.open();
+    const request = acquireRequest({ key: 'k', id: 'a.1', leaseMs: 30_000 });
+    const { mode, fence, fences, trustedUntil, memory } = granted(await store.acquire(request));
+    await flush();
+    await eventually(() => expect(store.recovery.recoversForMs).toBeGreaterThan(0));
+    const none = { owner: undefined, permits: undefined, label: undefined, minHoldUntil: 0 };
+    const held = { isHeld: true, isReleased: false, mode, firstFence: fence, fences, trustedUntil, memory, ...none };
+    const renewed = store.renew([{ ...request, held }]);
+    // In a Cluster a request is sent again after a lost node or a moved slot, and the release overtakes it.
+    Object.assign(held, { isHeld: false, isReleased: true });
+    expect(await renewed).toMatchObject([{ kind: 'renewed' }]);
+    await eventually(async () => expect((await store.inspect('k')).holders).toEqual([]));
   }, 30_000);
 });
 

@@ -7,6 +7,7 @@ import { IoredisConnections } from '../../../lib/stores/wire/ioredis/ioredis-con
 import type { RedisTarget } from '../../../lib/stores/wire/redis-target.js';
 import { eventually } from '../../support/eventually.js';
 import { FakeClock } from '../../support/fake-clock.js';
+import { startCluster } from '../../support/redis-cluster.js';
 import { startRedis } from '../../support/redis-server.js';
 
 const opened: IoredisConnections[] = [];
@@ -105,6 +106,22 @@ describe("an application's own Cluster client", () => {
     expect(Object.hasOwn(commands, 'get')).toBe(false);
     expect(own.options.keyPrefix).toBe('app:');
     own.disconnect();
+  });
+});
+
+describe('a Cluster whose options let nodes reconnect by themselves', () => {
+  it('tells of each node that was away all the same, because another server, or an earlier state, may answer there now', async () => {
+    const cluster = await startCluster({ masters: 2 });
+    const connections = connectionsTo({ cluster: cluster.startupNodes, options: { clusterNodeRetryStrategy: () => 100 } });
+    await connections.commands.start();
+    const one = cluster.masters[0]!;
+    for (let n = 0; n < 20; n++) await connections.commands.sender.call('GET', `k${n}`);
+    let changes = 0;
+    connections.onChange(() => (changes += 1));
+    await one.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await eventually(() => expect(changes).toBeGreaterThan(0));
+    connections.close();
+    await cluster.stop();
   });
 });
 

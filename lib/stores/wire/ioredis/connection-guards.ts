@@ -1,6 +1,6 @@
 /**
- * Guards the private connections where ioredis does not: a handshake that gets no answer, a connection in the wrong database, and
- * a client that stops reconnecting.
+ * Guards the private connections where ioredis does not: a handshake that gets no answer, a connection in the wrong database, a
+ * client that stops reconnecting, and a rejection that it leaves to nobody.
  *
  *     ready ──(the server answered for the first time)──▶ open ──▶ close ──▶ … ──▶ ready …
  *
@@ -45,7 +45,10 @@ export class ConnectionGuards {
   /** ioredis forgets a node of a Cluster whose connection closed. The slots are refreshed then, so that SCAN runs on every node. */
   watchCluster(client: Cluster): ConnectionState {
     client.on('ready', () => client.emit(OPEN));
-    client.on('+node', (node: Redis) => nameWhenReady(node));
+    client.on('+node', (node: Redis) => {
+      letAskingFail(node);
+      nameWhenReady(node);
+    });
     client.on('-node', () => !this.needs.isClosed() && client.status === 'ready' && client.refreshSlotsCache());
     return new ClusterState(client);
   }
@@ -116,6 +119,20 @@ class ClusterState implements ConnectionState {
   get isOpen(): boolean {
     return this.client.status === 'ready';
   }
+}
+
+/**
+ * ioredis sends ASKING before a command that it redirects to a node of a Cluster, and nobody handles its rejection: Node would end
+ * the process. It is rejected when the node goes, and whenever ioredis reads the slots it leaves a node that has none yet. The command
+ * behind ASKING is rejected as well, and its caller is told.
+ */
+function letAskingFail(node: Redis): void {
+  const asking = node.asking.bind(node);
+  node.asking = (...callback) => {
+    const answer = asking(...callback);
+    answer.catch(() => undefined);
+    return answer;
+  };
 }
 
 /** Names a connection that is not guarded. A failure is ignored: the user may not have the right to it, and nothing depends on it. */

@@ -86,6 +86,8 @@ export function forcedClusterOptions(given: ClusterOptions, needs: Needs, patien
     // The slots are not refreshed by a timer, but after a redirection or the loss of a node (connection-guards.ts).
     slotsRefreshInterval: 0,
     clusterRetryStrategy: () => reconnectDelay(needs),
+    // A node that reconnects by itself does not tell that it was away, and a server that forgot would be taken for the one before.
+    clusterNodeRetryStrategy: undefined,
     redisOptions: { ...given.redisOptions, ...forNodes, socketTimeout: patienceMs },
   };
 }

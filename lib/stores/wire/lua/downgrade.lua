@@ -26,11 +26,12 @@ if not text then return 0 end
 local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
 -- It asks the server which memory it has: a caller need not know it.
 lock.known, lock.recoveryMs = '-', recoveryMs
-settle(lock)
+-- A node of a Redlock has no queue but marks (marks.lua), of which whoever gives the lock back has to know.
+if recoveryMs then settle(lock) end
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
   lock.mode = 'r'
-  if lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
+  if recoveryMs and lock.queued and recoveryOf(lock) == 0 then admitReaders(lock) end
 end
 closeLock(lock)
 return holder and 1 or 0

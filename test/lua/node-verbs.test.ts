@@ -1,0 +1,58 @@
+/** downgrade.lua and force-release.lua on a node of a Redlock, where there is no queue, but marks of those who wait. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { downgradeCall, forceReleaseCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
+import { NodeScripts } from '../support/node-scripts.js';
+
+let node: NodeScripts;
+beforeAll(async () => {
+  node = await NodeScripts.start(60_000);
+  await node.makeWhole();
+  node.runId = String((await node.greet())[2]);
+}, 60_000);
+afterAll(() => node.server.stop());
+
+/** Higher than any before, so that a vote is granted in the shortest way if it can be. */
+let proposal = 2_000_000_000_000_000;
+const PATIENT = { waitedMs: 1_000, patienceMs: 20_000 } as const;
+
+function run({ script, keys, args }: BuiltCall): Promise<unknown> {
+  return node.client.eval(script.source, keys.length, ...keys, ...args);
+}
+
+function forceRelease(key: string, fence?: number): Promise<unknown> {
+  return run(forceReleaseCall(node.keys.spotOf(key), { fence, floor: 0 }));
+}
+
+/** After the lock was given back: another process comes, and then the one that waits. */
+async function expectTurnOf(process: string, key: string): Promise<void> {
+  proposal += 10;
+  expect(await node.vote(key, 'late.1', { process: 'late', proposal })).toEqual([0, expect.any(Number), -1]);
+  expect((await node.vote(key, `${process}.2`, { ...PATIENT, process }))[0]).toBe(1);
+}
+
+describe('On a node of a Redlock, who has waited longest is the next to have the lock', () => {
+  it('when a writer was downgraded before it gave the lock back', async () => {
+    await node.vote('n1', 'p.1', { proposal });
+    expect((await node.vote('n1', 'q.1', { ...PATIENT, process: 'q' }))[0]).toBe(0);
+    expect(await run(downgradeCall(node.keys.spotOf('n1'), { id: 'p.1', floor: 0 }))).toBe(1);
+    expect(await node.release('n1', 'p.1')).toBe(1);
+    await expectTurnOf('q', 'n1');
+  });
+
+  it('when one of several readers lost the lock to an operator before the others gave it back', async () => {
+    const [, , fence] = await node.vote('n2', 'p.1', { mode: 'r', proposal: proposal + 5, fences: 2 });
+    await node.vote('n2', 's.1', { mode: 'r', process: 's' });
+    expect((await node.vote('n2', 'q.1', { ...PATIENT, process: 'q' }))[0]).toBe(0);
+    expect(await forceRelease('n2', Number(fence))).toBe(1);
+    expect(await node.release('n2', 's.1')).toBe(1);
+    await expectTurnOf('q', 'n2');
+  });
+
+  it('also when an operator takes the lock away that is kept for it, which nobody holds', async () => {
+    await node.vote('n3', 'p.1', { proposal });
+    await node.vote('n3', 'q.1', { ...PATIENT, process: 'q' });
+    expect(await node.release('n3', 'p.1')).toBe(1);
+    expect(await forceRelease('n3')).toBe(0);
+    await expectTurnOf('q', 'n3');
+  });
+});

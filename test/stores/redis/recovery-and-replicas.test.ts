@@ -1,0 +1,62 @@
+/** A Redis that forgets what it granted and comes back without a replica: leases that replicas must acknowledge are brought back in time too. */
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { LockService } from '../../../lib/lock.service.js';
+import { eventually } from '../../support/eventually.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+
+let master: RedisServer;
+let replica: RedisServer;
+const services: LockService[] = [];
+beforeEach(async () => {
+  master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
+  replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
+  await follows();
+}, 60_000);
+afterEach(async () => {
+  await Promise.all(services.splice(0).map((locks) => locks.close()));
+  await closeStores();
+  await Promise.all([master, replica].map((server) => server.stop()));
+});
+
+async function follows(): Promise<void> {
+  await eventually(async () => expect(((await replica.command('ROLE')) as unknown[])[3]).toBe('connected'), 10_000);
+}
+
+async function openLocks(process: string): Promise<LockService> {
+  const store = makeRedisStore(master.url, process, { recoveryMs: 1_000 });
+  const locks = new LockService({ store, process, leaseMs: 30_000, waitMs: 60_000, shutdownGraceMs: 0 });
+  services.push(locks);
+  await locks.open();
+  return locks;
+}
+
+describe('A master that was restarted empty and has no replica', () => {
+  it.each([
+    ['beside another that replicas must acknowledge', 0],
+    ['that replicas must acknowledge', 1],
+  ])('grants nothing that is held by a lease %s', async (_, minReplicas) => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    const beside = await a.acquire('beside', { minReplicas: 1 });
+    const held = await a.acquire('k', { minReplicas });
+    let isGranted = false;
+    const other = b.acquire('k').then((lease) => {
+      isGranted = true;
+      return lease;
+    });
+    await replica.kill();
+    await master.kill();
+    await master.restart({ keepData: false });
+    // It grants something new: its recovery is over.
+    await b.withLock('free', () => undefined);
+    expect((await b.inspect('k')).holders).toMatchObject([{ fence: held.fence }]);
+    expect((await b.inspect('beside')).holders).toMatchObject([{ fence: beside.fence }]);
+    expect(isGranted).toBe(false);
+    await replica.start();
+    await follows();
+    for (const lease of [held, beside]) await eventually(async () => expect(await lease.verify()).toBe(true), 10_000);
+    expect(isGranted).toBe(false);
+    expect(await held.release()).toBe('released');
+    await (await other).release();
+  }, 60_000);
+});
