@@ -11,7 +11,6 @@ export const LONGEST_BURST = 64;
 /** What all queues of a module share. */
 export interface QueueParts extends RequestParts {
   readonly handOn: number;
-  nextId(): string;
   /** Called when no caller of the queue wants the lock or has it any more. */
   queueIsIdle(queue: CallerQueue): void;
 }

@@ -27,6 +27,8 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
   private readonly line = new CallerLine<StoreLease>();
   private readonly leases = new KeyLeases();
   private request: StoreRequest | undefined;
+  /** How many callers had come to the line when the request was made. */
+  private arrivalsWhenAsked = 0;
   private isResting = false;
   /** Made when callers first follow each other, because most queues have a single caller. */
   private demand: FenceDemand | undefined;
@@ -199,7 +201,9 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     const unused = lease && lease.users === 0 ? lease : undefined;
     if (unused) this.letGo(unused);
     const { parts, line } = this;
-    this.request = new StoreRequest(parts, parts.nextId(), first, line.arrivals, line.size === 1 ? 1 : this.fencesFor(first.options), this, unused && new ReplacedLease(unused, replaced));
+    const fences = line.size === 1 ? 1 : this.fencesFor(first.options);
+    this.arrivalsWhenAsked = line.arrivals;
+    this.request = new StoreRequest(parts, first, fences, this, unused && new ReplacedLease(unused, replaced));
     this.request.ask(now);
   }
 
@@ -209,14 +213,14 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
 
   private take(request: StoreRequest, grant: Grant, at: number): void {
     const { leases, parts } = this;
-    const { options, arrivals, wasRefused } = request;
+    const { options, wasRefused } = request;
     const { current } = leases;
     // The store grants no writer beside another lease. So the current lease has ended in the store, although no answer has said so.
     const ended = current && (grant.mode === 'write' || current.mode === 'write') ? current : undefined;
     if (ended) leases.remove(ended);
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
-    const phase = wasRefused ? this.line.arrivals : arrivals;
+    const phase = wasRefused ? this.line.arrivals : this.arrivalsWhenAsked;
     const lease = new StoreLease(request, grant, at, phase, this, parts.watchdog);
     leases.add(lease);
     parts.watchdog.watch(lease, at);

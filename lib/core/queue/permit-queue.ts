@@ -167,8 +167,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   }
 
   private ask(asker: Caller<StoreLease>, now: number, lane = new PermitLane(this), fences = 1, replaced?: ReplacedLease): void {
-    const { parts, line } = this;
-    const request = new StoreRequest(parts, parts.nextId(), asker, line.arrivals, fences, lane, replaced);
+    const request = new StoreRequest(this.parts, asker, fences, lane, replaced);
     lane.request = request;
     if (fences > 1) this.pause.untilAnswered(request);
     this.asking.set(request.id, lane);

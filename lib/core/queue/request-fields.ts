@@ -4,6 +4,7 @@ import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { AcquireRequest } from '../port/lock-store.js';
 import type { Caller } from './caller.js';
+import type { ReplacedLease } from './replaced-lease.js';
 
 export abstract class RequestFields implements AcquireRequest {
   readonly key: string;
@@ -17,6 +18,9 @@ export abstract class RequestFields implements AcquireRequest {
   readonly permits: number | undefined;
   readonly label: string | undefined;
   readonly minReplicas: number;
+  /** The id of {@link replaced}. */
+  replaces: string | undefined;
+  readonly handsOn: boolean;
   /** After when the store must not act on the request. It is set anew whenever the request is sent. */
   notAfter = 0;
 
@@ -25,9 +29,8 @@ export abstract class RequestFields implements AcquireRequest {
     /** The caller whose options the request carries. */
     readonly asker: Caller<StoreLease>,
     readonly fences: number,
-    /** The id of a lease that is released in the same step; undefined once the store has released it. */
-    public replaces: string | undefined,
-    readonly handsOn: boolean,
+    /** A lease that is released in the same step; undefined once the store has released it. */
+    protected replaced: ReplacedLease | undefined,
   ) {
     const { wish, options } = asker;
     this.key = wish.key;
@@ -41,5 +44,7 @@ export abstract class RequestFields implements AcquireRequest {
     this.permits = options.permits;
     this.label = options.label;
     this.minReplicas = options.minReplicas;
+    this.replaces = replaced?.id;
+    this.handsOn = replaced?.handsOn ?? false;
   }
 }

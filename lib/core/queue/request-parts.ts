@@ -16,6 +16,8 @@ export interface RequestParts {
   readonly background: BackgroundRelease;
   readonly traffic: Traffic;
   readonly commandTimeoutMs: number;
+  /** A holder id that was never used before. */
+  nextId(): string;
 }
 
 export type Answer =

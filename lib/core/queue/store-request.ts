@@ -54,15 +54,12 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
 
   constructor(
     private readonly parts: RequestParts,
-    id: string,
     asker: Caller<StoreLease>,
-    /** How many callers had come to the key's line when the request was made. */
-    readonly arrivals: number,
     fences: number,
     private readonly listener: RequestListener,
-    private replaced: ReplacedLease | undefined,
+    replaced: ReplacedLease | undefined,
   ) {
-    super(id, asker, fences, replaced?.id, replaced?.handsOn ?? false);
+    super(parts.nextId(), asker, fences, replaced);
   }
 
   /**
