@@ -1,5 +1,5 @@
 /**
- * Fault runs inside `npm test`: each scenario once, a few of them side by side, since most of a run is waiting. What must
+ * Fault runs of `npm run test:faults`: each scenario once, a few of them side by side, since most of a run is waiting. What must
  * never happen fails the test at once. A bound of time that was not kept is tried again, because this machine may have
  * had other work to do; the long runs (`npm run test:soak`) excuse nothing.
  */
