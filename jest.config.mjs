@@ -34,7 +34,7 @@ export default {
   // More than two cores have: much of the time is waiting for leases to end.
   maxWorkers: 4,
   // Modules of finished suites stay in the memory of a worker: after some fifty suites it has grown to gigabytes.
-  workerIdleMemoryLimit: '700MB',
+  workerIdleMemoryLimit: '1000MB',
   testTimeout: 60_000,
   setupFilesAfterEnv: ['<rootDir>/test/support/second-try.ts'],
   reporters: ['default', '<rootDir>/test/support/second-tries-reporter.cjs'],
