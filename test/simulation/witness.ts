@@ -59,7 +59,7 @@ export class Witness {
   private permitsExcused = false;
   begun = 0;
   /** The fences of holds with permits: they begin in any order, and the history is judged by that of their grants. */
-  private readonly ofPermits = new Set<number>();
+  private readonly ofPermits = new Set<string>();
 
   constructor(
     private readonly now: () => number,
@@ -198,8 +198,9 @@ export class Witness {
     this.fences.set(name, highest);
     const fence = hold.lease.fences.get(key) ?? 0;
     if (hold.permits !== undefined) {
-      if (this.ofPermits.has(fence)) this.violations.push(`at ${this.now().toFixed(1)} fence ${fence} of '${key}' is there twice: ${tell(hold)}`);
-      return void this.ofPermits.add(fence);
+      const isTwice = this.ofPermits.has(`${name} ${fence}`) && !this.excuses.fences(this.now());
+      if (isTwice) this.violations.push(`at ${this.now().toFixed(1)} fence ${fence} of '${key}' is there twice: ${tell(hold)}`);
+      return void this.ofPermits.add(`${name} ${fence}`);
     }
     const before = hold.mode === 'write' ? highest.any : highest.write;
     // Who shares the hold of an owner shares its fence.
