@@ -2,7 +2,7 @@
  * These have npm scripts of their own: they need minutes, a browser, a packed tarball or Docker. The fault runs have one as well,
  * since they judge how late something is, and must not run beside others; `.ci/run` runs them after `npm test`.
  */
-const apart = ['soak/', 'browser/', 'package/', 'containers/', 'faults/[a-z]+-faults\\.test\\.ts'];
+const apart = ['soak/', 'browser/', 'package/', 'containers/', 'faults/(?!judge\\.)'];
 
 /** @type {import('jest').Config} */
 export default {
