@@ -25,7 +25,8 @@ const NAME = 'holdfast';
 const DOWN_AFTER_MS = 30_000;
 /** For tests in which a master dies and stays dead. */
 export const DOWN_SOON_MS = 300;
-const AGREES_WITHIN_MS = 30_000;
+/** A Sentinel that finds its machine standing still does nothing for 30 s (its TILT mode), and may find it once more. */
+const AGREES_WITHIN_MS = 90_000;
 /** A Sentinel gives a failover up after two seconds, which a busy machine may take: then it is ordered again. */
 const FAILOVER_WITHIN_MS = 4_000;
 
