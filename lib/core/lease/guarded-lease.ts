@@ -148,7 +148,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return (this.renews || this.isUnanswered) && at < this.trustedUntil ? at : this.trustedUntil;
+    return at < this.trustedUntil && (this.isUnanswered || this.isGathered || this.options.renew) ? at : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
