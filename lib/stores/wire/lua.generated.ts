@@ -104,12 +104,11 @@ local function writeLock(lock)
     redis.call('DEL', lock.lockKey)
     return
   end
-  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
+  local text = formatLock(lock)
   if text ~= lock.text then
     if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
-    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
-  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
+    redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and WAITER_LEASE_MS))
+  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and lastEnd(lock) - lock.now < WAITER_LEASE_MS then
     redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
   end
 end
@@ -151,14 +150,8 @@ local function raiseFences(fenceKeys, floors)
 end`;
 
 const sharedLeave = `local function leave(lock, id, abandoned)
-  local holder, position = holderOf(lock, id)
-  if not holder then return takeOut(lock, id) end
+  if not removeHolder(lock, id, abandoned) then return takeOut(lock, id) end
   lock.frees = true
-  if holder.minEnd > lock.now and not abandoned then
-    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
-  else
-    table.remove(lock.holders, position)
-  end
   return true
 end`;
 
@@ -192,8 +185,8 @@ local function passOver(lock, id, record)
   redis.call('HSET', lock.queueKey, '@' .. id, string.sub(record, 1, 15) .. WAS_PASSED_OVER .. string.sub(record, 17))
 end`;
 
-const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
+const sharedLockRecord = `local function parseLock(text, request)
+  local latest = now + (request.longestMs or math.huge)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
   local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
   for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
@@ -208,7 +201,8 @@ const sharedLockRecord = `local function parseLock(text, keys, floor, now, nowUs
   end
   return {
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {}, asking = {},
+    lockKey = request.lockKey, queueKey = request.queueKey, fenceKey = request.fenceKey, floor = request.floor or 0,
+    known = request.known, recoveryMs = request.recoveryMs, now = now, nowUs = nowUs, told = {}, asking = {},
   }
 end
 local function lineOf(holder)
@@ -226,6 +220,16 @@ local function holderOf(lock, id)
   for i, holder in ipairs(lock.holders) do
     if holder.id == id then return holder, i end
   end
+end
+local function removeHolder(lock, id, abandoned)
+  local holder, position = holderOf(lock, id)
+  if not holder then return false end
+  if holder.minEnd > lock.now and not abandoned then
+    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
+  else
+    table.remove(lock.holders, position)
+  end
+  return true
 end
 local function holdersById(lock)
   local holders = {}
@@ -262,6 +266,9 @@ local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
   return last
+end
+local function keepMsOf(lock, leastMs)
+  return string.format('%.0f', math.max(lastEnd(lock) - lock.now, leastMs or 0) + LOCK_GRACE_MS)
 end
 local function nextEnd(lock)
   if lock.mode ~= 'p' then return lastEnd(lock) end
@@ -662,7 +669,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'fa50c2b796baeab7602e705b0e7da2c1e6325e17',
+  sha1: 'bc3c87ec42ddda5dc53aa3dc103f941d527b57d3',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -747,15 +754,15 @@ local function replaceLease(lock, request)
   return there
 end
 local function grantOrPlace(request)
-  local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
+  local replaces = request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
-  local text = redis.call('GET', lockKey) or ''
+  local text = redis.call('GET', request.lockKey) or ''
   local newMemory = memory ~= request.known and memory or nil
   if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
     if fence then return { 1, now, fence, request.mode == 'p' and request.fences or 1, 1, ending, tonumber(string.sub(text, 2, 2)), newMemory } end
   end
-  local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
+  local lock = parseLock(text, request)
   lock.recoversForMs = recoversForMs
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
@@ -924,7 +931,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '4b6046a7c132349016b1bd917793ddaf47415917',
+  sha1: '09951db964a8698de506c2e6d2f539fa9e7a1e0e',
   source: `local keys = KEYS
 local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
 ${sharedServerTime}
@@ -944,7 +951,8 @@ local holds, gone, recoversForMs = {}, 0, 0
 for n = 1, count do
   local hold = requestOf(n)
   local memory, leftMs = readMemory(hold.fenceKey, hold.known, hold.floor, recoveryMs)
-  local lock = parseLock(redis.call('GET', hold.lockKey) or '', { hold.lockKey, hold.queueKey, hold.fenceKey }, hold.floor, now, nowUs, longestMs)
+  hold.longestMs = longestMs
+  local lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
   lock.recoversForMs = leftMs
   settle(lock)
   hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
@@ -1051,7 +1059,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: 'cc81e18fa2489a1d4848e0c0e43d28bf44065321',
+  sha1: 'd2927990b30d251c65a0c946194dd147c03647eb',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1105,8 +1113,7 @@ end
 local function bringBack(lease)
   if now > lease.notAfter then return { 2, 0, 0, 0 } end
   local memory, recoversForMs = readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)
-  local text = redis.call('GET', lease.lockKey) or ''
-  local lock = parseLock(text, { lease.lockKey, lease.queueKey, lease.fenceKey }, 0, now, nowUs, lease.longestMs)
+  local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
   lock.recoversForMs = recoversForMs
   local holder = holderOf(lock, lease.id)
   if holder then
@@ -1229,7 +1236,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '8cff231bc4b318b283c99d7bfd38e400864c1805',
+  sha1: '73552c8d3984685743dff9535ece61c7de77ae78',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1243,8 +1250,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
-local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
-lock.known, lock.recoveryMs = '-', recoveryMs
+local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
 if recoveryMs then settle(lock) end
 local holder = holderOf(lock, id)
 if holder and lock.mode == 'w' and #lock.holders == 1 then
@@ -1310,7 +1316,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: 'b2096a08d17bcccfe3cd6048973d1b57fc95b3d1',
+  sha1: 'f1db205b59468fb9b06e43db0eb8115894923c0e',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1324,8 +1330,7 @@ ${sharedListening}
 ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
-local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
-lock.known, lock.recoveryMs = '-', recoveryMs
+local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
 if recoveryMs then settle(lock) end
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
@@ -1369,7 +1374,7 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '0ba87293ae30e5f65a4ffadfe32c632c1a2e329f',
+  sha1: 'c45d641655443e1688b7bd09f5f8de2726c0c68f',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 local replies, uncommon = {}, {}
@@ -1398,20 +1403,10 @@ local function requestOf(n)
 end
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
-  local text, keepMs = formatLock(lock), string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
+  local text, keepMs = formatLock(lock), keepMsOf(lock)
   if text == lock.text then return end
   redis.call('PEXPIRE', lock.lockKey, keepMs)
   redis.call('SET', lock.lockKey, text, 'PX', keepMs)
-end
-local function leave(lock, id, abandoned)
-  local holder, position = holderOf(lock, id)
-  if not holder then return 0 end
-  if holder.minEnd > now and not abandoned then
-    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
-  else
-    table.remove(lock.holders, position)
-  end
-  return 1
 end
 local function changeMarks(line, request)
   local process, waitedMs, mode = request.process, request.waitedMs, request.mode
@@ -1424,11 +1419,10 @@ local function changeMarks(line, request)
   addMark(line, { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
 end
 local function giveBack(request)
-  local lockKey = request.lockKey
-  local text = redis.call('GET', lockKey)
-  local lock = parseLock(text or '', { lockKey }, 0, now, 0)
+  local text = redis.call('GET', request.lockKey)
+  local lock = parseLock(text or '', request)
   local line = openLine(lock, request.marksKey)
-  local there = leave(lock, request.id, request.abandoned)
+  local there = removeHolder(lock, request.id, request.abandoned)
   changeMarks(line, request)
   if line.turn then
     lock.holders = { line.turn }
@@ -1437,7 +1431,7 @@ local function giveBack(request)
   end
   if text then write(lock) end
   writeLine(line)
-  return there
+  return there and 1 or 0
 end
 for _, n in ipairs(uncommon) do
   replies[n] = orRefused(pcall(giveBack, requestOf(n)))
@@ -1539,7 +1533,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: 'b1c325cb49013cd4ebe8f2256664dca3358d8db2',
+  sha1: '3a89b7246f946ab53e9fca8ca475c31d85cfd97c',
   source: `local keys = KEYS
 local ticketId, withinMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1553,7 +1547,7 @@ end
 local holds, lost, last = {}, 0, now + withinMs
 for n = 1, count do
   local hold = requestOf(n)
-  hold.lock = parseLock(redis.call('GET', hold.lockKey) or '', { hold.lockKey, hold.queueKey }, 0, now, nowUs)
+  hold.lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
   hold.ticket = holderOf(hold.lock, ticketId)
   hold.holder, hold.position = holderOf(hold.lock, hold.id)
   if lost == 0 and not hold.ticket and not hold.holder then lost = n end
@@ -1615,7 +1609,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '8137c76bc6be21d955513bff88f5570dfd8309d9',
+  sha1: 'e10ad0eb114fdfe1c6ba923cd8e7b42e4821b9f3',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1638,13 +1632,13 @@ local function grantOrPlace(lock, holder, id)
   return { waits and 2 or 0, waits and askAgainIn(lock, id) or 0, 0, 0, 0, 0 }
 end
 local function heartbeat(waiters)
-  local first, floor, answers = waiters[1], 0, {}
+  local first, answers = waiters[1], {}
   local text = redis.call('GET', first.lockKey)
   if not text then return answers end
-  for _, waiter in ipairs(waiters) do floor = math.max(floor, waiter.floor) end
-  local lock = parseLock(text, { first.lockKey, first.queueKey, first.fenceKey }, floor, now, nowUs, first.longestMs)
-  lock.known, lock.recoveryMs = first.known, first.recoveryMs
-  for _, waiter in ipairs(waiters) do lock.asking[waiter.id] = true end
+  local lock = parseLock(text, first)
+  for _, waiter in ipairs(waiters) do
+    lock.asking[waiter.id], lock.floor = true, math.max(lock.floor, waiter.floor)
+  end
   settle(lock)
   local holders = holdersById(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end
@@ -1757,13 +1751,13 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: 'd52a93193ad4bf1ab302184c258d45e6428c9bbf',
+  sha1: 'fa6990bc83de416780292adb43f376a75a089cc2',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
 ${sharedServerTime}
 ${sharedLockRecord}
-local lock = parseLock(text, {}, 0, now, nowUs)
+local lock = parseLock(text, {})
 local reply = { lock.mode, #lock.holders }
 for _, holder in ipairs(lock.holders) do
   for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
@@ -1842,7 +1836,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'd2ded1954acd2a55db0e37e343a205eb1bddcc56',
+  sha1: 'a1c04f3fece0a4f62e61fbfdcd62c39959840c46',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -1851,11 +1845,11 @@ ${sharedNextFence}
 ${sharedLockRecord}
 ${sharedEpoch}
 raiseFences({ fenceKey }, { string.format('%.0f', fence + fences - 1) })
-local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, 0, now, 0)
+local lock = parseLock(redis.call('GET', lockKey) or '', {})
 local holder = holderOf(lock, id)
 if not holder then return 0 end
 holder.fence = fence
-redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS))
+redis.call('SET', lockKey, formatLock(lock), 'PX', keepMsOf(lock))
 return 1`,
 } as const satisfies LuaScript;
 
@@ -1941,7 +1935,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '9db2d0a6846757aba722022e122069bffa849a74',
+  sha1: '89db0a1343fd735779640af5b83f93cd990f115a',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -1973,13 +1967,11 @@ local function requestOf(n)
   return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[2 * n - 1], floor = tonumber(floor), abandoned = abandoned == '1', recoveryMs = tonumber(recoveryMs), known = known }
 end
 local function release(request)
-  local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
-  local text = redis.call('GET', lockKey)
+  local text = redis.call('GET', request.lockKey)
   if not text then return isOnlyForgotten(request) and 1 or 0 end
   if leaveAsText(text, request) then return 1 end
-  local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
-  lock.known, lock.recoveryMs = request.known, request.recoveryMs
-  local there = leave(lock, id, abandoned)
+  local lock = parseLock(text, request)
+  local there = leave(lock, request.id, request.abandoned)
   settle(lock)
   closeLock(lock)
   return (there or isOnlyForgotten(request)) and 1 or 0
@@ -2030,7 +2022,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: '9d3c475b2e01cca39aade8107880890483c4f39f',
+  sha1: 'bd32047fef93985dae74caff5aea88838c6c2165',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2072,17 +2064,13 @@ local function tell(at, left, queued)
   reply[n + 1], reply[n + 2], reply[n + 3] = at, left, queued and 1 or 0
 end
 local function renew(lockKey, leases)
-  local lock = parseLock(redis.call('GET', lockKey) or '', {}, 0, now, nowUs, longestMs)
+  local lock = parseLock(redis.call('GET', lockKey) or '', { longestMs = longestMs })
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd + holder.graceMs), true end
   end
-  if found then
-    local leftMs = lastEnd(lock) - now
-    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-    write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
-  end
+  if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and WAITER_LEASE_MS)) end
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     tell(lease.position, holder and holder.ending - now or -1, holder and lock.queued)
@@ -2195,7 +2183,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: '7b6d147d4da9eddcace77447e55e503c8181b45b',
+  sha1: 'dd223c6cc6aa843a6b7fda034ead154632eb8e84',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -2238,7 +2226,7 @@ local function granted(lock, holder, shared, waiting)
   return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
 end
 local function keepRecord(lock)
-  return formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
+  return formatLock(lock), 'PX', keepMsOf(lock)
 end
 local function callReaders(lock, line)
   for _, mark in ipairs(line.marks) do
@@ -2274,7 +2262,8 @@ local function vote(request)
     if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
     if not epoch.whole then return { 5, now } end
   end
-  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, request.fenceKey }, request.proposal - 1, now, 0)
+  local lock = parseLock(redis.call('GET', lockKey) or '', request)
+  lock.floor, lock.nowUs = request.proposal - 1, 0
   local own = holderOf(lock, request.id)
   if own then return granted(lock, own, false) end
   local kin = ownedBy(lock, owner)

@@ -133,15 +133,15 @@ local function replaceLease(lock, request)
 end
 
 local function grantOrPlace(request)
-  local lockKey, queueKey, replaces = request.lockKey, request.queueKey, request.replaces
+  local replaces = request.replaces
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
-  local text = redis.call('GET', lockKey) or ''
+  local text = redis.call('GET', request.lockKey) or ''
   local newMemory = memory ~= request.known and memory or nil
   if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
     local fence, ending = joinAsText(text, request)
     if fence then return { 1, now, fence, request.mode == 'p' and request.fences or 1, 1, ending, tonumber(string.sub(text, 2, 2)), newMemory } end
   end
-  local lock = parseLock(text, { lockKey, queueKey, request.fenceKey }, request.floor, now, nowUs, request.longestMs)
+  local lock = parseLock(text, request)
   lock.recoversForMs = recoversForMs
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true

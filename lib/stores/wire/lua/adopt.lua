@@ -37,7 +37,8 @@ local holds, gone, recoversForMs = {}, 0, 0
 for n = 1, count do
   local hold = requestOf(n)
   local memory, leftMs = readMemory(hold.fenceKey, hold.known, hold.floor, recoveryMs)
-  local lock = parseLock(redis.call('GET', hold.lockKey) or '', { hold.lockKey, hold.queueKey, hold.fenceKey }, hold.floor, now, nowUs, longestMs)
+  hold.longestMs = longestMs
+  local lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
   lock.recoversForMs = leftMs
   settle(lock)
   hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)

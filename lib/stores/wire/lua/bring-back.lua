@@ -87,8 +87,7 @@ end
 local function bringBack(lease)
   if now > lease.notAfter then return { 2, 0, 0, 0 } end
   local memory, recoversForMs = readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)
-  local text = redis.call('GET', lease.lockKey) or ''
-  local lock = parseLock(text, { lease.lockKey, lease.queueKey, lease.fenceKey }, 0, now, nowUs, lease.longestMs)
+  local lock = parseLock(redis.call('GET', lease.lockKey) or '', lease)
   lock.recoversForMs = recoversForMs
   local holder = holderOf(lock, lease.id)
   if holder then

@@ -23,9 +23,8 @@ if not text then return 0 end
 --- @include shared/settle
 --- @include shared/close-lock
 
-local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
 -- It asks the server which memory it has: a caller need not know it.
-lock.known, lock.recoveryMs = '-', recoveryMs
+local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
 -- A node of a Redlock has no queue but marks (marks.lua), of which whoever gives the lock back has to know.
 if recoveryMs then settle(lock) end
 local holder = holderOf(lock, id)

@@ -23,16 +23,15 @@ if not text then return 0 end
 --- @include shared/settle
 --- @include shared/close-lock
 
-local lock = parseLock(text, { lockKey, queueKey, fenceKey }, floor, now, nowUs)
 -- It asks the server which memory it has: a caller need not know it.
-lock.known, lock.recoveryMs = '-', recoveryMs
+local lock = parseLock(text, { lockKey = lockKey, queueKey = queueKey, fenceKey = fenceKey, floor = floor, known = '-', recoveryMs = recoveryMs })
 -- A node of a Redlock has no queue but marks (marks.lua), of which whoever gives the lock back has to know.
 if recoveryMs then settle(lock) end
 local kept, taken = {}, 0
 for _, holder in ipairs(lock.holders) do
   -- A process may hand a permit on under a fence that was reserved with another of its permits.
   local last = lock.mode == 'p' and holder.fence or holder.fence + holder.fences - 1
-  -- A lock without a holder may be kept for whoever brings it back, or whose turn it is on a node of a Redlock: under no fence.
+  -- What keeps a lock that nobody holds has no fence: the time for leases to be brought back, and a turn on a node of a Redlock.
   if holder.fence == 0 or fence and (fence < holder.fence or fence > last) then
     kept[#kept + 1] = holder
   else

@@ -49,21 +49,10 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
-  local text, keepMs = formatLock(lock), string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
+  local text, keepMs = formatLock(lock), keepMsOf(lock)
   if text == lock.text then return end
   redis.call('PEXPIRE', lock.lockKey, keepMs)
   redis.call('SET', lock.lockKey, text, 'PX', keepMs)
-end
-
-local function leave(lock, id, abandoned)
-  local holder, position = holderOf(lock, id)
-  if not holder then return 0 end
-  if holder.minEnd > now and not abandoned then
-    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
-  else
-    table.remove(lock.holders, position)
-  end
-  return 1
 end
 
 -- A process that goes on waiting keeps its place in the line, also after a vote that came to nothing.
@@ -79,11 +68,10 @@ local function changeMarks(line, request)
 end
 
 local function giveBack(request)
-  local lockKey = request.lockKey
-  local text = redis.call('GET', lockKey)
-  local lock = parseLock(text or '', { lockKey }, 0, now, 0)
+  local text = redis.call('GET', request.lockKey)
+  local lock = parseLock(text or '', request)
   local line = openLine(lock, request.marksKey)
-  local there = leave(lock, request.id, request.abandoned)
+  local there = removeHolder(lock, request.id, request.abandoned)
   changeMarks(line, request)
   if line.turn then
     lock.holders = { line.turn }
@@ -92,7 +80,7 @@ local function giveBack(request)
   end
   if text then write(lock) end
   writeLine(line)
-  return there
+  return there and 1 or 0
 end
 
 for _, n in ipairs(uncommon) do

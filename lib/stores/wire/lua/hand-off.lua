@@ -22,7 +22,7 @@
 local holds, lost, last = {}, 0, now + withinMs
 for n = 1, count do
   local hold = requestOf(n)
-  hold.lock = parseLock(redis.call('GET', hold.lockKey) or '', { hold.lockKey, hold.queueKey }, 0, now, nowUs)
+  hold.lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
   hold.ticket = holderOf(hold.lock, ticketId)
   hold.holder, hold.position = holderOf(hold.lock, hold.id)
   if lost == 0 and not hold.ticket and not hold.holder then lost = n end

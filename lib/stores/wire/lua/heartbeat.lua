@@ -37,13 +37,13 @@ end
 
 -- The waiters of one lock, which is read and written once however many they are. Returns their answers in order.
 local function heartbeat(waiters)
-  local first, floor, answers = waiters[1], 0, {}
+  local first, answers = waiters[1], {}
   local text = redis.call('GET', first.lockKey)
   if not text then return answers end
-  for _, waiter in ipairs(waiters) do floor = math.max(floor, waiter.floor) end
-  local lock = parseLock(text, { first.lockKey, first.queueKey, first.fenceKey }, floor, now, nowUs, first.longestMs)
-  lock.known, lock.recoveryMs = first.known, first.recoveryMs
-  for _, waiter in ipairs(waiters) do lock.asking[waiter.id] = true end
+  local lock = parseLock(text, first)
+  for _, waiter in ipairs(waiters) do
+    lock.asking[waiter.id], lock.floor = true, math.max(lock.floor, waiter.floor)
+  end
   settle(lock)
   local holders = holdersById(lock)
   for n, waiter in ipairs(waiters) do answers[n] = grantOrPlace(lock, holders[waiter.id], waiter.id) end

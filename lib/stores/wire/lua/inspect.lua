@@ -13,7 +13,7 @@ if not text then return { '', 0 } end
 --- @include shared/server-time
 --- @include shared/lock-record
 
-local lock = parseLock(text, {}, 0, now, nowUs)
+local lock = parseLock(text, {})
 local reply = { lock.mode, #lock.holders }
 for _, holder in ipairs(lock.holders) do
   for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do

@@ -16,9 +16,9 @@
 --- @include shared/epoch
 
 raiseFences({ fenceKey }, { string.format('%.0f', fence + fences - 1) })
-local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, fenceKey }, 0, now, 0)
+local lock = parseLock(redis.call('GET', lockKey) or '', {})
 local holder = holderOf(lock, id)
 if not holder then return 0 end
 holder.fence = fence
-redis.call('SET', lockKey, formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS))
+redis.call('SET', lockKey, formatLock(lock), 'PX', keepMsOf(lock))
 return 1

@@ -49,13 +49,11 @@ if #uncommon == 0 then return count == 1 and replies[1] or replies end
 --- @request
 
 local function release(request)
-  local lockKey, id, abandoned = request.lockKey, request.id, request.abandoned
-  local text = redis.call('GET', lockKey)
+  local text = redis.call('GET', request.lockKey)
   if not text then return isOnlyForgotten(request) and 1 or 0 end
   if leaveAsText(text, request) then return 1 end
-  local lock = parseLock(text, { lockKey, request.queueKey, request.fenceKey }, request.floor, now, nowUs)
-  lock.known, lock.recoveryMs = request.known, request.recoveryMs
-  local there = leave(lock, id, abandoned)
+  local lock = parseLock(text, request)
+  local there = leave(lock, request.id, request.abandoned)
   settle(lock)
   closeLock(lock)
   return (there or isOnlyForgotten(request)) and 1 or 0

@@ -63,18 +63,14 @@ end
 
 -- Renews the holders of one lock that are in this batch; it is read again, for one of them may have been renewed just now.
 local function renew(lockKey, leases)
-  local lock = parseLock(redis.call('GET', lockKey) or '', {}, 0, now, nowUs, longestMs)
+  local lock = parseLock(redis.call('GET', lockKey) or '', { longestMs = longestMs })
   local holders, found = holdersById(lock), false
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     -- One that was let in from the queue says by its first renewal that it lives: from here on it owes its minHoldMs.
     if holder then holder.ending, found = math.max(holder.ending, lease.ending, holder.minEnd + holder.graceMs), true end
   end
-  if found then
-    local leftMs = lastEnd(lock) - now
-    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-    write(lockKey, formatLock(lock), string.format('%.0f', keepMs))
-  end
+  if found then write(lockKey, formatLock(lock), keepMsOf(lock, lock.queued and WAITER_LEASE_MS)) end
   for _, lease in ipairs(leases) do
     local holder = holders[lease.id]
     tell(lease.position, holder and holder.ending - now or -1, holder and lock.queued)

@@ -87,7 +87,7 @@ local function granted(lock, holder, shared, waiting)
 end
 
 local function keepRecord(lock)
-  return formatLock(lock), 'PX', string.format('%.0f', lastEnd(lock) - now + LOCK_GRACE_MS)
+  return formatLock(lock), 'PX', keepMsOf(lock)
 end
 
 -- Readers that wait behind nobody but readers can come in beside the one that has just come in.
@@ -129,8 +129,9 @@ local function vote(request)
     if not epoch.whole and epoch.leftMs > 0 then return { 4, now, epoch.leftMs } end
     if not epoch.whole then return { 5, now } end
   end
+  local lock = parseLock(redis.call('GET', lockKey) or '', request)
   -- The node's own clock stays out of the fence: then nodes that saw the same grants answer the same number.
-  local lock = parseLock(redis.call('GET', lockKey) or '', { lockKey, false, request.fenceKey }, request.proposal - 1, now, 0)
+  lock.floor, lock.nowUs = request.proposal - 1, 0
   local own = holderOf(lock, request.id)
   if own then return granted(lock, own, false) end
   local kin = ownedBy(lock, owner)

@@ -25,13 +25,12 @@ local function writeLock(lock)
     redis.call('DEL', lock.lockKey)
     return
   end
-  local text, leftMs = formatLock(lock), lastEnd(lock) - lock.now
+  local text = formatLock(lock)
   if text ~= lock.text then
     -- Where nothing was deleted yet: this deletes nothing either, but after it a full server lets the next line through.
     if lock.frees and not lock.deleted then redis.call('HDEL', lock.queueKey, '@') end
-    local keepMs = (lock.queued and math.max(leftMs, WAITER_LEASE_MS) or leftMs) + LOCK_GRACE_MS
-    redis.call('SET', lock.lockKey, text, 'PX', string.format('%.0f', keepMs))
-  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and leftMs < WAITER_LEASE_MS then
+    redis.call('SET', lock.lockKey, text, 'PX', keepMsOf(lock, lock.queued and WAITER_LEASE_MS))
+  elseif lock.queue and (lock.queue.heard or lock.queue.joined) and lastEnd(lock) - lock.now < WAITER_LEASE_MS then
     redis.call('PEXPIRE', lock.lockKey, WAITER_LEASE_MS + LOCK_GRACE_MS)
   end
 end

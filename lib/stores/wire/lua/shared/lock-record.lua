@@ -9,10 +9,11 @@
 -- instant at which a holder still counts, its grace included: the lease has ended graceMs before. An id
 -- that begins with ~ has been released, but its minHoldMs has not passed: nobody's hold, and yet the lock is taken.
 
--- `longestMs` is the longest lease there can be: an end beyond it was written before the server's clock was set back, and
--- is brought to where it must have been at the latest.
-local function parseLock(text, keys, floor, now, nowUs, longestMs)
-  local latest = now + (longestMs or math.huge)
+-- Of the request are taken: lockKey, queueKey, fenceKey; floor; known and recoveryMs (memory.lua); and longestMs, the longest lease
+-- there can be: an end beyond it was written before the server's clock was set back, and is brought to where it must have been at
+-- the latest. Each may be left out by a script that does not need it.
+local function parseLock(text, request)
+  local latest = now + (request.longestMs or math.huge)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
   local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
   for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
@@ -27,7 +28,8 @@ local function parseLock(text, keys, floor, now, nowUs, longestMs)
   end
   return {
     text = text, mode = mode, permits = permits, queued = string.sub(text, 2, 2) == '1', holders = holders,
-    lockKey = keys[1], queueKey = keys[2], fenceKey = keys[3], floor = floor, now = now, nowUs = nowUs, told = {}, asking = {},
+    lockKey = request.lockKey, queueKey = request.queueKey, fenceKey = request.fenceKey, floor = request.floor or 0,
+    known = request.known, recoveryMs = request.recoveryMs, now = now, nowUs = nowUs, told = {}, asking = {},
   }
 end
 
@@ -48,6 +50,19 @@ local function holderOf(lock, id)
   for i, holder in ipairs(lock.holders) do
     if holder.id == id then return holder, i end
   end
+end
+
+-- Takes a holder out of the lock; whether it was there. One that owes a part of its minHoldMs leaves the lock taken for the rest of
+-- it, to nobody; one whose work never began owes nothing.
+local function removeHolder(lock, id, abandoned)
+  local holder, position = holderOf(lock, id)
+  if not holder then return false end
+  if holder.minEnd > lock.now and not abandoned then
+    holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
+  else
+    table.remove(lock.holders, position)
+  end
+  return true
 end
 
 -- For scripts that look for many.
@@ -98,6 +113,11 @@ local function lastEnd(lock)
   local last = 0
   for _, holder in ipairs(lock.holders) do last = math.max(last, holder.ending) end
   return last
+end
+
+-- For how many ms the key of a lock is kept, as text: until nobody holds it any more, and for at least so long.
+local function keepMsOf(lock, leastMs)
+  return string.format('%.0f', math.max(lastEnd(lock) - lock.now, leastMs or 0) + LOCK_GRACE_MS)
 end
 
 -- The last instant before somebody can be let in if nobody renews or releases: of a lock with permits that of the first to end.

@@ -109,7 +109,7 @@ end
 -- Stands in the place of a holder while a lock is kept for whoever may bring it back.
 local RECOVERY = '~recovery'
 
--- For how many ms more nobody new may be let into the lock. Of the lock are set: what its caller knows as its memory, and recoveryMs, but for a node of a Redlock, which has its own way.
+-- For how many ms more nobody new may be let into the lock. A node of a Redlock has no recoveryMs: it stays out of votes (epoch.lua).
 local function recoveryOf(lock)
   if not lock.recoveryMs and not lock.recoversForMs then return 0 end
   if not lock.recoversForMs then

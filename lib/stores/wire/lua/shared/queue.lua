@@ -143,8 +143,9 @@ local function enterBesideOwner(lock, id, record)
   return holder
 end
 
--- Prolongs the waiter lease of a live waiter, which has its turn again if it was passed over. False when it has no place, or lost it by its silence; and the holder, when it
--- was let in beside its owner. PEXPIRE comes first: it needs no memory, and after it a full server lets the rest through.
+-- Prolongs the waiter lease of a live waiter, which has its turn again if it was passed over. False when it has no place, or lost
+-- it by its silence; and the holder, when it was let in beside its owner. PEXPIRE comes first: it needs no memory, and after it a
+-- full server lets the rest through.
 local function keepPlace(lock, id)
   local queue, record = openQueue(lock, id)
   if not record then return false end

@@ -1,6 +1,7 @@
 -- Lets in whose turn it is, after those who ended were dropped. Reading and writing take phases: after a writer all
 -- waiting readers enter together, after the last reader one writer does, and a reader waits beside readers only for
--- the sake of a live writer. Where there are permits, whoever waits enters as long as one is free. Who would not hear of it is passed over (listening.lua), unless nobody would hear of it.
+-- the sake of a live writer. Where there are permits, whoever waits enters as long as one is free. A waiter that would not hear of
+-- its turn is passed over (listening.lua), unless that goes for all who wait.
 
 local function grantTo(lock, id, record, after)
   local who = readWaiter(id, record)
