@@ -10,9 +10,8 @@ import type { Connection, ConnectionState, Sender } from './connections.js';
 /** A connection, with what is known of its silence. */
 export interface Line {
   readonly client: Sender;
-  /** The state of `via`. */
-  readonly connection: ConnectionState;
-  readonly via: Connection;
+  readonly connection: Connection;
+  readonly state: ConnectionState;
   /** The connection is given up after a silence of this length, in ms. */
   readonly patienceMs: number;
   /** The connection is given up after a silence of this length, in ms, once the deadline of a command has passed in it. */
@@ -108,7 +107,7 @@ export class AwaitedAnswers<A extends Awaited> {
     }
     for (const line of silent) {
       line.owesSince = undefined;
-      this.silent(line.via);
+      this.silent(line.connection);
     }
     if (next < Infinity) this.lookAt(next);
   }

@@ -4,7 +4,7 @@
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import type { Awaited, Line } from './awaited-answers.js';
-import type { LuaScript, ScriptArgument } from './lua.generated.js';
+import type { BuiltCall } from './lua.generated.js';
 
 export interface Errand extends Awaited {
   /** Only the runner writes these. */
@@ -26,6 +26,14 @@ export interface Errand extends Awaited {
   failed(error: LockStoreError): void;
 }
 
+export interface ScriptCall extends BuiltCall {
+  /** The key of the lock for messages, if the call is about a single one. */
+  readonly key?: string | undefined;
+  readonly timeoutMs?: number | undefined;
+  /** Whether it is sent as source: a server that does not know its hash would run it after what was sent behind it. */
+  readonly inOrder?: boolean | undefined;
+}
+
 /** One call of a script, which is sent by its hash. */
 export class ScriptRun implements Errand {
   index = -1;
@@ -35,33 +43,47 @@ export class ScriptRun implements Errand {
 
   constructor(
     readonly line: Line,
-    private readonly script: LuaScript,
-    readonly redisKeys: readonly string[],
-    private readonly args: readonly ScriptArgument[],
-    readonly key: string | undefined,
-    readonly timeoutMs: number | undefined,
+    private readonly call: ScriptCall,
     private readonly onAnswer: (reply: unknown, sentAt: number) => void,
     readonly failed: (error: LockStoreError) => void,
-    /** See ScriptCall. */
-    private readonly inOrder: boolean,
   ) {}
 
   get what(): string {
-    return this.script.name;
+    return this.call.script.name;
+  }
+
+  get key(): string | undefined {
+    return this.call.key;
+  }
+
+  get redisKeys(): readonly string[] {
+    return this.call.keys;
+  }
+
+  get timeoutMs(): number | undefined {
+    return this.call.timeoutMs;
   }
 
   send(): Promise<unknown> {
-    if (this.inOrder) return this.sendSource();
-    return this.line.client.evalsha(this.script.sha1, this.redisKeys.length, ...this.redisKeys, ...this.args);
+    const { script, keys, args, inOrder } = this.call;
+    return inOrder ? this.sendSource() : this.line.client.evalsha(script.sha1, keys.length, ...keys, ...args);
   }
 
   sendSource(): Promise<unknown> {
-    return this.line.client.eval(this.script.source, this.redisKeys.length, ...this.redisKeys, ...this.args);
+    const { script, keys, args } = this.call;
+    return this.line.client.eval(script.source, keys.length, ...keys, ...args);
   }
 
   answered(reply: unknown): void {
     this.onAnswer(reply, this.sentAt);
   }
+}
+
+export interface CommandCall {
+  readonly what: string;
+  readonly key?: string | undefined;
+  readonly timeoutMs?: number | undefined;
+  send(): Promise<unknown>;
 }
 
 /** A command that is no script. */
@@ -73,13 +95,26 @@ export class Command implements Errand {
 
   constructor(
     readonly line: Line,
-    readonly what: string,
-    readonly key: string | undefined,
-    readonly timeoutMs: number | undefined,
-    readonly send: () => Promise<unknown>,
+    private readonly call: CommandCall,
     private readonly onAnswer: (reply: unknown, sentAt: number) => void,
     readonly failed: (error: LockStoreError) => void,
   ) {}
+
+  get what(): string {
+    return this.call.what;
+  }
+
+  get key(): string | undefined {
+    return this.call.key;
+  }
+
+  get timeoutMs(): number | undefined {
+    return this.call.timeoutMs;
+  }
+
+  send(): Promise<unknown> {
+    return this.call.send();
+  }
 
   answered(reply: unknown): void {
     this.onAnswer(reply, this.sentAt);

@@ -6,22 +6,13 @@ import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import { AwaitedAnswers, type Line } from './awaited-answers.js';
 import type { Connection, Connections, Sender } from './connections.js';
-import { Command, ScriptRun, type Errand } from './errand.js';
-import type { BuiltCall } from './lua.generated.js';
+import { Command, ScriptRun, type Errand, type ScriptCall } from './errand.js';
 import type { Outage } from './outage.js';
 import { isNoScript, isReply, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 import { UnexpectedReplyError } from './unexpected-reply.js';
 
 /** The reply of a script: an integer, a string, or a list of replies. */
 export type ScriptReply = number | string | readonly ScriptReply[];
-
-export interface ScriptCall extends BuiltCall {
-  /** The key of the lock for messages, if the call is about a single one. */
-  readonly key?: string | undefined;
-  readonly timeoutMs?: number | undefined;
-  /** It is sent as source: a server that does not know it would let it follow what was sent after it. */
-  readonly inOrder?: boolean | undefined;
-}
 
 /** Makes the outcome from a reply. The server ran the call between the local instants `sentAt` and `receivedAt`. */
 export type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T | Promise<T>;
@@ -50,10 +41,10 @@ export class ScriptRunner {
   }
 
   /** Runs a script, and resolves with what `decode` makes of its reply. Rejects with LockStoreError. */
-  run<T>({ script, keys, args, key, timeoutMs, inOrder }: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
+  run<T>(call: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
-      this.perform(new ScriptRun(this.line, script, keys, args, key, timeoutMs, answered, failed, inOrder === true));
+      this.perform(new ScriptRun(this.line, call, answered, failed));
     });
   }
 
@@ -61,19 +52,19 @@ export class ScriptRunner {
   runAcknowledged<T>(call: ScriptCall, replicas: number, decode: (reply: ScriptReply, acknowledged: number, sentAt: number) => T): Promise<T> {
     const { script, keys, args, key, timeoutMs = this.timeoutMs } = call;
     const line = (this.replicated ??= this.lineOf(this.connections.replicated, this.timeoutMs));
-    const { via } = line;
+    const { connection } = line;
     const until = this.clock.now() + timeoutMs;
     const send = async () => {
-      await this.whenReady(via);
+      await this.whenReady(connection);
       if (this.clock.now() >= until) throw new Error('not connected in time'); // its caller has got an error already
-      return via.evalAndWait({ source: script.source, keys, args, replicas, waitMs: Math.max(1, Math.floor(0.8 * timeoutMs)) });
+      return connection.evalAndWait({ source: script.source, keys, args, replicas, waitMs: Math.max(1, Math.floor(0.8 * timeoutMs)) });
     };
     return new Promise<T>((resolve, failed) => {
       const answered = (both: unknown, sentAt: number): void => {
         const [reply, acknowledged] = both as [ScriptReply, number];
         resolve(decode(reply, acknowledged, sentAt));
       };
-      this.perform(new Command(line, script.name, key, timeoutMs, send, answered, failed));
+      this.perform(new Command(line, { what: script.name, key, timeoutMs, send }, answered, failed));
     });
   }
 
@@ -86,7 +77,7 @@ export class ScriptRunner {
   timed<R, T>(what: string, send: (client: Sender) => Promise<unknown>, decode: Decode<R, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
-      this.perform(new Command(this.line, what, undefined, undefined, () => send(this.line.client), answered, failed));
+      this.perform(new Command(this.line, { what, send: () => send(this.line.client) }, answered, failed));
     });
   }
 
@@ -101,10 +92,10 @@ export class ScriptRunner {
     this.awaited.close(new Error('the store was closed'));
   }
 
-  private lineOf(via: Connection, patienceMs: number): Line {
+  private lineOf(connection: Connection, patienceMs: number): Line {
     // In a Cluster a late node is no sign that the others are silent.
     const hasteMs = patienceMs === Infinity ? Infinity : Math.min(this.timeoutMs, LEAST_SILENCE_MS);
-    return { client: via.sender, connection: via.state, via, patienceMs, hasteMs, owesSince: undefined, out: 0 };
+    return { client: connection.sender, connection, state: connection.state, patienceMs, hasteMs, owesSince: undefined, out: 0 };
   }
 
   /** Sends the errand, and calls its `answered` or `failed`. `askedAt`: a local instant not later than its sending. */
@@ -114,7 +105,7 @@ export class ScriptRunner {
     errand.sentAt = askedAt;
     errand.deadline = askedAt + (errand.timeoutMs ?? this.timeoutMs);
     this.awaited.add(errand);
-    const sent = line.connection.isOpen || line === this.replicated ? errand.send() : this.notSent(line);
+    const sent = line.state.isOpen || line === this.replicated ? errand.send() : this.notSent(line);
     sent.then(
       (reply) => this.answered(errand, reply),
       (error: unknown) => this.refused(errand, error),
@@ -136,7 +127,7 @@ export class ScriptRunner {
 
   private answered(errand: Errand, reply: unknown): void {
     this.awaited.heard(errand);
-    if (errand.line.connection.isAstray) return this.fail(errand, new Error('the connection is in another database than the configured one'));
+    if (errand.line.state.isAstray) return this.fail(errand, new Error('the connection is in another database than the configured one'));
     if (this.outage.since !== undefined) this.outage.answered(errand.what);
     // An answer after the deadline is passed on too, although its caller has got an error: it may say something about other calls.
     try {
@@ -148,8 +139,8 @@ export class ScriptRunner {
   }
 
   /** Gives a connection up from which an answer came that was for no such request: the answers that follow may be for others as well. */
-  dropIfUnexpected({ via }: Line, error: unknown): void {
-    if (error instanceof UnexpectedReplyError) via.drop();
+  dropIfUnexpected({ connection }: Line, error: unknown): void {
+    if (error instanceof UnexpectedReplyError) connection.drop();
   }
 
   private refused(errand: Errand, error: unknown): void {
@@ -174,21 +165,21 @@ export class ScriptRunner {
     errand.failed(this.failureOf(error, errand.what, errand.key, errand.redisKeys));
   }
 
-  private notSent({ via }: Line): Promise<never> {
-    via.start().catch(() => {});
+  private notSent({ connection }: Line): Promise<never> {
+    connection.start().catch(() => {});
     return Promise.reject(new Error(NOT_CONNECTED));
   }
 
   /** Resolves when the connection is open. No client queues commands for it, so the first callers of a connection wait together here. */
-  private whenReady(via: Connection): Promise<void> {
-    if (via.state.isOpen) return Promise.resolve();
+  private whenReady(connection: Connection): Promise<void> {
+    if (connection.state.isOpen) return Promise.resolve();
     this.connecting ??= new Promise((resolve) => {
-      const done = via.onOpen(() => {
+      const done = connection.onOpen(() => {
         done();
         this.connecting = undefined;
         resolve();
       });
-      via.start().catch(() => {});
+      connection.start().catch(() => {});
     });
     return this.connecting;
   }
