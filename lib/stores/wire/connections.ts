@@ -101,3 +101,33 @@ const SHORTEST_PATIENCE_MS = 1_000;
 export function patienceOf(timeoutMs: number): number {
   return Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs));
 }
+
+/** The name of all connections, by which operators find them in CLIENT LIST. */
+export const CONNECTION_NAME = 'nestjs-holdfast';
+
+const CONNECTS_WITHIN_MS = 1_000;
+const SHORTEST_CONNECT_TIMEOUT_MS = 500;
+
+/** How long connecting may take, in ms: what the user gave, where that is shorter than what suits commands that may take `timeoutMs`. */
+export function connectTimeoutOf(timeoutMs: number, given: unknown): number {
+  return Math.min(Number(given) || Infinity, Math.max(SHORTEST_CONNECT_TIMEOUT_MS, firstAnswerWithin(timeoutMs)));
+}
+
+/** How long the first answer on a new connection may take, in ms. A frozen server accepts connections, and never answers. */
+export function firstAnswerWithin(timeoutMs: number): number {
+  return Math.min(timeoutMs, CONNECTS_WITHIN_MS);
+}
+
+const FIRST_RECONNECT_MS = 40;
+const LONGEST_RECONNECT_MS = 150;
+
+/** How long a client pauses before it connects again, in ms. The first try comes almost at once, because leases have to be renewed. */
+export function reconnectPause(isFirst: boolean): number {
+  return isFirst ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random());
+}
+
+/**
+ * The error replies of a server that is no master any more, which is left for the new one. Redis 6 says READONLY inside the error of a
+ * script, and others say ERR before it when a script passes the error on (refusal.lua).
+ */
+export const NO_MASTER = /^(?:ERR )?(?:READONLY|MASTERDOWN)\b|: -READONLY\b/;

@@ -9,12 +9,11 @@
  */
 import type { Cluster, Redis } from 'ioredis';
 import type { Clock, Timer } from '../../../core/port/clock.js';
-import type { ConnectionState } from '../connections.js';
-import { CONNECTS_WITHIN_MS, type Needs } from './connection-options.js';
+import { CONNECTION_NAME, firstAnswerWithin, type ConnectionState } from '../connections.js';
+import type { Needs } from './connection-options.js';
 
 type Client = Redis | Cluster;
 
-const CONNECTION_NAME = 'nestjs-holdfast';
 /** How long after the end of a connection it is checked that ioredis tries to connect, in ms. It does so much sooner, if it does at all. */
 const GIVEN_UP_AFTER_MS = 1_000;
 /** The event that the guards emit on a client when it is open. */
@@ -86,8 +85,7 @@ export class ConnectionGuards {
   private dropStuckHandshakes(client: Redis, state: WatchedState): void {
     client.on('connect', () => {
       const { stream } = client;
-      const patienceMs = Math.min(this.needs.timeoutMs, CONNECTS_WITHIN_MS);
-      const timer = this.clock.setTimer(() => state.isOpen || stream.destroy(), patienceMs);
+      const timer = this.clock.setTimer(() => state.isOpen || stream.destroy(), firstAnswerWithin(this.needs.timeoutMs));
       stream.once('close', () => this.clock.clearTimer(timer));
     });
   }

@@ -8,6 +8,7 @@
  */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
 import type { Clock } from '../../../core/port/clock.js';
+import { connectTimeoutOf, NO_MASTER, reconnectPause } from '../connections.js';
 
 /** What the options of a connection depend on. */
 export interface Needs {
@@ -18,10 +19,6 @@ export interface Needs {
   isClosed(): boolean;
 }
 
-/** How long connecting may take, and then the first answer, in ms. */
-export const CONNECTS_WITHIN_MS = 1_000;
-const FIRST_RECONNECT_MS = 40;
-const LONGEST_RECONNECT_MS = 150;
 const NEXT_ROUND_MS = 10;
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const SENTINEL_ANSWERS_WITHIN_MS = 500;
@@ -52,16 +49,13 @@ export function forcedOptions(given: RedisOptions, needs: Needs): RedisOptions {
     enableReadyCheck: false,
     commandTimeout: undefined,
     disconnectTimeout: 50,
-    connectTimeout: Math.min(Number(given.connectTimeout) || Infinity, Math.max(500, Math.min(timeoutMs, CONNECTS_WITHIN_MS))),
+    connectTimeout: connectTimeoutOf(timeoutMs, given.connectTimeout),
     // Without it a frozen Sentinel would be waited for without end, although others know the new master.
     sentinelCommandTimeout: Math.min(given.sentinelCommandTimeout ?? Infinity, SENTINEL_ANSWERS_WITHIN_MS),
-    // The first try to reconnect comes almost at once, because leases have to be renewed.
-    retryStrategy: (tries: number) => (tries === 1 && !needs.isClosed() ? FIRST_RECONNECT_MS * (0.5 + Math.random()) : reconnectDelay(needs)),
+    retryStrategy: (tries: number) => pauseUnlessClosed(needs, tries === 1),
     // ioredis calls this when no Sentinel of its list was left to try, which with a single Sentinel is every other time.
-    sentinelRetryStrategy: (round: number) => (round === 1 && !needs.isClosed() ? NEXT_ROUND_MS : reconnectDelay(needs)),
-    // The server became a replica, so ioredis reconnects and finds the new master. Redis 6 says READONLY inside the error of a script,
-    // and others say ERR before it when a script passes the error on (refusal.lua).
-    reconnectOnError: firstOf(/^(?:ERR )?(?:READONLY|MASTERDOWN)\b|: -READONLY\b/, clock),
+    sentinelRetryStrategy: (round: number) => (round === 1 && !needs.isClosed() ? NEXT_ROUND_MS : pauseUnlessClosed(needs)),
+    reconnectOnError: firstOf(NO_MASTER, clock),
   };
 }
 
@@ -85,15 +79,15 @@ export function forcedClusterOptions(given: ClusterOptions, needs: Needs, patien
     retryDelayOnTryAgain: 10,
     // The slots are not refreshed by a timer, but after a redirection or the loss of a node (connection-guards.ts).
     slotsRefreshInterval: 0,
-    clusterRetryStrategy: () => reconnectDelay(needs),
+    clusterRetryStrategy: () => pauseUnlessClosed(needs),
     // A node that reconnects by itself does not tell that it was away, and a server that forgot would be taken for the one before.
     clusterNodeRetryStrategy: undefined,
     redisOptions: { ...given.redisOptions, ...forNodes, socketTimeout: patienceMs },
   };
 }
 
-function reconnectDelay(needs: Needs): number | null {
-  return needs.isClosed() ? null : LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random());
+function pauseUnlessClosed(needs: Needs, isFirst = false): number | null {
+  return needs.isClosed() ? null : reconnectPause(isFirst);
 }
 
 /**

@@ -6,7 +6,7 @@
  */
 import { EventEmitter } from 'node:events';
 import type { Clock, Timer } from '../../../core/port/clock.js';
-import type { Connection, ConnectionState, EvalAndWait, Sender } from '../connections.js';
+import { NO_MASTER, reconnectPause, type Connection, type ConnectionState, type EvalAndWait, type Sender } from '../connections.js';
 import { NOT_CONNECTED } from '../store-failure.js';
 import { LiveConnection } from './live-connection.js';
 import type { ClientSource } from './node-redis-client.js';
@@ -20,11 +20,6 @@ export interface Needs {
   /** How long a command may take, in ms (commandTimeoutMs). */
   readonly timeoutMs: number;
 }
-
-const FIRST_RECONNECT_MS = 40;
-const LONGEST_RECONNECT_MS = 150;
-/** Error replies of a server that is no master any more. Redis 6 says READONLY inside the error of a script, others after ERR. */
-const NO_MASTER = /^(?:ERR )?(?:READONLY|MASTERDOWN)\b|: -READONLY\b/;
 
 export class SingleConnection implements Connection, Sender {
   readonly state: ConnectionState & { isOpen: boolean } = { isOpen: false, isAstray: false };
@@ -120,7 +115,7 @@ export class SingleConnection implements Connection, Sender {
       const source = await this.locate();
       if (this.closed) return;
       const { timeoutMs, clock } = this.needs;
-      const live = new LiveConnection(source, timeoutMs, clock, (error) => this.live === live && this.lost(error, FIRST_RECONNECT_MS * (0.5 + Math.random())));
+      const live = new LiveConnection(source, timeoutMs, clock, (error) => this.live === live && this.lost(error, reconnectPause(true)));
       this.live = live;
       this.source = source;
       await live.open();
@@ -128,12 +123,11 @@ export class SingleConnection implements Connection, Sender {
       this.needsNoProcess();
       this.events.emit('open');
     } catch (error) {
-      this.lost(error as Error, LONGEST_RECONNECT_MS * (0.5 + 0.5 * Math.random()));
+      this.lost(error as Error, reconnectPause(false));
       throw error;
     }
   }
 
-  /** The first try to reconnect comes almost at once, because leases have to be renewed. */
   private lost(error: Error, retryMs: number): void {
     const { clock } = this.needs;
     this.live = undefined;
