@@ -9,10 +9,8 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import { lateError } from '../../core/port/hold-errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { Bundles } from '../wire/bundles.js';
-import { RECOVERING_REASON } from '../wire/lock-reply.js';
 import { acquire } from '../wire/lua.generated.js';
 import { Acquisition } from './acquisition.js';
 import type { Memories } from './memories.js';
@@ -80,18 +78,6 @@ export class Acquiring {
   async askAnew(request: AcquireRequest): Promise<AcquireOutcome> {
     await this.giveBack(request);
     return this.acquire({ ...request, replaces: undefined, askedAt: this.parts.clock.now() });
-  }
-
-  lateError(key: string): LockStoreError {
-    return lateError(key, this.parts.node);
-  }
-
-  recoveringError(key: string, forMs: number): LockStoreError {
-    const { node } = this.parts;
-    const message =
-      `Lock '${key}': ${node} was restarted, replaced or flushed, and grants nothing new for ${Math.ceil(forMs)} ms more, so that those ` +
-      'who hold locks can tell it. Nothing was begun; it is safe to try again then.';
-    return new LockStoreError(message, { key, nodes: [{ node, reason: RECOVERING_REASON }] });
   }
 
   private giveBack({ key, id }: AcquireRequest): Promise<unknown> {

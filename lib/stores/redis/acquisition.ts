@@ -2,10 +2,11 @@
  * One try to get a lock from one Redis. It writes the request into a call of acquire.lua, which it may share with others, and makes
  * of its part of the reply a grant with its trust, a place in the queue, or a refusal.
  */
-import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { LockStoreError } from '../../core/port/errors.js';
+import { lateError } from '../../core/port/hold-errors.js';
+import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
-import { listOf, type ServerGrant } from '../wire/lock-reply.js';
+import { listOf, recoveringError, type ServerGrant } from '../wire/lock-reply.js';
 import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
@@ -108,7 +109,7 @@ export class Acquisition implements BundledRequest {
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
   private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
-    const { trust, clock } = acquiring.parts;
+    const { trust, clock, node } = acquiring.parts;
     switch (told.kind) {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
@@ -125,10 +126,10 @@ export class Acquisition implements BundledRequest {
       case 'permits':
         return { kind: 'permits', permits: told.permits || undefined };
       case 'recovering':
-        return { kind: 'recovering', retryInMs: told.leftMs + RETRY_MS * Math.random(), cause: acquiring.recoveringError(request.key, told.leftMs) };
+        return { kind: 'recovering', retryInMs: told.leftMs + RETRY_MS * Math.random(), cause: recoveringError(request.key, node, told.leftMs) };
       case 'late':
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
-        throw acquiring.lateError(request.key);
+        throw lateError(request.key, node);
     }
   }
 

@@ -113,7 +113,7 @@ export class RedisStore implements LockStore {
     this.bringingBack = new BringingBack({ ...parts, renewals, releases });
     this.release = releases.release;
     this.acquiring = new Acquiring({ ...parts, renewals, releases });
-    this.tickets = new RedisTickets({ ...parts, renewals, acquiring: this.acquiring });
+    this.tickets = new RedisTickets({ ...parts, renewals });
     this.pushedGrants = new PushedGrants({ ...parts, acquiring: this.acquiring, tell: (wake) => this.listener(wake) });
     this.heartbeats = new Heartbeats({ ...parts, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, timeoutMs, this.messages());

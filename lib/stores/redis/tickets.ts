@@ -4,14 +4,14 @@
  * that bring the same ticket only that which has the first lock goes on.
  */
 import type { Clock } from '../../core/port/clock.js';
+import { lateError } from '../../core/port/hold-errors.js';
 import type { AdoptedHold, AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../core/port/ticket-store.js';
-import { listOf } from '../wire/lock-reply.js';
+import { listOf, recoveringError } from '../wire/lock-reply.js';
 import {
   adoptCall, adoptHeadSize, adoptHoldSize, handOffCall, readAdoptHead, readAdoptHold, readHandOffHead, type AdoptHead, type ReplyItems,
 } from '../wire/lua.generated.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
-import type { Acquiring } from './acquiring.js';
 import type { Memories } from './memories.js';
 import type { Renewals } from './renewals.js';
 import type { Spot, Spots } from './spots.js';
@@ -28,7 +28,7 @@ export interface TicketParts {
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
   readonly renewals: Renewals;
-  readonly acquiring: Acquiring;
+  readonly node: string;
 }
 
 export class RedisTickets implements TicketStore {
@@ -95,7 +95,7 @@ export class RedisTickets implements TicketStore {
     if (outcome !== 'late') return outcome;
     // The server's time was not known. Its answer has brought it, so that the request can be sent again with a limit.
     if (limit === 0 && !isRepeated && clock.now() < notAfter) return this.adoptSome(request, true);
-    throw this.parts.acquiring.lateError(key);
+    throw lateError(key, this.parts.node);
   }
 
   private outcomeOf({ holds }: AdoptRequest, head: AdoptHead, told: ReplyItems, places: readonly Spot[], exchange: Exchange): AdoptOutcome | 'late' {
@@ -107,7 +107,7 @@ export class RedisTickets implements TicketStore {
       case 'gone':
         return { kind: 'gone', key: holds[detail - 1]!.key, now, memory };
       case 'recovering':
-        return { kind: 'recovering', retryInMs: detail, cause: this.parts.acquiring.recoveringError(key, detail) };
+        return { kind: 'recovering', retryInMs: detail, cause: recoveringError(key, this.parts.node, detail) };
       default:
         return 'late';
     }
@@ -124,7 +124,7 @@ export class RedisTickets implements TicketStore {
     return adopted.map((hold, n) => {
       const outcome = outcomes[n]!;
       if (outcome.kind === 'unknown') throw outcome.cause;
-      if (outcome.kind === 'lost') throw this.parts.acquiring.lateError(holds[n]!.key);
+      if (outcome.kind === 'lost') throw lateError(holds[n]!.key, this.parts.node);
       const { trustedUntil, contended } = outcome;
       return { ...hold, grant: { ...hold.grant, trustedUntil, contended } };
     });

@@ -1,6 +1,7 @@
 /**
  * Translates between the words of the port and the flat lists that the scripts return.
  */
+import { LockStoreError } from '../../core/port/errors.js';
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderState, LockState, WaiterState } from '../../core/port/lock-state.js';
 import { isTicketId } from '../../core/port/ticket.js';
@@ -24,6 +25,14 @@ export interface ServerGrant {
 
 /** The reason that is told while a server recovers. */
 export const RECOVERING_REASON = 'recovering';
+
+/** For a request to a server that recovers, and does so for `forMs` more. */
+export function recoveringError(key: string, node: string, forMs: number): LockStoreError {
+  const message =
+    `Lock '${key}': ${node} was restarted, replaced or flushed, and grants nothing new for ${Math.ceil(forMs)} ms more, so that those ` +
+    'who hold locks can tell it. Nothing was begun; it is safe to try again then.';
+  return new LockStoreError(message, { key, nodes: [{ node, reason: RECOVERING_REASON }] });
+}
 
 /** The reply as a list. @throws Error with the server's words when it refused this request of several (refusal.lua) */
 export function listOf(reply: ScriptReply): ReplyItems {
