@@ -7,7 +7,7 @@
 export type RequestHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** The header that the board's page sends. A page of another origin can only send it if the server allows that in a CORS preflight. */
-export const OWN_HEADER = 'x-holdfast-board';
+const OWN_HEADER = 'x-holdfast-board';
 
 /** Why the request does not come from the board's page, as the end of a sentence; undefined when it does. */
 export function foreignRequest(headers: RequestHeaders): string | undefined {

@@ -75,7 +75,7 @@ function isObject(given: unknown): given is Readonly<Record<string, unknown>> {
 }
 
 /** Says, as the end of a sentence, that the option `name` is unknown, and which one was probably meant. */
-export function unknownOption(name: string, names: Readonly<Record<string, true>>): string {
+function unknownOption(name: string, names: Readonly<Record<string, true>>): string {
   const start = `unknown option '${name}'`;
   const meant = guess(name, Object.keys(names));
   if (meant !== undefined) return `${start}; ${meant} is probably meant`;

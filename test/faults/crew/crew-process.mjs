@@ -67,7 +67,7 @@ async function work(plan, caller, seed) {
       await sleep(within(plan.restMs));
       continue;
     }
-    await hold(lease, stay, stay.grantedAt + within(plan.holdMs));
+    await hold(lease, stay, stay.grantedAt + within(plan.holdMs), plan.stepMs);
     await sleep(within(plan.restMs));
   }
 }
@@ -96,12 +96,13 @@ function noteTrust(lease, stay, at) {
   stay.trustedUntil = trustedUntil;
 }
 
-async function hold(lease, stay, until) {
+async function hold(lease, stay, until, stepMs = 0) {
   stay.fences = Object.fromEntries(lease.fences);
   const aborted = () => (stay.abortedAt ??= now());
   if (lease.signal.aborted) aborted();
   else lease.signal.addEventListener('abort', aborted);
   while (isSure(lease, stay) && now() < until && !stop.signal.aborted) {
+    if (stepMs > 0) await sleep(stepMs);
     await write(stay);
     await Promise.race([sleep(STEP_MS), stopped]);
   }

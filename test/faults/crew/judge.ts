@@ -46,6 +46,7 @@ export function judge(record: RunRecord, given: Allowance): Verdict {
   const resumedMs = judgeService(trial, late);
   const idleMs = judgeIdle(trial, late);
   broken.push(...record.resource.backward.map((what) => `the resource accepted an old fence: ${what}`));
+  if (given.noLateWrites === true && record.resource.refused > 0) broken.push(`${record.resource.refused} writes came after those of a later holder`);
   broken.push(...record.keysLeft.map((key) => `left behind: ${key}`));
   broken.push(...record.complaints.map((what) => `a process complained: ${what}`));
   const grants = stays.filter(({ grantedAt }) => grantedAt !== undefined).length;

@@ -4,12 +4,14 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RedisServer } from '../../support/redis-server.js';
-import type { Scenario, Stage } from './fault-run.js';
+import { steadyHolder, type Scenario, type Stage } from './fault-run.js';
 
 const LEASE_MS = 30_000;
 /** The default of applications; NODE_ENV is test here, where it is 0. */
 const RECOVERY_MS = 1_000;
 const RESUMES_WITHIN_MS = 3_500;
+/** Where the server waits for a whole lease (`recoveryMs: 'lease'`). */
+const LONGEST_LEASE_MS = 3_000;
 
 const recovering = { leaseMs: LEASE_MS, losses: 'ended', recoveryMs: RECOVERY_MS, options: { recoveryMs: RECOVERY_MS }, resumesWithinMs: RESUMES_WITHIN_MS, idleMs: 3_500 } as const;
 
@@ -78,6 +80,24 @@ export const recoveryScenarios: readonly Scenario[] = [
         await sleep(stage.random() * 700);
         await serverOf(stage).command('FLUSHALL');
       }
+    },
+  },
+  {
+    ...recovering,
+    leaseMs: LONGEST_LEASE_MS,
+    recoveryMs: LONGEST_LEASE_MS,
+    options: { maxLeaseMs: LONGEST_LEASE_MS, recoveryMs: 'lease' },
+    resumesWithinMs: RESUMES_WITHIN_MS + LONGEST_LEASE_MS,
+    idleMs: RESUMES_WITHIN_MS + LONGEST_LEASE_MS,
+    name: 'recovery for a whole lease, in which a holder cannot reach the server',
+    topology: 'single',
+    proxied: true,
+    fault: async (stage) => {
+      const proxies = stage.topology.proxies[await steadyHolder(stage)]!;
+      await Promise.all(proxies.map((proxy) => proxy.cut()));
+      await serverOf(stage).command('FLUSHALL');
+      await sleep(LONGEST_LEASE_MS + stage.random() * 500);
+      await Promise.all(proxies.map((proxy) => proxy.heal()));
     },
   },
   {

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FlakyProxy } from '../../support/flaky-proxy.js';
 import type { RedisServer } from '../../support/redis-server.js';
+import { usualPlans } from './plans.js';
 import { steadyHolder, type Scenario, type Stage } from './fault-run.js';
 
 function serverOf({ topology }: Stage): RedisServer {
@@ -231,6 +232,8 @@ const network: readonly Scenario[] = [
   },
 ];
 
+const GRACE_MS = 1_500;
+
 const processes: readonly Scenario[] = [
   {
     name: 'the holder stopped for two leases, others at work',
@@ -240,6 +243,24 @@ const processes: readonly Scenario[] = [
       const holder = stage.crew[await steadyHolder(stage)];
       holder?.pause();
       await sleep(2 * stage.leaseMs);
+      holder?.resume();
+    },
+  },
+  {
+    name: 'the holder stopped until after its lease, and not beyond its grace',
+    topology: 'single',
+    losses: 'during',
+    noLateWrites: true,
+    leaseMs: 1_500,
+    options: { graceMs: GRACE_MS },
+    plans: (process, leaseMs) => usualPlans(process, leaseMs).map((plan) => (plan.key === 'long' ? { ...plan, stepMs: 40 } : plan)),
+    resumesWithinMs: 2_000 + GRACE_MS,
+    idleMs: 1_000 + GRACE_MS,
+    fault: async (stage) => {
+      const holder = stage.crew[await steadyHolder(stage)];
+      holder?.pause();
+      // At least 0.6 of a lease is left after a renewal.
+      await sleep(0.6 * stage.leaseMs + 0.85 * GRACE_MS);
       holder?.resume();
     },
   },

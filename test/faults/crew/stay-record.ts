@@ -17,6 +17,8 @@ export interface CallerPlan {
   readonly holdMs: readonly [number, number];
   readonly restMs: readonly [number, number];
   readonly caution: Caution;
+  /** How long a step of the work takes from the look at the lease to its write, in ms. Default 0. */
+  readonly stepMs?: number;
   readonly renew?: boolean;
   readonly minReplicas?: number;
 }

@@ -15,6 +15,8 @@ export interface Allowance {
   readonly overlapMs?: number;
   /** For a while two servers took themselves for the master: fences rise on each, and the resource tells them apart. */
   readonly splitBrain?: boolean;
+  /** No write may come too late, not even one that its holder began before it was stopped and that ends after its lease. */
+  readonly noLateWrites?: boolean;
   /** Service is back so long after the fault's end, in ms. */
   readonly resumesWithinMs?: number;
   /** No waiter sleeps on a free lock for longer, in ms; outside the fault unless `idleInside`. */
