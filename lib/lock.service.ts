@@ -105,7 +105,11 @@ export class LockService {
     return this.calls.hold(this.calls.beginAdoption(ticket, options, ADOPT_OPTIONS));
   }
 
-  /** Adopts the hold of this ticket, runs `fn` with the lease, and releases it. @throws as {@link adopt} before `fn` ran; LockLostError as withLock does */
+  /**
+   * Adopts the hold of this ticket, runs `fn` with the lease, and releases it.
+   *
+   * @throws as {@link adopt} before `fn` ran; LockLostError as withLock does
+   */
   withAdopted<T>(ticket: string, fn: Work<T>): Promise<T>;
   withAdopted<T>(ticket: string, options: WithAdoptedOptions, fn: Work<T>): Promise<T>;
   withAdopted<T>(ticket: string, second: Work<T> | WithAdoptedOptions, third?: Work<T>): Promise<T> {
@@ -136,7 +140,11 @@ export class LockService {
     return state.mode !== null && (mode === undefined || state.mode === mode);
   }
 
-  /** Asks the store who holds the lock and who waits for it. A holder of this process has the label of the call that holds now. @throws LockStoreError */
+  /**
+   * Asks the store who holds the lock and who waits for it. A holder of this process has the label of the call that holds now.
+   *
+   * @throws LockStoreError
+   */
   async inspect(key: string): Promise<LockState> {
     return this.calls.here.named(await this.store.inspect(checkKey(key)));
   }

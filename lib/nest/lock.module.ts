@@ -90,7 +90,10 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
   }
 
-  /** Tells leaders that their terms are over, refuses new calls and cancels those that wait. Holds go on, so the store stays open until onApplicationShutdown. */
+  /**
+   * Tells leaders that their terms are over, refuses new calls and cancels those that wait. Holds go on, so the store stays open until
+   * onApplicationShutdown.
+   */
   onModuleDestroy(): void {
     this.ownLocks()?.prepareShutdown();
   }

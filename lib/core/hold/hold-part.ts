@@ -62,7 +62,10 @@ export class HoldPart {
     return this.gate?.isEmpty ?? true;
   }
 
-  /** Lets a nested call of a hold that is open in when its siblings allow it. False when the hold ended meanwhile, so that the call must ask for the lock anew. */
+  /**
+   * Lets a nested call into a hold that is open, when its siblings allow it. False when the hold ended meanwhile, so that the call must
+   * ask for the lock anew.
+   */
   async enter(wish: Wish): Promise<boolean> {
     const { hold, key } = this;
     if (hold.options.permits !== wish.options.permits) throw permitsError(key, wish.options.permits, hold.options.permits);

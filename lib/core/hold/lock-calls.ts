@@ -130,7 +130,10 @@ export class LockCalls implements WaitWatch {
     void this.entered(wish, wish.since).then(begin, refuse);
   }
 
-  /** Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. `now`: the present instant, if it is known. */
+  /**
+   * Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. `now` is
+   * the present instant, if it is known.
+   */
   private entered(wish: Wish, now?: number): Promise<Entered | Entered[]> {
     if (wish.ticket) return this.adopted(wish, wish.ticket);
     if (wish.keys.length === 1) return this.enter(wish, now);

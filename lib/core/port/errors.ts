@@ -30,7 +30,10 @@ export abstract class LockError extends Error {
   }
 }
 
-/** A holder of the lock at the moment when a call gave up its wait. `host`, `pid` and `label` are undefined when its module has `describeHolders: false`. */
+/**
+ * A holder of the lock at the moment when a call gave up its wait. `host`, `pid` and `label` are undefined when its module has
+ * `describeHolders: false`.
+ */
 export interface BusyHolder extends Whereabouts {
   readonly label?: string | undefined;
   readonly owner?: string | undefined;
@@ -144,7 +147,10 @@ export function isLockError(error: unknown): error is LockError {
   return typeof error === 'object' && error !== null && /^LOCK_[A-Z]+$/.test(String((error as { code?: unknown }).code));
 }
 
-/** The message of an error, or what was thrown in place of one. It is read without instanceof, because in the realm of a test runner errors are no instances of Error. */
+/**
+ * The message of an error, or what was thrown in place of one. It is read without instanceof, because in the realm of a test runner
+ * errors are no instances of Error.
+ */
 export function messageOf(error: unknown): string {
   return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
 }

@@ -40,7 +40,10 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     readonly sharedOptions?: ResolvedOptions,
   ) {}
 
-  /** Whether a reader with these options must not wait here: the readers in this line cannot share a lease with it, so it would come after their phase of reading. */
+  /**
+   * Whether a reader with these options must not wait here: the readers in this line cannot share a lease with it, so that it would
+   * come after their phase of reading.
+   */
   keepsApart(options: ResolvedOptions): boolean {
     const other = this.line.find((caller) => caller.options.mode === 'read');
     return other ? options.minHoldMs > 0 || !askAlike(other.options, options) : false;
@@ -188,7 +191,10 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     this.leases.remove(lease);
   }
 
-  /** Asks the store for the first caller, unless an open request does. A lease that nobody uses is given back in the same step, and `replaced` gets the outcome. */
+  /**
+   * Asks the store for the first caller, unless an open request does. A lease that nobody uses is given back in the same step, and
+   * `replaced` gets the outcome.
+   */
   private ask(first: LeaseCaller, now: number, replaced?: (outcome: ReleaseOutcome) => void): void {
     const lease = this.leases.current;
     // While a writer of this process has the lease, asking is of no use. Beside its readers the store is asked at once, because

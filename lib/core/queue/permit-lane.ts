@@ -3,7 +3,7 @@ import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { PermitLease } from '../lease/permit-lease.js';
 import type { LeaseKeeper, StoreLease } from '../lease/store-lease.js';
 import type { ReleaseOutcome } from '../port/lease.js';
-import type { HandOnWindow } from './hand-on-window.js';
+import type { HandOnWindow } from './permit-turns.js';
 import type { Answer, RequestListener } from './request-parts.js';
 import type { StoreRequest } from './store-request.js';
 
@@ -20,7 +20,7 @@ export interface LaneKeeper {
 export class PermitLane implements RequestListener, LeaseKeeper {
   request: StoreRequest | undefined;
   lease: PermitLease | undefined;
-  /** In which time the permit may go on to further callers of this process; undefined before it has come. */
+  /** The time in which the permit may go on to further callers of this process; undefined before the permit has come. */
   window: HandOnWindow | undefined;
   /** How many callers of this process have had the permit since others had it. */
   private turns = 0;

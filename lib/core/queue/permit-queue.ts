@@ -21,10 +21,10 @@ import type { Grant } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
 import { LONGEST_BURST, type CallerQueue, type QueueParts, type ReasonToReject } from './caller-queue.js';
-import { HandOnWindow } from './hand-on-window.js';
 import { HeldPermits } from './held-permits.js';
 import { LanePause } from './lane-pause.js';
 import { PermitLane, type LaneKeeper } from './permit-lane.js';
+import { PermitTurns } from './permit-turns.js';
 import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
 import { ReplacedLease } from './replaced-lease.js';
 import type { Answer } from './request-parts.js';
@@ -39,11 +39,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private readonly held: HeldPermits;
   private readonly fences = new LatestFences();
   private readonly demand: FenceDemand;
-  /** The window of the permit that came last. */
-  private window = new HandOnWindow(-Infinity);
-  /** The lanes that had places in the store's queue when a window ended, until the first of its permits is given back. */
-  private old: PermitLane[] = [];
-  private turns = 0;
+  private readonly turns: PermitTurns;
+  private served = 0;
   /** Whether a caller that does not want to wait may be in the line. */
   private hasImpatient = false;
   private readonly pause: LanePause;
@@ -59,6 +56,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     this.held = new HeldPermits(permits);
     // The turns on all permits take their fences from one block.
     this.demand = new FenceDemand(parts.handOn === 1 ? 1 : parts.handOn * permits);
+    this.turns = new PermitTurns(parts.handOn);
     this.pause = new LanePause(parts.clock, (lane, now) => this.serve(lane, now, () => {}));
   }
 
@@ -188,7 +186,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     lane.lease = lease;
     this.held.add(lease.id, lane);
     watchdog.watch(lease, at);
-    if (!request.handsOn || request.wasRefused) lane.comesFromOthers((this.window = this.window.at(at)));
+    if (!request.handsOn || request.wasRefused) this.turns.began(lane, at);
     this.serve(lane, at, () => {});
   }
 
@@ -198,7 +196,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     const lease = lane.lease!;
     if (!first) return this.giveBack(lane, done);
     if (!lease.admits(first.options, now, parts.handOn) || (lease.turns > 0 && !this.mayHandOnHere(lane, now))) {
-      if (!this.endsWindow(lane, now)) return this.giveBack(lane, done, first);
+      // Other lanes may end their turns until the next turn of the loop. All of them ask in one command then.
+      if (!this.turns.end(lane, now, this.asking.values())) return this.giveBack(lane, done, first);
       this.pause.untilNextTurn();
       this.pause.add(lane);
       return done('released');
@@ -208,8 +207,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     lane.served();
     first.resolve(lease);
     done('released');
-    this.turns += 1;
-    if (this.turns % LONGEST_BURST === 0 && line.size > 0) this.pause.untilNextTurn();
+    this.served += 1;
+    if (this.served % LONGEST_BURST === 0 && line.size > 0) this.pause.untilNextTurn();
   }
 
   /** Whether the permit may go on to another caller here without the store: this process has all, and nobody waits for too long. */
@@ -217,18 +216,9 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     return this.held.areAll(now) && (!lane.lease!.contended || lane.mayHandOn(now, this.parts.handOn));
   }
 
-  /** Ends the window of a permit that has had all of its turns. Until the next turn of the loop other lanes may end theirs: they ask in one command. */
-  private endsWindow(lane: PermitLane, now: number): boolean {
-    const { asking, parts: { handOn } } = this;
-    if (handOn === 1 || lane.mayHandOn(now, handOn) || !lane.window?.isOpen(now)) return false;
-    lane.window.end();
-    this.old = [...asking.values()].filter(({ request }) => request!.wasRefused);
-    return true;
-  }
-
   /** Gives up the places that were taken before a window ended, for new ones beside that which a lane takes now: then all permits come together. */
   private leaveOldPlaces(): void {
-    const old = this.old.splice(0).filter(({ request }) => request && this.asking.has(request.id));
+    const old = this.turns.takeOldPlaces().filter(({ request }) => request && this.asking.has(request.id));
     // Each new place costs two commands, and that must not be more than one for each turn that the permit has had.
     if (this.asking.size + this.held.size === this.permits - 1 && 2 * old.length <= this.parts.handOn) for (const lane of old) this.drop(lane);
   }

@@ -7,7 +7,8 @@
  *
  *     free ──▶ write phase ──▶ read phase (all waiting readers) ──▶ write phase (the first waiting writer) ──▶ …
  *
- * A phase for which nobody waits is left out. A lock with permits has one phase, of writing, with up to so many holders at a time. A lock without holders has no record, because its waiters are granted it at once.
+ * A phase for which nobody waits is left out. A lock with permits has one phase, of writing, with up to so many holders at a time. A
+ * lock without holders has no record, because its waiters are granted it at once.
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import { isTicketId } from '../../core/port/ticket.js';
