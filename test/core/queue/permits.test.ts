@@ -97,6 +97,23 @@ describe('The callers of one process that want a permit', () => {
     expect(fleet.store.size).toBe(0);
   });
 
+  it('take no more places in the queue of the store than callers of the process wait, once some have given up', async () => {
+    const fleet = new Fleet();
+    const other = fleet.process().locks;
+    const { locks } = fleet.process();
+    const held = [await other.acquire('k', { permits: 2 }), await other.acquire('k', { permits: 2 })];
+    const refused = expect(locks.acquire('k', { permits: 2, waitMs: 200 })).rejects.toThrow(LockTimeoutError);
+    const patient = locks.acquire('k', { permits: 2 });
+    await fleet.clock.advance(100);
+    expect((await fleet.store.inspect('k')).waiters).toHaveLength(2);
+    await fleet.clock.advance(200);
+    await refused;
+    expect((await fleet.store.inspect('k')).waiters).toHaveLength(1);
+    for (const lease of held) await fleet.clock.runUntil(lease.release());
+    await fleet.clock.runUntil((await fleet.clock.runUntil(patient)).release());
+    expect(fleet.store.size).toBe(0);
+  });
+
   it('that do not wait get a free permit or are refused, at once', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
