@@ -5,6 +5,7 @@
 import type { HeldLease, RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import type { Clock } from '../../core/port/clock.js';
 import { batchesOf } from '../wire/batches.js';
+import type { ScriptCall } from '../wire/errand.js';
 import { listOf } from '../wire/lock-reply.js';
 import {
   addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, type BringBackArgs, type BringBackReply, type ScriptArgument,
@@ -49,6 +50,11 @@ function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
 
 function inPairs<T>(requests: readonly T[], outcomes: readonly RenewOutcome[]): [T, RenewOutcome][] {
   return requests.map((request, at) => [request, outcomes[at]!]);
+}
+
+/** The key that a failure of all these requests is about, if it is about one lock. */
+function onlyKeyOf(requests: readonly LeaseRequest[]): string | undefined {
+  return requests.length === 1 ? requests[0]!.key : undefined;
 }
 
 export class BringingBack {
@@ -110,30 +116,18 @@ export class BringingBack {
   }
 
   private async one(all: readonly LeaseRequest[], wanted: readonly number[], outcomes: RenewOutcome[], isRepeated = false): Promise<void> {
-    const { runner, trust, keys, node, timeoutMs, clock } = this.parts;
+    const { runner, trust, keys } = this.parts;
     // A lease that was released since the renewal was sent must not be brought back, because nobody would release it again.
     const batch = wanted.filter((position) => all[position]!.held.isHeld);
     for (const position of wanted) outcomes[position] = { kind: 'lost' };
     if (batch.length === 0) return;
     const requests = batch.map((position) => all[position]!);
-    const { key } = requests[0]!;
-    const redisKeys: string[] = [];
-    const args: ScriptArgument[] = [];
-    for (const request of requests) addBringBack(redisKeys, args, keys.spotOf(request.key), this.argsOf(request));
-    const call = {
-      script: bringBack,
-      key: requests.length === 1 ? key : undefined,
-      keys: redisKeys,
-      args,
-      // The script is sent as text: sent by its hash to a server that does not know it, it would be repeated behind later releases.
-      inOrder: true,
-      timeoutMs: Math.min(timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3),
-    };
+    const group = keys.groupOf(requests[0]!.key);
     const late: number[] = [];
     try {
-      await runner.run(call, (reply, sentAt, receivedAt) => {
+      await runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
         const told = listOf(reply);
-        trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
+        trust.observe(group, { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
         batch.forEach((position, n) => {
           const news = readBringBack(told, bringBackHeadSize + bringBackSize * n);
           if (news.kind === 'late' && !isRepeated) late.push(position);
@@ -141,16 +135,31 @@ export class BringingBack {
         });
       });
     } catch (error) {
-      const isMoving = isTryAgain(error);
-      if (batch.length > 1 && isMoving) return void (await Promise.all(batch.map((position) => this.one(all, [position], outcomes))));
-      const kept = isMoving ? await this.renewedWhereItIs(requests[0]!) : undefined;
-      if (kept !== undefined) return void (outcomes[batch[0]!] = kept);
-      const cause = storeFailure(error, { what: 'bring-back', key: call.key, node });
-      const lateUntil = clock.now() + timeoutMs;
-      for (const position of batch) outcomes[position] = { kind: 'unknown', cause, lateUntil };
+      return this.unanswered(all, batch, outcomes, error);
     }
     // This answer has brought the server's time, so that the request can be sent again with a limit.
     if (late.length > 0) await this.one(all, late, outcomes, true);
+  }
+
+  private callFor(requests: readonly LeaseRequest[]): ScriptCall {
+    const keys: string[] = [];
+    const args: ScriptArgument[] = [];
+    for (const request of requests) addBringBack(keys, args, this.parts.keys.spotOf(request.key), this.argsOf(request));
+    const timeoutMs = Math.min(this.parts.timeoutMs, Math.min(...requests.map(({ leaseMs }) => leaseMs)) / 3);
+    // The script is sent as text: sent by its hash to a server that does not know it, it would be repeated behind later releases.
+    return { script: bringBack, key: onlyKeyOf(requests), keys, args, timeoutMs, inOrder: true };
+  }
+
+  /** Notes what is known of leases whose call failed. Those of a slot that is being moved are asked for one by one. */
+  private async unanswered(all: readonly LeaseRequest[], batch: readonly number[], outcomes: RenewOutcome[], error: unknown): Promise<void> {
+    const { node, clock, timeoutMs } = this.parts;
+    const isMoving = isTryAgain(error);
+    if (batch.length > 1 && isMoving) return void (await Promise.all(batch.map((position) => this.one(all, [position], outcomes))));
+    const kept = isMoving ? await this.renewedWhereItIs(all[batch[0]!]!) : undefined;
+    if (kept !== undefined) return void (outcomes[batch[0]!] = kept);
+    const cause = storeFailure(error, { what: 'bring-back', key: onlyKeyOf(batch.map((position) => all[position]!)), node });
+    const lateUntil = clock.now() + timeoutMs;
+    for (const position of batch) outcomes[position] = { kind: 'unknown', cause, lateUntil };
   }
 
   /**
