@@ -3,8 +3,8 @@
  * has an adapter in a folder of its own, and nothing outside that folder knows the package.
  *
  *     commands    for all scripts                    reconnects for ever; queues no commands while it is away
- *     replicated  for renewals with WAIT, which      the same; it is made for the first of them
- *                 blocks a connection
+ *     replicated  for renewals with WAIT, which      the same; one for each number of replicas, made for the first
+ *                 blocks a connection                of them
  *     subscribe() a new connection for messages      never reconnects: WakeChannel makes a new one
  */
 import type { Clock } from '../../core/port/clock.js';
@@ -72,7 +72,8 @@ export interface Subscriber {
 export interface Connections {
   readonly isCluster: boolean;
   readonly commands: Connection;
-  readonly replicated: Connection;
+  /** The connection for renewals that so many replicas must acknowledge: while some miss theirs, the others have one of their own. */
+  replicated(replicas: number): Connection;
   /** A connection that owes an answer and from which nothing comes for this long, in ms, is given up. */
   readonly patienceMs: number;
   /** The name of the node in messages. */
