@@ -77,6 +77,14 @@ export class ScriptRunner {
     });
   }
 
+  /**
+   * Called when the commands have a new connection, perhaps to another server: the connections for renewals with WAIT are made anew, so
+   * that they lead there too. An idle one outlives a failover when the former master was only frozen.
+   */
+  follow(): void {
+    for (const { via } of this.replicated.values()) via.drop();
+  }
+
   /** Sends any other command, with a deadline. Rejects with LockStoreError. */
   command<T = unknown>(what: string, send: (client: Sender) => Promise<unknown>): Promise<T> {
     return this.timed<T, T>(what, send, (reply) => reply);
