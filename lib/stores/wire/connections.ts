@@ -97,8 +97,18 @@ export interface Address {
 }
 
 const SHORTEST_PATIENCE_MS = 1_000;
+const CONNECTS_WITHIN_MS = 1_000;
+const LEAST_TO_CONNECT_MS = 500;
 
 /** {@link Connections.patienceMs} for commands that may take `timeoutMs`. */
 export function patienceOf(timeoutMs: number): number {
   return Math.min(timeoutMs, Math.max(SHORTEST_PATIENCE_MS, 0.75 * timeoutMs));
+}
+
+/**
+ * How long connecting may take, and then the first answer, in ms, for commands that may take `timeoutMs`. It is several exchanges, which
+ * on a slow network take longer than a command does.
+ */
+export function connectingMs(timeoutMs: number): number {
+  return Math.max(LEAST_TO_CONNECT_MS, Math.min(timeoutMs, CONNECTS_WITHIN_MS));
 }

@@ -9,8 +9,8 @@
  */
 import type { Cluster, Redis } from 'ioredis';
 import type { Clock, Timer } from '../../../core/port/clock.js';
-import type { ConnectionState } from '../connections.js';
-import { CONNECTS_WITHIN_MS, type Needs } from './connection-options.js';
+import { connectingMs, type ConnectionState } from '../connections.js';
+import type { Needs } from './connection-options.js';
 
 type Client = Redis | Cluster;
 
@@ -86,8 +86,7 @@ export class ConnectionGuards {
   private dropStuckHandshakes(client: Redis, state: WatchedState): void {
     client.on('connect', () => {
       const { stream } = client;
-      const patienceMs = Math.min(this.needs.timeoutMs, CONNECTS_WITHIN_MS);
-      const timer = this.clock.setTimer(() => state.isOpen || stream.destroy(), patienceMs);
+      const timer = this.clock.setTimer(() => state.isOpen || stream.destroy(), connectingMs(this.needs.timeoutMs));
       stream.once('close', () => this.clock.clearTimer(timer));
     });
   }

@@ -8,6 +8,7 @@
  */
 import type { ClusterOptions, RedisOptions } from 'ioredis';
 import type { Clock } from '../../../core/port/clock.js';
+import { connectingMs } from '../connections.js';
 
 /** What the options of a connection depend on. */
 export interface Needs {
@@ -18,8 +19,6 @@ export interface Needs {
   isClosed(): boolean;
 }
 
-/** How long connecting may take, and then the first answer, in ms. */
-export const CONNECTS_WITHIN_MS = 1_000;
 const FIRST_RECONNECT_MS = 40;
 const LONGEST_RECONNECT_MS = 150;
 const NEXT_ROUND_MS = 10;
@@ -52,7 +51,7 @@ export function forcedOptions(given: RedisOptions, needs: Needs): RedisOptions {
     enableReadyCheck: false,
     commandTimeout: undefined,
     disconnectTimeout: 50,
-    connectTimeout: Math.min(Number(given.connectTimeout) || Infinity, Math.max(500, Math.min(timeoutMs, CONNECTS_WITHIN_MS))),
+    connectTimeout: Math.min(Number(given.connectTimeout) || Infinity, connectingMs(timeoutMs)),
     // Without it a frozen Sentinel would be waited for without end, although others know the new master.
     sentinelCommandTimeout: Math.min(given.sentinelCommandTimeout ?? Infinity, SENTINEL_ANSWERS_WITHIN_MS),
     // The first try to reconnect comes almost at once, because leases have to be renewed.

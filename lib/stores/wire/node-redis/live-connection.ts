@@ -5,8 +5,9 @@
  *          └──────────────────────────────(refused, too late, end() was called)───────────────────▲
  */
 import type { Clock } from '../../../core/port/clock.js';
+import { connectingMs } from '../connections.js';
 import { isReply } from '../store-failure.js';
-import { CONNECTS_WITHIN_MS, forcedOptions, type ClientSource, type NodeRedisClient } from './node-redis-client.js';
+import { forcedOptions, type ClientSource, type NodeRedisClient } from './node-redis-client.js';
 
 const CONNECTION_NAME = 'nestjs-holdfast';
 /** The words of node-redis for a server that could not be reached in time. */
@@ -39,8 +40,7 @@ export class LiveConnection {
     });
     const timers = new Set<object>();
     client.on('connect', () => {
-      const patienceMs = Math.min(this.timeoutMs, CONNECTS_WITHIN_MS);
-      timers.add(clock.setTimer(() => this.end(new Error('connect ETIMEDOUT')), patienceMs));
+      timers.add(clock.setTimer(() => this.end(new Error('connect ETIMEDOUT')), connectingMs(this.timeoutMs)));
     });
     try {
       await client.connect();

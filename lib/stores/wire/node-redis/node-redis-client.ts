@@ -3,6 +3,7 @@
  * connecting to its end, and such a client never reconnects: what it does then differs between versions, and it cannot be told to
  * leave a server that has stopped answering.
  */
+import { connectingMs } from '../connections.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 export interface ClientOptions {
@@ -76,12 +77,9 @@ export function forcedOptions({ socket, ...given }: ClientOptions, timeoutMs: nu
     socket: {
       ...socket,
       reconnectStrategy: false,
-      connectTimeout: Math.min(socket?.connectTimeout || Infinity, Math.max(500, Math.min(timeoutMs, CONNECTS_WITHIN_MS))),
+      connectTimeout: Math.min(socket?.connectTimeout || Infinity, connectingMs(timeoutMs)),
       socketTimeout: undefined,
       signal,
     },
   };
 }
-
-/** How long connecting may take, and then the first answer, in ms. */
-export const CONNECTS_WITHIN_MS = 1_000;
