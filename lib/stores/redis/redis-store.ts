@@ -231,6 +231,7 @@ export class RedisStore implements LockStore {
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void this.readClock();
       this.channel.follow();
+      this.runner.follow();
       memories.recalls.soon();
       this.doubted('all');
     });

@@ -119,7 +119,7 @@ export class Ballot {
    */
   rejoin(node: RedlockNode, leaseMs: number): void {
     // Without a limit the vote might come too late and take the lock for a holder that has lost it.
-    if (this.state !== 'held' || node.silent || !node.keepsLimits) return;
+    if (this.state !== 'held' || !this.standing.mayOutlive(this.context.clock.now()) || node.silent || !node.keepsLimits) return;
     const again = { ...this.wish, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
     this.ask(node, again, this.fence, this.standing.trustedUntil, () => {}); // after a failure the next renewal tries again
   }

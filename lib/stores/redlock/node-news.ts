@@ -11,7 +11,7 @@ export interface NewsParts {
   readonly waiters: Waiters;
   readonly clock: Clock;
   readonly quorum: number;
-  /** Called for a ballot that is lost, to take it back from all nodes on which it may stand. */
+  /** Called for a ballot that is not wanted any more, to take it back from all nodes on which it may stand. */
   readonly drop: (ballot: Ballot) => void;
   readonly tell: (wake: Wake) => void;
 }
@@ -33,13 +33,16 @@ export class NodeNews {
     for (const id of waiters.call(key, node, clock.now())) tell({ kind: 'ask', key, id });
   }
 
-  /** A forced release took the lock away on this node. The lease is lost when a quorum of nodes has said so. */
+  /**
+   * A forced release took the lock away on this node. When a quorum of nodes has said so, the process looks whether they still have the
+   * lease: messages may be forged. A request whose votes are still being counted is ended, because nobody would look at its grant.
+   */
   taken(node: RedlockNode, ballotId: string): void {
     const { ballots, quorum, drop, tell } = this.parts;
     const ballot = ballots.find(ballotId);
     if (ballot === undefined) return;
     if (ballot.standing.takenAwayOn(node) < quorum) return;
-    drop(ballot);
+    if (ballot.state === 'open') drop(ballot);
     tell({ kind: 'lost', key: ballot.key, id: ballot.holder });
   }
 }

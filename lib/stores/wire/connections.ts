@@ -3,8 +3,8 @@
  * has an adapter in a folder of its own, and nothing outside that folder knows the package.
  *
  *     commands    for all scripts                    reconnects for ever; queues no commands while it is away
- *     replicated  for renewals with WAIT, which      the same; it is made for the first of them
- *                 blocks a connection
+ *     replicated  for renewals with WAIT, which      the same; one for each number of replicas, made for the first
+ *                 blocks a connection                of them
  *     subscribe() a new connection for messages      never reconnects: WakeChannel makes a new one
  */
 import type { Clock } from '../../core/port/clock.js';
@@ -72,7 +72,8 @@ export interface Subscriber {
 export interface Connections {
   readonly isCluster: boolean;
   readonly commands: Connection;
-  readonly replicated: Connection;
+  /** The connection for renewals that so many replicas must acknowledge: while some miss theirs, the others have one of their own. */
+  replicated(replicas: number): Connection;
   /** A connection that owes an answer and from which nothing comes for this long, in ms, is given up. */
   readonly patienceMs: number;
   /** The name of the node in messages. */
@@ -106,16 +107,19 @@ export function patienceOf(timeoutMs: number): number {
 export const CONNECTION_NAME = 'nestjs-holdfast';
 
 const CONNECTS_WITHIN_MS = 1_000;
-const SHORTEST_CONNECT_TIMEOUT_MS = 500;
+const LEAST_TO_CONNECT_MS = 500;
 
-/** How long connecting may take, in ms: what the user gave, where that is shorter than what suits commands that may take `timeoutMs`. */
-export function connectTimeoutOf(timeoutMs: number, given: unknown): number {
-  return Math.min(Number(given) || Infinity, Math.max(SHORTEST_CONNECT_TIMEOUT_MS, firstAnswerWithin(timeoutMs)));
+/**
+ * How long connecting may take, and then the first answer, in ms, for commands that may take `timeoutMs`. It is several exchanges, which
+ * on a slow network take longer than a command does. A frozen server accepts connections, and never answers.
+ */
+export function connectingMs(timeoutMs: number): number {
+  return Math.max(LEAST_TO_CONNECT_MS, Math.min(timeoutMs, CONNECTS_WITHIN_MS));
 }
 
-/** How long the first answer on a new connection may take, in ms. A frozen server accepts connections, and never answers. */
-export function firstAnswerWithin(timeoutMs: number): number {
-  return Math.min(timeoutMs, CONNECTS_WITHIN_MS);
+/** How long connecting may take, in ms: {@link connectingMs}, or what the user gave where that is shorter. */
+export function connectTimeoutOf(timeoutMs: number, given: unknown): number {
+  return Math.min(Number(given) || Infinity, connectingMs(timeoutMs));
 }
 
 const FIRST_RECONNECT_MS = 40;

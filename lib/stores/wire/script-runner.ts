@@ -24,9 +24,9 @@ export class ScriptRunner {
   /** The connection for all but what waits for replicas. */
   readonly line: Line;
   private readonly awaited: AwaitedAnswers<Errand>;
-  /** The connection for renewals with WAIT. It has more patience, because it is silent while it waits for replicas. */
-  private replicated: Line | undefined;
-  private connecting: Promise<void> | undefined;
+  /** The connections for renewals with WAIT, by the number of replicas. They have more patience, because they are silent while they wait. */
+  private readonly replicated = new Map<number, Line>();
+  private readonly connecting = new Map<Connection, Promise<void>>();
   private closed = false;
 
   constructor(
@@ -51,7 +51,7 @@ export class ScriptRunner {
   /** Runs a script that writes, and then WAIT for `replicas`. `decode` gets the reply and how many replicas acknowledged. */
   runAcknowledged<T>(call: ScriptCall, replicas: number, decode: (reply: ScriptReply, acknowledged: number, sentAt: number) => T): Promise<T> {
     const { script, keys, args, key, timeoutMs = this.timeoutMs } = call;
-    const line = (this.replicated ??= this.lineOf(this.connections.replicated, this.timeoutMs));
+    const line = this.lineFor(replicas);
     const { connection } = line;
     const until = this.clock.now() + timeoutMs;
     const send = async () => {
@@ -66,6 +66,14 @@ export class ScriptRunner {
       };
       this.perform(new Command(line, { what: script.name, key, timeoutMs, send }, answered, failed));
     });
+  }
+
+  /**
+   * Called when the commands have a new connection, perhaps to another server: the connections for renewals with WAIT are made anew, so
+   * that they lead there too. An idle one outlives a failover when the former master was only frozen.
+   */
+  follow(): void {
+    for (const { connection } of this.replicated.values()) connection.drop();
   }
 
   /** Sends any other command, with a deadline. Rejects with LockStoreError. */
@@ -92,6 +100,12 @@ export class ScriptRunner {
     this.awaited.close(new Error('the store was closed'));
   }
 
+  private lineFor(replicas: number): Line {
+    let line = this.replicated.get(replicas);
+    if (line === undefined) this.replicated.set(replicas, (line = this.lineOf(this.connections.replicated(replicas), this.timeoutMs)));
+    return line;
+  }
+
   private lineOf(connection: Connection, patienceMs: number): Line {
     // In a Cluster a late node is no sign that the others are silent.
     const hasteMs = patienceMs === Infinity ? Infinity : Math.min(this.timeoutMs, LEAST_SILENCE_MS);
@@ -105,7 +119,7 @@ export class ScriptRunner {
     errand.sentAt = askedAt;
     errand.deadline = askedAt + (errand.timeoutMs ?? this.timeoutMs);
     this.awaited.add(errand);
-    const sent = line.state.isOpen || line === this.replicated ? errand.send() : this.notSent(line);
+    const sent = line.state.isOpen || line !== this.line ? errand.send() : this.notSent(line);
     sent.then(
       (reply) => this.answered(errand, reply),
       (error: unknown) => this.refused(errand, error),
@@ -173,15 +187,18 @@ export class ScriptRunner {
   /** Resolves when the connection is open. No client queues commands for it, so the first callers of a connection wait together here. */
   private whenReady(connection: Connection): Promise<void> {
     if (connection.state.isOpen) return Promise.resolve();
-    this.connecting ??= new Promise((resolve) => {
+    const present = this.connecting.get(connection);
+    if (present !== undefined) return present;
+    const connecting = new Promise<void>((resolve) => {
       const done = connection.onOpen(() => {
         done();
-        this.connecting = undefined;
+        this.connecting.delete(connection);
         resolve();
       });
       connection.start().catch(() => {});
     });
-    return this.connecting;
+    this.connecting.set(connection, connecting);
+    return connecting;
   }
 }
 

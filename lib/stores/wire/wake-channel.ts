@@ -45,6 +45,8 @@ export interface WakeListener {
 
 const SHORTEST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 500;
+/** A subscription may take so long at least, in ms: it is a connection and some questions, and not one command. */
+const SUBSCRIBES_WITHIN_MS = 2_000;
 /** A message that is late by more than this, in ms, counts as lost, and a connection is kept at least this long. */
 const DEAF_AFTER_MS = 500;
 
@@ -114,7 +116,7 @@ export class WakeChannel {
   }
 
   private async subscribe(client: Subscriber): Promise<void> {
-    const timer = this.clock.setTimer(() => client.drop(), this.timeoutMs);
+    const timer = this.clock.setTimer(() => client.drop(), Math.max(this.timeoutMs, SUBSCRIBES_WITHIN_MS));
     try {
       await client.open(this.channels, (message) => this.hear(message), this.listener.flushed);
     } finally {

@@ -302,6 +302,14 @@ describe('A ballot that is held', () => {
     expect(nodes.flatMap(({ acts }) => acts)).toEqual([]);
   }));
 
+  it('is not put back once a node released it for an operator', onStage(async ({ cast, ballot, nodes }) => {
+    granted(await cast());
+    for (const node of nodes) node.acts.length = 0;
+    ballot.standing.takenAwayOn(nodes[0] as unknown as RedlockNode);
+    ballot.rejoin(nodes[0] as unknown as RedlockNode, LEASE_MS);
+    expect(nodes.flatMap(({ acts }) => acts)).toEqual([]);
+  }));
+
   it('is released without a look at the clocks of the nodes while it can be trusted, and with one after that', onStage(async ({ cast, ballot, clock }) => {
     const { trustedUntil } = granted(await cast());
     ballot.finish();

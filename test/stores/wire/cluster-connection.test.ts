@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { ClusterConnection } from '../../../lib/stores/wire/node-redis/cluster-connection.js';
 import type { ClientSource, NodeRedisClient } from '../../../lib/stores/wire/node-redis/node-redis-client.js';
+import type { ClusterTarget } from '../../../lib/stores/wire/node-redis/cluster-map.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 /** A Cluster of one node, which has all slots. */
@@ -41,6 +42,29 @@ class OneNode {
       throw new Error('MOVED 7629 127.0.0.1:7001');
     }
     return 'OK';
+  }
+}
+
+/** Two masters, of which the first is cut off from the second and a replica that has taken its slots over: it serves nothing, and says what was before. */
+class CutOff {
+  isCutOff = false;
+  readonly target: ClusterTarget = {
+    roots: [this.source(7001)],
+    ofNodes: { given: {}, make: ({ socket }) => this.client(socket!.port!) },
+    map: (address) => address,
+  };
+
+  private source(port: number): ClientSource {
+    return { given: { socket: { host: '127.0.0.1', port } }, make: () => this.client(port) };
+  }
+
+  private client(port: number): NodeRedisClient {
+    const sendCommand = async ([command]: string[]): Promise<unknown> => {
+      if (command === 'CLUSTER') return [[0, 8_191, ['127.0.0.1', this.isCutOff && port !== 7001 ? 7003 : 7001]], [8_192, 16_383, ['127.0.0.1', 7002]]];
+      if (this.isCutOff && port === 7001 && command === 'GET') throw new Error('CLUSTERDOWN The cluster is down');
+      return port;
+    };
+    return { isReady: true, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve(), on: () => {}, sendCommand };
   }
 }
 
@@ -84,4 +108,19 @@ describe('The connection to a Cluster', () => {
     await delay(clock, 1_000);
     expect([told.at(-1), connection.state.isOpen]).toEqual(['open', true]);
   }));
+
+  it('C3: follows the others where one master is cut off from them and says what was before', async () => {
+    const clock = new FakeClock();
+    const cluster = new CutOff();
+    const connection = new ClusterConnection(cluster.target, { clock, timeoutMs: 2_000 }, 1_000);
+    await clock.runUntil(
+      (async () => {
+        await connection.start();
+        expect(await connection.call('GET', 'k')).toBe(7001);
+        cluster.isCutOff = true;
+        expect(await connection.call('GET', 'k')).toBe(7003);
+        expect(await connection.call('GET', 'a')).toBe(7002);
+      })().finally(() => connection.close()),
+    );
+  });
 });

@@ -9,7 +9,7 @@
  */
 import type { Cluster, Redis } from 'ioredis';
 import type { Clock, Timer } from '../../../core/port/clock.js';
-import { CONNECTION_NAME, firstAnswerWithin, type ConnectionState } from '../connections.js';
+import { CONNECTION_NAME, connectingMs, type ConnectionState } from '../connections.js';
 import type { Needs } from './connection-options.js';
 
 type Client = Redis | Cluster;
@@ -85,7 +85,7 @@ export class ConnectionGuards {
   private dropStuckHandshakes(client: Redis, state: WatchedState): void {
     client.on('connect', () => {
       const { stream } = client;
-      const timer = this.clock.setTimer(() => state.isOpen || stream.destroy(), firstAnswerWithin(this.needs.timeoutMs));
+      const timer = this.clock.setTimer(() => state.isOpen || stream.destroy(), connectingMs(this.needs.timeoutMs));
       stream.once('close', () => this.clock.clearTimer(timer));
     });
   }

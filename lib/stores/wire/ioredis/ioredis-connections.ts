@@ -30,7 +30,7 @@ export class IoredisConnections implements Connections {
   readonly node: string;
   readonly client: RedisClient;
   lastError: Error | undefined;
-  private replicas: IoredisConnection | undefined;
+  private readonly replicas = new Map<number, IoredisConnection>();
   private readonly needs: Needs;
   private readonly guards: ConnectionGuards;
   private closed = false;
@@ -53,13 +53,14 @@ export class IoredisConnections implements Connections {
     connection.onOpen(() => (this.lastError = undefined));
   }
 
-  get replicated(): IoredisConnection {
-    if (this.replicas === undefined) {
-      // This connection is given as much patience as a command has time, because it is silent while it waits for replicas.
-      this.replicas = this.connect(this.timeoutMs);
-      this.replicas.onError(() => {});
-    }
-    return this.replicas;
+  replicated(replicas: number): IoredisConnection {
+    const present = this.replicas.get(replicas);
+    if (present !== undefined) return present;
+    // This connection is given as much patience as a command has time, because it is silent while it waits for replicas.
+    const made = this.connect(this.timeoutMs);
+    made.onError(() => {});
+    this.replicas.set(replicas, made);
+    return made;
   }
 
   get addressWithTls(): Address | undefined {
@@ -85,9 +86,9 @@ export class IoredisConnections implements Connections {
   close(): void {
     this.closed = true;
     this.guards.close();
-    for (const client of [this.client, this.replicas?.client]) {
-      client?.disconnect();
-      if (client !== undefined && !isCluster(client)) client.stream?.destroy();
+    for (const client of [this.client, ...[...this.replicas.values()].map((connection) => connection.client)]) {
+      client.disconnect();
+      if (!isCluster(client)) client.stream?.destroy();
     }
   }
 

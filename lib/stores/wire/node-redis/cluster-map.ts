@@ -25,6 +25,8 @@ const ANSWERS_WITHIN_MS = 1_000;
 export class ClusterMap {
   masters: readonly Address[] = [];
   private ranges: readonly Range[] = [];
+  /** The node that was believed last. */
+  private told: SingleConnection | undefined;
 
   constructor(
     private readonly target: ClusterTarget,
@@ -39,11 +41,19 @@ export class ClusterMap {
     return this.ranges.find(({ from, to }) => from <= slot && slot <= to)?.master;
   }
 
-  /** Asks the nodes that are connected, and then those that the user named. Rejects when none of them knows. */
+  /**
+   * Asks the nodes that are connected, and then those that the user named. Rejects when none of them knows. The node that was believed
+   * last is asked after the others: one that is cut off from them goes on saying what was before.
+   */
   async read(connected: readonly SingleConnection[]): Promise<void> {
     let last: unknown;
+    const inTurn = [...connected.filter((node) => node !== this.told), ...connected.filter((node) => node === this.told)];
     const ways = [
-      ...connected.map((node) => () => this.ask(node.source, (args) => node.send(args))),
+      ...inTurn.map((node) => async () => {
+        const ranges = await this.ask(node.source, (args) => node.send(args));
+        this.told = node;
+        return ranges;
+      }),
       ...this.target.roots.map((root) => () => this.askRoot(root)),
     ];
     for (const ask of ways) {

@@ -5,7 +5,7 @@
  *          └──────────────────────────────(refused, too late, end() was called)───────────────────▲
  */
 import type { Clock } from '../../../core/port/clock.js';
-import { CONNECTION_NAME, firstAnswerWithin } from '../connections.js';
+import { CONNECTION_NAME, connectingMs } from '../connections.js';
 import { isReply } from '../store-failure.js';
 import { forcedOptions, type ClientSource, type NodeRedisClient } from './node-redis-client.js';
 
@@ -39,7 +39,7 @@ export class LiveConnection {
     });
     const timers = new Set<object>();
     client.on('connect', () => {
-      timers.add(clock.setTimer(() => this.end(new Error('connect ETIMEDOUT')), firstAnswerWithin(this.timeoutMs)));
+      timers.add(clock.setTimer(() => this.end(new Error('connect ETIMEDOUT')), connectingMs(this.timeoutMs)));
     });
     try {
       await client.connect();

@@ -31,7 +31,7 @@ class NodeRedisConnections implements Connections {
   lastError: Error | undefined;
   private readonly needs: Needs;
   private readonly link: SingleConnection | ClusterConnection;
-  private replicas: SingleConnection | ClusterConnection | undefined;
+  private readonly replicas = new Map<number, SingleConnection | ClusterConnection>();
 
   constructor(
     private readonly target: NodeRedisTarget,
@@ -48,10 +48,13 @@ class NodeRedisConnections implements Connections {
     this.link.onOpen(() => (this.lastError = undefined));
   }
 
-  get replicated(): Connection {
+  replicated(replicas: number): Connection {
+    const present = this.replicas.get(replicas);
+    if (present !== undefined) return present;
     // This connection is given as much patience as a command has time, because it is silent while it waits for replicas.
-    this.replicas ??= this.connect(this.needs.timeoutMs);
-    return this.replicas;
+    const made = this.connect(this.needs.timeoutMs);
+    this.replicas.set(replicas, made);
+    return made;
   }
 
   get addressWithTls(): Address | undefined {
@@ -75,7 +78,7 @@ class NodeRedisConnections implements Connections {
 
   close(): void {
     this.link.close();
-    this.replicas?.close();
+    for (const connection of this.replicas.values()) connection.close();
   }
 
   /** A subscriber goes to the server that the commands go to, which a Sentinel might name differently by now. */

@@ -39,11 +39,16 @@ function ofCluster({ cluster, options = {} }: ClusterTarget, make: CreateClient)
   const { redisOptions = {}, natMap, ...rest } = options;
   refuseForeign(rest);
   refuseForeign(redisOptions);
-  const roots = cluster.map((node) => {
-    const server = typeof node === 'string' ? serverOfUrl(node) : typeof node === 'number' ? { port: node } : node;
-    return source(optionsOf({ ...redisOptions, ...server }), make);
-  });
-  return { kind: 'cluster', roots, ofNodes: source(optionsOf(redisOptions), make), map: mapped((natMap ?? redisOptions.natMap) as NatMap) };
+  const named = cluster.map((node) => said(typeof node === 'string' ? serverOfUrl(node) : typeof node === 'number' ? { port: node } : node));
+  const roots = named.map((server) => source(optionsOf({ ...redisOptions, ...server }), make));
+  // The login and TLS of a URL hold for all nodes, because the Cluster names the others by their addresses only.
+  const { host, port, ...login } = named[0]!;
+  return { kind: 'cluster', roots, ofNodes: source(optionsOf({ ...redisOptions, ...login }), make), map: mapped((natMap ?? redisOptions.natMap) as NatMap) };
+}
+
+/** Without what a URL leaves open, which would hide the same among the options for all nodes. */
+function said(server: ServerOptions): ServerOptions {
+  return Object.fromEntries(Object.entries(server).filter(([, value]) => value !== undefined));
 }
 
 function source(given: ClientOptions, make: CreateClient): ClientSource {

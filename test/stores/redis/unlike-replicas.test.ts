@@ -1,0 +1,37 @@
+/** Leases of one process that want different numbers of replicas: those who miss theirs keep nobody else from being renewed. */
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { LockService } from '../../../lib/lock.service.js';
+import { eventually } from '../../support/eventually.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+
+/** Renewals are tried several times while others wait for their replicas once. */
+const LEASE_MS = 1_500;
+
+let master: RedisServer;
+let replicas: RedisServer[];
+let locks: LockService;
+beforeEach(async () => {
+  master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
+  const args = ['--replicaof', '127.0.0.1', String(master.port)];
+  replicas = await Promise.all([startRedis({ args }), startRedis({ args })]);
+  await eventually(async () => expect(await master.command('WAIT', 2, 100)).toBe(2), 10_000);
+  locks = new LockService({ store: makeRedisStore(master.url, 'p'), process: 'p', shutdownGraceMs: 0 });
+  await locks.open();
+}, 60_000);
+afterEach(async () => {
+  await locks.close();
+  await closeStores();
+  await Promise.all([master, ...replicas].map((server) => server.stop()));
+});
+
+describe('P3: a lease that one replica must acknowledge', () => {
+  it('is kept while others of its process wait for two, of which one is gone', async () => {
+    const held = await locks.acquire('k', { minReplicas: 1, leaseMs: LEASE_MS });
+    await replicas[1]!.kill();
+    const waiting = ['a', 'b'].map((key) => locks.acquire(key, { minReplicas: 2, waitMs: 3 * LEASE_MS }));
+    for (const refused of waiting) await expect(refused).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect(held.signal.reason).toBeUndefined();
+    expect(await held.release()).toBe('released');
+  }, 60_000);
+});
