@@ -79,6 +79,16 @@ describe('a forged grant', () => {
     expect((await store.acquire(waiting)).kind).toBe('waiting');
   });
 
+  it('with a fence that this process has seen used is not believed: the store is asked', async () => {
+    const before = request('p');
+    const { fence } = granted(await store.acquire(before));
+    await store.release(before);
+    const waiting = await waiter();
+    await forge(waiting.id, { fence });
+    await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: waiting.key, id: waiting.id }));
+    expect(wakes.filter(({ kind }) => kind === 'granted')).toEqual([]);
+  });
+
   it('that could be true is trusted for a first lease at most, and lost at its first renewal', async () => {
     const waiting = await waiter();
     await forge(waiting.id, { endsInMs: 60_000 });
