@@ -14,6 +14,8 @@ import { Alarm, type Schedule } from './schedule.js';
 const FIRST_RETRY_MS = 50;
 /** The longest pause between two tries. It is short, because others may wait for the lock. */
 const LONGEST_RETRY_MS = 250;
+/** Where more are open, the pauses grow with their number: in an outage every call that gives up leaves one, for as long as its lease would be. */
+const MANY = 200;
 
 export interface DoubtfulRelease extends ReleaseRequest {
   /** The local instant until which a request for this id that got no answer may still act in the store. */
@@ -88,7 +90,7 @@ export class BackgroundRelease {
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
     const backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
     while (!this.closed) {
-      const retryMs = backoff.nextMs();
+      const retryMs = backoff.nextMs() * Math.max(1, this.pending.size / MANY);
       const sentAt = this.clock.now();
       try {
         await this.store.release({ key, id, abandoned });

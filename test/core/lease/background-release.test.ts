@@ -46,6 +46,19 @@ describe('A release in the background', () => {
     expect(store.asked).toEqual([{ at: 0, request: { key: 'k', id: 'p.1', abandoned: true } }]);
   });
 
+  it('C3: is repeated less often beside thousands, as after an outage, so that they do not keep the process busy', async () => {
+    const { clock, store, background } = setUp();
+    store.failures = Infinity;
+    for (let n = 1; n <= 2_000; n++) background.release({ ...lease(), id: `p.${n}` }, 60_000);
+    await clock.advance(10_000);
+    expect(store.asked.length).toBeLessThan(20_000);
+    store.failures = 0;
+    await clock.advance(5_000);
+    const before = store.asked.length;
+    await clock.advance(60_000);
+    expect(store.asked).toHaveLength(before);
+  });
+
   it('is repeated until it is answered, after pauses that double from 50 to 250 ms', async () => {
     const { clock, store, background } = setUp();
     store.failures = 6;
