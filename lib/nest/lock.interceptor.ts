@@ -104,13 +104,18 @@ async function settled({ place }: LockedCall, work: () => unknown): Promise<unkn
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+  return typeof value === 'object' && value !== null && hasMethod(value, 'then');
 }
 
 /** Whether work goes on while this value is read: an Observable, a Node or web stream, an async generator, a StreamableFile. */
 function isStream(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
-  return isObservable(value) || Symbol.asyncIterator in value || ('pipe' in value && !isSink(value)) || 'getStream' in value;
+  return isObservable(value) || hasMethod(value, Symbol.asyncIterator) || (hasMethod(value, 'pipe') && !isSink(value)) || hasMethod(value, 'getStream');
+}
+
+/** Data may have a field of that name: a part of a plant may say of which `pipe` it is. */
+function hasMethod(value: object, name: string | symbol): boolean {
+  return name in value && typeof Reflect.get(value, name) === 'function';
 }
 
 /** Whether this is a writable stream only, such as the response that a handler with @Res() returns by `return res.json(…)`. */
