@@ -9,12 +9,13 @@ import {
   type NestInterceptor,
   type Type,
 } from '@nestjs/common';
-import type { Observable } from 'rxjs';
+import { tap, type Observable } from 'rxjs';
 import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
 import { clientGone } from './client-gone.js';
 import { ROUTE_OPTIONS } from './decorator-options.js';
+import { isStream } from './is-stream.js';
 import { MOCKED, recordLock } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
@@ -58,11 +59,21 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
         options: { ...call.options, label: options.label ?? shortLabel(route), template: templateText(key) },
         keyOf: () => keyOf(context),
       };
-      return this.interceptor.observed(named, [context], () => next.handle(), clientGone(context));
+      const complete = tap((result: unknown) => {
+        if (isStream(result)) throw streamed(named.place);
+      });
+      return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), clientGone(context));
     }
   }
   recordLock(RouteLock.prototype, 'intercept', { ...call, key, subject: 'request' });
   return RouteLock;
+}
+
+function streamed(place: string): LockUsageError {
+  return new LockUsageError(
+    `${place} locks a route whose handler gave a stream, which Nest would send after the lock was given back. Let the handler ` +
+      'write it to the response itself, with @Res(), and await that: await pipeline(stream, response).',
+  );
 }
 
 function compileRouteKey(key: RouteKey, place: string): (context: ExecutionContext) => string | readonly string[] {

@@ -5,11 +5,16 @@ import {
   HttpException,
   Injectable,
   Param,
+  Res,
+  StreamableFile,
   UseGuards,
   UseInterceptors,
   type CanActivate,
   type ExecutionContext,
 } from '@nestjs/common';
+import type { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { lastValueFrom, of } from 'rxjs';
 import request from 'supertest';
@@ -59,6 +64,19 @@ class Cart {
   @UseInterceptors(LockInterceptor.of('cart:<user.id>', { label: 'the cart' }))
   async labelled(): Promise<unknown> {
     return (await this.locks.inspect('cart:ann')).holders.map(({ label }) => label);
+  }
+
+  @Get('file')
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
+  file(): StreamableFile {
+    return new StreamableFile(Readable.from(['long']));
+  }
+
+  @Get('written')
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
+  async written(@Res() response: ServerResponse): Promise<void> {
+    const held = (): Promise<boolean> => this.locks.isLocked('cart:ann');
+    await pipeline(Readable.from((async function* () { yield String(await held()); })()), response);
   }
 
   @Get('failing')
@@ -118,6 +136,13 @@ describe('a locked route', () => {
     const { get, locks } = await start();
     await using _held = await locks.acquire('cart:thief');
     await get('/cart', 'thief').expect(403);
+  });
+
+  it('is not given back while its response is being written: a stream that Nest would send later is refused', async () => {
+    const { get } = await start();
+    const refused = await get('/cart/file', 'ann').expect(500);
+    expect(refused.text).not.toContain('long');
+    await get('/cart/written', 'ann').expect(200, 'true');
   });
 
   it('passes the error of its handler on, and gives the lock back', async () => {
