@@ -38,6 +38,10 @@ export interface RouteLockOptions extends Omit<LockedOptions, 'returns' | 'onBus
   signal?: AbortSignal | ((context: ExecutionContext) => AbortSignal | undefined) | undefined;
 }
 
+/** The end of the message for an interceptor that Nest did not make. */
+const MADE_WITH_NEW =
+  'but its object was made with new, so it has no lock module. Give the class itself to @UseInterceptors, or provide it as APP_INTERCEPTOR.';
+
 /** Makes the interceptor class that {@link LockInterceptor.of} returns. @throws LockKeyError, LockUsageError */
 export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestInterceptor> {
   const place = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
@@ -48,7 +52,8 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
   @Injectable()
   class RouteLock implements NestInterceptor {
     constructor(@Inject(interceptorToken(call.instance)) readonly interceptor: LockInterceptor) {
-      if (typeof interceptor.observed !== 'function') throw new LockUsageError(`${place} locks a route, ${MOCKED}`);
+      const found: Partial<LockInterceptor> | undefined = interceptor;
+      if (typeof found?.observed !== 'function') throw new LockUsageError(`${place} locks a route, ${found === undefined ? MADE_WITH_NEW : MOCKED}`);
     }
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {

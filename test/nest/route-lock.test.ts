@@ -18,7 +18,7 @@ import { pipeline } from 'node:stream/promises';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { lastValueFrom, of } from 'rxjs';
 import request from 'supertest';
-import { LockInterceptor, LockKeyError, LockModule, LockService, type RouteKey } from '../../lib/index.js';
+import { LockInterceptor, LockKeyError, LockModule, LockService, LockUsageError, type RouteKey } from '../../lib/index.js';
 import { startApp } from './application.js';
 
 @Injectable()
@@ -204,6 +204,13 @@ describe('what the placeholders of a route look into', () => {
     const refused = keyOf('cart:<user.id>', 'http', [{}]);
     await expect(refused).rejects.toBeInstanceOf(LockKeyError);
     await expect(refused).rejects.toThrow(/LockInterceptor\.of\('cart:<user\.id>'\).*<user\.id> of the request is undefined/);
+  });
+
+  it('is that of an interceptor made with new: an error says so', () => {
+    const RouteLock = LockInterceptor.of('cart') as new () => unknown;
+    expect(() => new RouteLock()).toThrow(
+      new LockUsageError("LockInterceptor.of('cart') locks a route, but its object was made with new, so it has no lock module. Give the class itself to @UseInterceptors, or provide it as APP_INTERCEPTOR."),
+    );
   });
 
   it('is malformed: the error comes when the route is defined', () => {
