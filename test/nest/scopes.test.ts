@@ -84,6 +84,16 @@ describe('a locked method', () => {
     await Promise.all([late.get(Worker).work(), late.get(Worker).work()]);
     expect(late.get(Room).most).toBe(1);
   });
+
+  it('says what is wrong when a factory of a module that is loaded later made it', async () => {
+    const Worker = workerOf(Scope.DEFAULT);
+
+    @Module({ providers: [{ provide: 'worker', useFactory: () => Reflect.construct(Worker, [new Room()]) }] })
+    class LateModule {}
+    const app = await startApp({});
+    const late = await app.get(LazyModuleLoader).load(() => LateModule);
+    await expect(late.get<{ work(): Promise<unknown> }>('worker').work()).rejects.toThrow(/by one of a module that was loaded later\), so it has no lock module/);
+  });
 });
 
 describe('inheritance', () => {
