@@ -194,6 +194,12 @@ export class LockService {
     this.calls.shutdown.begin();
   }
 
+  /** Begins the shutdown, and resolves when all holds have ended, or `shutdownGraceMs` are over. Calls made inside a hold are served still. */
+  holdsEnded(): Promise<void> {
+    this.prepareShutdown();
+    return keptAlive(this.clock, async () => this.calls.shutdown.holdsEnded());
+  }
+
   /**
    * Waits up to `shutdownGraceMs` for holds to end, aborts the signals of the others without releasing them, and closes the store. The
    * process is kept alive until then.

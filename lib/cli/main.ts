@@ -31,11 +31,12 @@ async function main(): Promise<ExitCode> {
 }
 
 async function obey({ command, target: named, json, asksPassword }: Order, out: StreamOutput, err: StreamOutput): Promise<ExitCode> {
-  const stopped = new AbortController();
-  process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());
   const target = asksPassword ? { ...named, password: await askPassword(process.stdin, process.stderr) } : named;
   if (command.name === 'redlock init') return initRedlock(target, { out, err, json });
   const look = await lookAt(target, (message) => void err.line(`holdfast: ${message}`));
+  // Until here a Ctrl-C ends the program, so that nothing is changed. From here on the command ends itself, and says what it did.
+  const stopped = new AbortController();
+  process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());
   try {
     return await run(command, look, { out, err, json, stop: stopped.signal });
   } finally {

@@ -5,7 +5,7 @@ import { roleKey } from '../core/key/role-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { CallSite } from '../core/port/lock-options.js';
 import { leaderMethodsOf, type LeaderMethod } from './leader.decorator.js';
-import { ancestors, checkRequest, classPrototype, prototypeOf, type BootOfInstance } from './lock-boot.js';
+import { ancestors, checkRequest, classPrototype, isFor, prototypeOf, type BootOfInstance, type NestModule } from './lock-boot.js';
 import { interceptorSlot } from './lock-method.js';
 import type { Locks } from './lock-router.js';
 import { shortLabel } from './locked-call.js';
@@ -22,14 +22,15 @@ export interface Candidate extends LeaderMethod {
  */
 export function findCandidates(modules: ModulesContainer, boot: BootOfInstance): Candidate[] {
   const candidates = new Map<object, readonly Candidate[]>();
-  for (const { providers, controllers, injectables } of modules.values()) {
+  for (const module of modules.values()) {
+    const { providers, controllers, injectables } = module;
     for (const wrapper of [providers, controllers, injectables].flatMap((group) => [...group.values()])) {
       const made: unknown = wrapper.instance;
       const prototype = wrapper.inject ? prototypeOf(made) : (classPrototype(wrapper.metatype) ?? prototypeOf(made));
       const roles = leadersOf(prototype, boot.instance);
       if (roles.length === 0 || typeof made !== 'object' || made === null) continue;
       if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(roles[0]![1], made.constructor.name);
-      if (isOurs(made, boot)) candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
+      if (isOurs(made, module, boot)) candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
     }
   }
   return [...candidates.values()].flat();
@@ -41,10 +42,10 @@ export function stand({ object, property, role, place, options }: Candidate, loc
   locks.lead(role, (term) => Reflect.apply(Reflect.get(object, property), object, [term]), given);
 }
 
-/** Of two lock modules of one name, neither of them global, the one whose interceptor the object has. */
-function isOurs(made: object, { instance, interceptor }: BootOfInstance): boolean {
-  const found: unknown = Reflect.get(made, interceptorSlot(instance));
-  return found === undefined || found === interceptor;
+/** Of several lock modules of one name that are not global, the one whose interceptor the object has, or would have if it could be set. */
+function isOurs(made: object, module: NestModule, boot: BootOfInstance): boolean {
+  const found: unknown = Reflect.get(made, interceptorSlot(boot.instance));
+  return found === undefined ? isFor(module, boot) : found === boot.interceptor;
 }
 
 function candidate(object: object, property: string | symbol, method: LeaderMethod, boot: BootOfInstance): Candidate {

@@ -10,7 +10,7 @@ import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/l
 import { checkPermitsOf, resolveOptions } from '../core/port/resolve-options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
-import { INSTANCE_NAME, locksToken } from './lock-names.js';
+import { INSTANCE_NAME, interceptorToken, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
 
@@ -39,6 +39,29 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
   );
 }
 
+export type NestModule = ModulesContainer extends Map<string, infer Each> ? Each : never;
+
+/**
+ * Whether objects in `module` get the locks of this lock module. Of several of one name that are not global, they get those of the one
+ * that Nest would inject there; if none would be, of whichever is first.
+ */
+export function isFor(module: NestModule, { instance, interceptor }: BootOfInstance): boolean {
+  const injected = interceptorIn(module.imports, interceptorToken(instance), new Set());
+  return injected === undefined || injected === interceptor;
+}
+
+/** What Nest finds for the token in these imports, and in what they export. */
+function interceptorIn(imports: Iterable<NestModule>, token: symbol, seen: Set<NestModule>): unknown {
+  for (const each of imports) {
+    if (seen.has(each)) continue;
+    seen.add(each);
+    const exported = [...each.imports].filter(({ metatype }) => each.exports.has(metatype));
+    const found: unknown = each.exports.has(token) ? each.providers.get(token)?.instance : interceptorIn(exported, token, seen);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
 /** What was found at boot and should be in the log, one sentence for each finding. */
 export interface BootFindings {
   /** Methods that override a locked method and are not locked themselves. */
@@ -54,11 +77,13 @@ export interface BootFindings {
 export function visitProviders(modules: ModulesContainer, boot: BootOfInstance): BootFindings {
   const seen = new Set<object>();
   const findings: BootFindings = { overrides: new Set(), misread: new Set() };
-  for (const { providers, controllers, injectables } of modules.values()) {
+  for (const module of modules.values()) {
+    const { providers, controllers, injectables } = module;
     const wrappers = [providers, controllers, injectables].flatMap((group) => [...group.values()]);
+    const isOurs = isFor(module, boot);
     for (const { metatype, inject, instance } of wrappers) {
       const made: unknown = instance;
-      if (typeof made === 'object' && made !== null) handOver(made, boot);
+      if (isOurs && typeof made === 'object' && made !== null) handOver(made, boot);
       for (const prototype of [prototypeOf(made), inject ? undefined : classPrototype(metatype)]) {
         if (prototype === undefined || seen.has(prototype)) continue;
         seen.add(prototype);

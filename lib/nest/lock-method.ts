@@ -137,8 +137,8 @@ function reasonFor(self: unknown, found: unknown): string {
   if (found !== undefined) return `, ${MOCKED}`;
   if (typeof self === 'object' && self !== null) {
     return (
-      ', but its object was not made by Nest (but with new, or by a factory that is not a singleton), so it has no lock module. ' +
-      'Make it a provider and inject it.'
+      ', but its object was not made by Nest (but with new, by a factory that is not a singleton, or by one of a module that was loaded ' +
+      'later), so it has no lock module. Make it a provider and inject it.'
     );
   }
   return ` and was called without its object (this is ${typeof self}). Call it as a method, or bind it.`;

@@ -126,6 +126,10 @@ export class LockRouter implements Locks {
     this.own?.prepareShutdown();
   }
 
+  async holdsEnded(): Promise<void> {
+    await this.own?.holdsEnded();
+  }
+
   async close(): Promise<void> {
     await this.own?.close();
   }
@@ -168,7 +172,7 @@ export class LockRouter implements Locks {
    */
   instances(): ReadonlyMap<string, LockService> {
     if (this.whole) return this.known;
-    for (const [name, locks] of keepers(this.modules)) if (!this.known.has(name)) this.add(name, locks);
+    for (const [name, locks] of lockModules(this.modules)) if (locks instanceof LockService && !this.known.has(name)) this.add(name, locks);
     return this.known;
   }
 
@@ -182,11 +186,12 @@ function quoted(names: readonly string[]): string {
   return names.map((name) => `'${name}'`).join(', ');
 }
 
-function* keepers(modules: ModulesContainer): Generator<readonly [string, LockService]> {
+/** Each lock module of the application with its name, unless a test has overridden its locks by an object of another class. */
+export function* lockModules(modules: ModulesContainer): Generator<readonly [string, LockService | LockRouter]> {
   for (const { providers } of modules.values()) {
     const name: unknown = providers.get(INSTANCE_NAME)?.instance;
     if (typeof name !== 'string') continue;
     const locks: unknown = providers.get(locksToken(name))?.instance;
-    if (locks instanceof LockService) yield [name, locks];
+    if (locks instanceof LockService || locks instanceof LockRouter) yield [name, locks];
   }
 }

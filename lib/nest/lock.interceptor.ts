@@ -7,6 +7,7 @@ import { EMPTY, from, isObservable, type Observable } from 'rxjs';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import type { LockService } from '../lock.service.js';
+import { isStream } from './is-stream.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';
 import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js';
@@ -23,13 +24,14 @@ export class LockInterceptor {
   ) {}
 
   /**
-   * Makes a Nest interceptor that holds a lock from before the route's handler runs until its response is complete:
+   * Makes a Nest interceptor that holds a lock from before the route's handler runs until its result is complete:
    *
    *     @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
    *
    * Placeholders of the key are paths into the request; a key function gets the ExecutionContext. When the client disconnects
    * while its request waits, the request stops waiting for the lock and the handler does not run; a handler that runs already
-   * goes on. For a method that is also called from elsewhere, use a decorator on the method instead.
+   * goes on. A handler that gives a file or another stream is refused, because Nest sends it later. For a method that is also called
+   * from elsewhere, use a decorator on the method instead.
    *
    * @throws LockKeyError for a malformed template; LockUsageError for unknown or invalid options
    */
@@ -105,17 +107,6 @@ async function settled({ place }: LockedCall, work: () => unknown): Promise<unkn
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
-}
-
-/** Whether work goes on while this value is read: an Observable, a Node or web stream, an async generator, a StreamableFile. */
-function isStream(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return isObservable(value) || Symbol.asyncIterator in value || ('pipe' in value && !isSink(value)) || 'getStream' in value;
-}
-
-/** Whether this is a writable stream only, such as the response that a handler with @Res() returns by `return res.json(…)`. */
-function isSink(value: object): boolean {
-  return 'write' in value && !('readable' in value);
 }
 
 function streamed(place: string): LockUsageError {

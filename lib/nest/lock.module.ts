@@ -21,7 +21,7 @@ import { findCandidates, stand, type Candidate } from './leader-boot.js';
 import { refuseTwins, retire, visitProviders } from './lock-boot.js';
 import { checkShape, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
-import { LockRouter } from './lock-router.js';
+import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } from './lock.module-definition.js';
 
@@ -99,6 +99,8 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   async onApplicationShutdown(): Promise<void> {
+    // Work inside a hold of one lock module may want locks of another one before it ends, so none is closed until then.
+    await Promise.all([...lockModules(this.modules)].map(([, locks]) => locks.holdsEnded()));
     await this.ownLocks()?.close();
     if (this.interceptor) retire(this.interceptor);
   }

@@ -9,12 +9,13 @@ import {
   type NestInterceptor,
   type Type,
 } from '@nestjs/common';
-import type { Observable } from 'rxjs';
+import { tap, type Observable } from 'rxjs';
 import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
 import { clientGone } from './client-gone.js';
 import { ROUTE_OPTIONS } from './decorator-options.js';
+import { isStream } from './is-stream.js';
 import { MOCKED, recordLock } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
@@ -37,6 +38,10 @@ export interface RouteLockOptions extends Omit<LockedOptions, 'returns' | 'onBus
   signal?: AbortSignal | ((context: ExecutionContext) => AbortSignal | undefined) | undefined;
 }
 
+/** The end of the message for an interceptor that Nest did not make. */
+const MADE_WITH_NEW =
+  'but its object was made with new, so it has no lock module. Give the class itself to @UseInterceptors, or provide it as APP_INTERCEPTOR.';
+
 /** Makes the interceptor class that {@link LockInterceptor.of} returns. @throws LockKeyError, LockUsageError */
 export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestInterceptor> {
   const place = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
@@ -47,7 +52,8 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
   @Injectable()
   class RouteLock implements NestInterceptor {
     constructor(@Inject(interceptorToken(call.instance)) readonly interceptor: LockInterceptor) {
-      if (typeof interceptor.observed !== 'function') throw new LockUsageError(`${place} locks a route, ${MOCKED}`);
+      const found: Partial<LockInterceptor> | undefined = interceptor;
+      if (typeof found?.observed !== 'function') throw new LockUsageError(`${place} locks a route, ${found === undefined ? MADE_WITH_NEW : MOCKED}`);
     }
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
@@ -58,11 +64,21 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
         options: { ...call.options, label: options.label ?? shortLabel(route), template: templateText(key) },
         keyOf: () => keyOf(context),
       };
-      return this.interceptor.observed(named, [context], () => next.handle(), clientGone(context));
+      const complete = tap((result: unknown) => {
+        if (isStream(result)) throw streamed(named.place);
+      });
+      return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), clientGone(context));
     }
   }
   recordLock(RouteLock.prototype, 'intercept', { ...call, key, subject: 'request' });
   return RouteLock;
+}
+
+function streamed(place: string): LockUsageError {
+  return new LockUsageError(
+    `${place} locks a route whose handler gave a stream, which Nest would send after the lock was given back. Let the handler ` +
+      'write it to the response itself, with @Res(), and await that: await pipeline(stream, response).',
+  );
 }
 
 function compileRouteKey(key: RouteKey, place: string): (context: ExecutionContext) => string | readonly string[] {

@@ -161,6 +161,10 @@ class TestLockService extends LockService {
     super(options);
   }
 
+  override holdsEnded(): Promise<void> {
+    return this.shared.passUntil(super.holdsEnded());
+  }
+
   override close(): Promise<void> {
     return this.shared.passUntil(super.close());
   }

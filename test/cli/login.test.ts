@@ -1,15 +1,18 @@
 /** The command line where Redis wants a user and a password, or is found through Sentinels or by TLS. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { readArguments, type Target } from '../../lib/cli/arguments.js';
+import { readArguments, UsageError, type Target } from '../../lib/cli/arguments.js';
 import { askPassword } from '../../lib/cli/password.js';
 import { serversOf } from '../../lib/cli/servers.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { startSentinel } from '../support/redis-sentinel.js';
-import { holdfast } from './program.js';
+import { holdfast, programPath } from './program.js';
 
 function targetOf(args: readonly string[], environment: NodeJS.ProcessEnv = {}): Target {
   const order = readArguments(['list', ...args], environment);
@@ -46,12 +49,36 @@ describe('holdfast --sentinel', () => {
   }, 60_000);
 });
 
+describe('A Ctrl-C before holdfast is connected', () => {
+  it('ends the program, so that it takes no lock away after that', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const child = spawn(process.execPath, [programPath(), 'release', 'k', '--fence', '7', '--yes', '--redis', `redis://127.0.0.1:${port}`], {
+      env: { ...process.env, NODE_OPTIONS: '' },
+    });
+    server.once('connection', () => child.kill('SIGINT'));
+    expect(await once(child, 'close')).toEqual([null, 'SIGINT']);
+    server.close();
+  }, 60_000);
+});
+
 describe('The password', () => {
   it('is the first line of standard input where there is no terminal', async () => {
     const input = Object.assign(new PassThrough(), { isTTY: false });
     const asked = askPassword(input as unknown as NodeJS.ReadStream, new PassThrough());
     input.end('s3cret\nnot this\n');
     expect(await asked).toBe('s3cret');
+  });
+
+  it.each([
+    ['a Ctrl-C on a terminal', true, '\u0003'],
+    ['an input without a line', false, ''],
+  ])('that is not given, because of %s, is no empty one: the command does not run', async (_, isTTY, text) => {
+    const input = Object.assign(new PassThrough(), { isTTY });
+    const asked = askPassword(input as unknown as NodeJS.ReadStream, new PassThrough());
+    input.end(text);
+    await expect(asked).rejects.toThrow(new UsageError('no password was given'));
   });
 
   it('in a URL comes before the one for all servers', async () => {

@@ -150,7 +150,7 @@ const list = [
   ['an older record wins', lua('bring-back'), 'if holder.fence + holder.fences > lease.fence then return false end', 'if holder then return false end', 'S7: a failover brought back the record of an earlier holder', 'test/lua/bring-back'],
   // Core
   ['a percent sign in a value', core('key/key-escape'), '|%(?=(?:25)*(?:${escapes}))', '', 'two lists of values make one key', 'test/core/key/key-template'],
-  ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.outer;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/hold/nested-calls'],
+  ['holds of the past', core('hold/hold-context'), 'while (frame && !frame.hold.isOpen) frame = frame.beyond;', '', 'L6: a job that schedules its next run keeps all before', 'test/core/hold/nested-calls'],
   ['begins while closing', core('hold/several-keys'), 'if (refusal) throw refusal;', '', 'C2: lost as soon as it has begun', 'test/core/hold/shutdown'],
   ['sleep is not seen in what is left', core('hold/hold'), 'const now = this.host.clock.now();\n    this.host.watchdog.sleep.look(now);', 'const now = this.host.clock.now();', 'S3: a lease that ended while the machine slept', 'test/core/lease/machine-sleep'],
   // A master with a replica
@@ -197,7 +197,7 @@ const list = [
   ['a stray owes time', core('queue/local-queue'), '{ key, id, abandoned: true }', '{ key, id }', 'L4: taken for nobody', 'test/core/queue/stray-wake'],
   ['news of an earlier lease', core('queue/key-leases'), 'this.current : this.earlier.find((lease) => lease.id === id)', 'this.current : undefined', 'S3: beside a newer read lease the one before is not known', 'test/core/queue/wakes'],
   ['a hand-over stands in line', core('queue/traffic'), ' && !sender.urgent', '', 'L4: taken for nobody while a crowd asks', 'test/core/queue/traffic'],
-  ['shutdown releases', core('hold/shutdown-gate'), 'if (this.holds > 0) await', 'if (this.holds < 0) await', 'C2: running holds get no grace', 'test/core/hold/shutdown'],
+  ['shutdown releases', core('hold/shutdown-gate'), 'return this.holds > 0 ? this.within', 'return this.holds < 0 ? this.within', 'C2: running holds get no grace', 'test/core/hold/shutdown'],
   // Redlock
   ['no quarantine', lua('vote'), 'if not epoch.whole then', 'if false then', 'S6: votes for what it has forgotten', 'redlock:nodes'],
   ['short quarantine', lua('shared/epoch'), 'since + maxLeaseMs + 1 - now', 'since + maxLeaseMs / 8 - now', 'S6: votes while old leases last', 'test/lua/redlock'],

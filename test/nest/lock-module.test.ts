@@ -295,6 +295,47 @@ describe('shutdown', () => {
     expect(done).toEqual(['left']);
   });
 
+  it.each([
+    ['before', [{}, { name: 'billing' }]],
+    ['behind', [{ name: 'billing' }, {}]],
+  ])('serves calls inside a hold of a lock module that is imported %s theirs, until it ends', async (_, names) => {
+    @Injectable()
+    class Orders {
+      readonly begun = new Gate();
+      readonly goesOn = new Gate();
+
+      constructor(
+        readonly locks: LockService,
+        @InjectLocks('billing') readonly billing: LockService,
+      ) {}
+
+      @Locked('order')
+      async pay(): Promise<string> {
+        const waits = this.book('ledger');
+        this.begun.release();
+        await this.goesOn.opened;
+        return `${await waits}, ${await this.book('account')}`;
+      }
+
+      @Locked('<0>', { instance: 'billing' })
+      async book(name: string): Promise<string> {
+        return `${name} is booked`;
+      }
+    }
+    const app = await startAlone({ imports: names.map((name) => LockModule.forRoot({ embedded: true, ...name })), providers: [Orders] });
+    const orders = app.get(Orders);
+    const ledger = await orders.billing.acquire('ledger');
+    const paid = orders.pay();
+    await orders.begun.opened;
+    const closed = app.close();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await expect(orders.book('other')).rejects.toBeInstanceOf(LockClosedError);
+    await ledger.release();
+    orders.goesOn.release();
+    expect(await paid).toBe('ledger is booked, account is booked');
+    await closed;
+  });
+
   it('leaves a double alone that a test put in the place of LockService', async () => {
     const double = { withLock: (_key: string, _options: object, fn: () => unknown) => fn() };
     const built = await Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true })], providers: [Shop] })

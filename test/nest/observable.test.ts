@@ -227,6 +227,12 @@ describe('a method that gives what its option does not say', () => {
     await expect(wrong.promise()).rejects.toThrow(/gave a stream/);
   });
 
+  it.each([{ id: 7, pipe: 'copper' }, { getStream: true }, { then: 'later' }])('may give data with fields that are named as in a stream: %j', async (data) => {
+    const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
+    wrong.give = data;
+    expect(await wrong.promise()).toBe(data);
+  });
+
   it('rejects when it gives no Promise at all', async () => {
     const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
     wrong.give = 7;

@@ -5,15 +5,20 @@ import {
   HttpException,
   Injectable,
   Param,
+  Res,
+  StreamableFile,
   UseGuards,
   UseInterceptors,
   type CanActivate,
   type ExecutionContext,
 } from '@nestjs/common';
+import type { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { lastValueFrom, of } from 'rxjs';
 import request from 'supertest';
-import { LockInterceptor, LockKeyError, LockModule, LockService, type RouteKey } from '../../lib/index.js';
+import { LockInterceptor, LockKeyError, LockModule, LockService, LockUsageError, type RouteKey } from '../../lib/index.js';
 import { startApp } from './application.js';
 
 @Injectable()
@@ -59,6 +64,19 @@ class Cart {
   @UseInterceptors(LockInterceptor.of('cart:<user.id>', { label: 'the cart' }))
   async labelled(): Promise<unknown> {
     return (await this.locks.inspect('cart:ann')).holders.map(({ label }) => label);
+  }
+
+  @Get('file')
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
+  file(): StreamableFile {
+    return new StreamableFile(Readable.from(['long']));
+  }
+
+  @Get('written')
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
+  async written(@Res() response: ServerResponse): Promise<void> {
+    const held = (): Promise<boolean> => this.locks.isLocked('cart:ann');
+    await pipeline(Readable.from((async function* () { yield String(await held()); })()), response);
   }
 
   @Get('failing')
@@ -120,6 +138,13 @@ describe('a locked route', () => {
     await get('/cart', 'thief').expect(403);
   });
 
+  it('is not given back while its response is being written: a stream that Nest would send later is refused', async () => {
+    const { get } = await start();
+    const refused = await get('/cart/file', 'ann').expect(500);
+    expect(refused.text).not.toContain('long');
+    await get('/cart/written', 'ann').expect(200, 'true');
+  });
+
   it('passes the error of its handler on, and gives the lock back', async () => {
     const { get, locks } = await start();
     await get('/cart/failing', 'ann').expect(410);
@@ -179,6 +204,13 @@ describe('what the placeholders of a route look into', () => {
     const refused = keyOf('cart:<user.id>', 'http', [{}]);
     await expect(refused).rejects.toBeInstanceOf(LockKeyError);
     await expect(refused).rejects.toThrow(/LockInterceptor\.of\('cart:<user\.id>'\).*<user\.id> of the request is undefined/);
+  });
+
+  it('is that of an interceptor made with new: an error says so', () => {
+    const RouteLock = LockInterceptor.of('cart') as new () => unknown;
+    expect(() => new RouteLock()).toThrow(
+      new LockUsageError("LockInterceptor.of('cart') locks a route, but its object was made with new, so it has no lock module. Give the class itself to @UseInterceptors, or provide it as APP_INTERCEPTOR."),
+    );
   });
 
   it('is malformed: the error comes when the route is defined', () => {

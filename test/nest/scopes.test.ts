@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
+import { once } from 'node:events';
 import { Controller, Get, Inject, Injectable, Module, Scope, type Type } from '@nestjs/common';
 import { LazyModuleLoader, ModuleRef, REQUEST } from '@nestjs/core';
 import request from 'supertest';
-import { Locked, LockModule, LockService } from '../../lib/index.js';
-import { startApp } from './application.js';
+import { Leader, Locked, LockModule, LockService, type Lease } from '../../lib/index.js';
+import { startAlone, startApp } from './application.js';
 
 /** Counts who is inside at the same time, over all objects of a test. */
 class Room {
@@ -82,6 +83,16 @@ describe('a locked method', () => {
     const late = await app.get(LazyModuleLoader).load(() => LateModule);
     await Promise.all([late.get(Worker).work(), late.get(Worker).work()]);
     expect(late.get(Room).most).toBe(1);
+  });
+
+  it('says what is wrong when a factory of a module that is loaded later made it', async () => {
+    const Worker = workerOf(Scope.DEFAULT);
+
+    @Module({ providers: [{ provide: 'worker', useFactory: () => Reflect.construct(Worker, [new Room()]) }] })
+    class LateModule {}
+    const app = await startApp({});
+    const late = await app.get(LazyModuleLoader).load(() => LateModule);
+    await expect(late.get<{ work(): Promise<unknown> }>('worker').work()).rejects.toThrow(/by one of a module that was loaded later\), so it has no lock module/);
   });
 });
 
@@ -271,5 +282,35 @@ describe('a module that is not global', () => {
     const app = await startApp({ imports: [WorkModule] }, LockModule.forRoot({ embedded: true, name: 'unused' }));
     await Promise.all([app.get(Worker).work(), app.get(Worker).work()]);
     expect(app.get(Room).most).toBe(1);
+  });
+
+  it('gives its locks, and not those of another one, to what factories of its module make', async () => {
+    class Ledger {
+      constructor(readonly locks: LockService) {}
+
+      @Locked('ledger')
+      async settle(): Promise<boolean> {
+        return this.locks.isLocked('ledger');
+      }
+
+      @Leader('bookkeeper')
+      async lead({ signal }: Lease): Promise<void> {
+        await once(signal, 'abort');
+      }
+    }
+    const ledgers = ['near', 'far'].map((name) => {
+      @Module({
+        imports: [LockModule.forRoot({ embedded: true, isGlobal: false })],
+        providers: [{ provide: name, inject: [LockService], useFactory: (locks: LockService) => new Ledger(locks) }],
+      })
+      class LedgerModule {}
+      return LedgerModule;
+    });
+    const app = await startAlone({ imports: ledgers });
+    for (const name of ['near', 'far']) {
+      const ledger = app.get<Ledger>(name);
+      expect({ name, locked: await ledger.settle() }).toEqual({ name, locked: true });
+      expect(ledger.locks.leaderships).toHaveLength(1);
+    }
   });
 });

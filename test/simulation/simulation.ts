@@ -56,7 +56,6 @@ export async function simulate(seed: number, topology: Topology, { storeCalls = 
   } finally {
     Math.random = systemRandom;
     current = undefined;
-    world.end();
   }
   const { plan, storeCalls: asked, witness, time, servers } = world;
   const account = (): string => [JSON.stringify(plan), ...world.happened, formatHistory(world.history)].join('\n');

@@ -218,11 +218,6 @@ export class World implements Recorder {
     for (const way of member.ways) for (const socket of [...way.sockets]) socket.cut(false);
   }
 
-  /** Node visits the context of every service that ever was at each promise: thousands of worlds must not add up. */
-  end(): void {
-    for (const { locks } of this.members) (locks as unknown as { calls: { context: { storage: { disable(): void } } } }).calls.context.storage.disable();
-  }
-
   /** Something was found wrong. */
   get broken(): boolean {
     return this.found.length > 0;

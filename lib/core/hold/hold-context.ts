@@ -11,28 +11,41 @@ import { covers, type LockMode } from '../port/lock-mode.js';
 /** One of the holds that surround some code, and those around it. */
 export interface Frame {
   readonly hold: Hold;
+  /** The next one of the same lock module. */
   readonly outer: Frame | undefined;
+  /** The next one of whichever lock module. */
+  readonly beyond: Frame | undefined;
 }
 
-export class HoldContext {
-  private readonly storage = new AsyncLocalStorage<Frame | undefined>();
+/** All lock modules of the process share it, because a module that shuts down serves calls inside a hold of another one as well. */
+const storage = new AsyncLocalStorage<Frame | undefined>();
 
+/** The innermost hold around the running code that has not ended, of whichever lock module. */
+export function innermost(): Frame | undefined {
+  let frame = storage.getStore();
+  while (frame && !frame.hold.isOpen) frame = frame.beyond;
+  return frame;
+}
+
+/** The holds of one lock module that surround the running code. */
+export class HoldContext {
   /** Runs `fn` inside the hold, and gives it the hold: a function that closes over it would be one more for every call. */
   run<T>(hold: Hold, fn: (hold: Hold) => T): T {
     // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
-    return this.storage.run({ hold, outer: this.surroundings() }, fn, hold);
+    const beyond = innermost();
+    return storage.run({ hold, outer: beyond && this.surroundings(), beyond }, fn, hold);
   }
 
   /** The holds that surround the running code and have not ended, the innermost first. */
   surroundings(): Frame | undefined {
-    let frame = this.storage.getStore();
-    while (frame && !frame.hold.isOpen) frame = frame.outer;
+    let frame = storage.getStore();
+    while (frame && !(frame.hold.isOpen && frame.hold.host.context === this)) frame = frame.beyond;
     return frame;
   }
 
   /** Runs `fn` outside of every hold. */
   outside<T>(fn: () => T): T {
-    return this.storage.getStore() === undefined ? fn() : this.storage.run(undefined, fn);
+    return storage.getStore() === undefined ? fn() : storage.run(undefined, fn);
   }
 
   /**
@@ -40,7 +53,7 @@ export class HoldContext {
    * awaited, and goes on after its hold has ended, is not inside it any more.
    */
   find(key?: string, mode: LockMode = 'read'): Hold | undefined {
-    for (let frame = this.storage.getStore(); frame; frame = frame.outer) {
+    for (let frame = this.surroundings(); frame; frame = frame.outer) {
       const { hold } = frame;
       const held = key === undefined ? hold.mode : hold.partOf(key)?.mode;
       if (hold.isOpen && held !== undefined && covers(held, mode)) return hold;
@@ -50,7 +63,7 @@ export class HoldContext {
 
   /** Whether the running code is inside this very hold. */
   isInside(hold: Hold): boolean {
-    for (let frame = this.storage.getStore(); frame; frame = frame.outer) if (frame.hold === hold) return true;
+    for (let frame = storage.getStore(); frame; frame = frame.beyond) if (frame.hold === hold) return true;
     return false;
   }
 

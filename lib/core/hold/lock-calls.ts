@@ -19,7 +19,7 @@ import { adopt } from './adoption.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { abandon, isLost } from './entered.js';
 import { Hold } from './hold.js';
-import { HoldContext } from './hold-context.js';
+import { HoldContext, innermost } from './hold-context.js';
 import type { HoldHost } from './hold-host.js';
 import { HoldersHere } from './holders-here.js';
 import type { Entered } from './hold-part.js';
@@ -90,7 +90,8 @@ export class LockCalls implements WaitWatch {
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, store.capabilities);
     options.signal?.throwIfAborted();
-    return new Wish(keys, (lastCall += 1), options, clock.now(), this.context.surroundings(), this);
+    const inner = innermost();
+    return new Wish(keys, (lastCall += 1), options, clock.now(), inner && this.context.surroundings(), inner !== undefined, this);
   }
 
   /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
@@ -100,7 +101,8 @@ export class LockCalls implements WaitWatch {
     const { clock, defaults } = this.parts;
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     options.signal?.throwIfAborted();
-    return new Wish(keys, (lastCall += 1), options, clock.now(), this.context.surroundings(), this, undefined, ticket);
+    const inner = innermost();
+    return new Wish(keys, (lastCall += 1), options, clock.now(), inner && this.context.surroundings(), inner !== undefined, this, undefined, ticket);
   }
 
   waitBegan(wish: Wish): WaitEnded | undefined {

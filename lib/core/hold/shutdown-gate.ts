@@ -19,7 +19,7 @@ export class ShutdownGate {
   private closed = false;
   private graceEndsAt = 0;
   private readonly graceOver = new Alarm(() => this.endTheRest());
-  private allEnded: (() => void) | undefined;
+  private readonly whenAllEnded: (() => void)[] = [];
   /** The holds that are just being declared lost because the grace is over; undefined at all other times. */
   private overstaying: Hold[] | undefined;
 
@@ -45,7 +45,7 @@ export class ShutdownGate {
   /** Called when a hold was released or lost: the shutdown does not wait for it any more. */
   holdEnded(): void {
     this.holds -= 1;
-    if (this.holds === 0) this.allEnded?.();
+    if (this.holds === 0) for (const tell of this.whenAllEnded.splice(0)) tell();
   }
 
   /** Called when a hold was lost. True when the end of the grace caused it, so that it is logged together with the others. */
@@ -67,11 +67,17 @@ export class ShutdownGate {
     if (this.holds > 0) this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
   }
 
-  /** Resolves when all holds have ended or the grace is over. Releases in the background get commandTimeoutMs more to be answered. */
-  async finish(): Promise<void> {
+  /** Resolves when all holds have ended or the grace is over; undefined when there are none. */
+  holdsEnded(): Promise<void> | undefined {
     this.begin();
     const graceMs = this.graceEndsAt - this.clock.now();
-    if (this.holds > 0) await this.within(graceMs, new Promise<void>((resolve) => (this.allEnded = resolve)));
+    return this.holds > 0 ? this.within(graceMs, new Promise<void>((resolve) => this.whenAllEnded.push(resolve))) : undefined;
+  }
+
+  /** Resolves when all holds have ended or the grace is over. Releases in the background get commandTimeoutMs more to be answered. */
+  async finish(): Promise<void> {
+    const ended = this.holdsEnded();
+    if (ended) await ended;
     this.watchdog.schedule.cancel(this.graceOver);
     this.endTheRest();
     await this.within(this.defaults.commandTimeoutMs, this.queue.background.settled());

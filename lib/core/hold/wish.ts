@@ -2,7 +2,7 @@
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Ticket } from '../port/ticket.js';
 import type { CallerWish, WaitEnded } from '../queue/caller.js';
-import type { Frame } from './hold-context.js';
+import { innermost, type Frame } from './hold-context.js';
 import type { Entered } from './hold-part.js';
 
 const NOTHING: readonly Entered[] = [];
@@ -16,7 +16,6 @@ export class Wish implements CallerWish {
   /** The lock that it waits for; of several the first. */
   readonly key: string;
   readonly until: number;
-  readonly insideHold: boolean;
 
   constructor(
     /** The keys, which were checked. A call takes several locks by a wish for each. */
@@ -26,8 +25,9 @@ export class Wish implements CallerWish {
     readonly options: ResolvedOptions,
     /** When the call was made, in clock.now() time. */
     readonly since: number,
-    /** The holds that surround the call. */
+    /** The holds of this lock module that surround the call, and whether one of any module does. */
     readonly around: Frame | undefined,
+    readonly insideHold: boolean,
     private readonly watch: WaitWatch,
     /** The locks that the same call has taken already, if it wants several. */
     readonly taken: readonly Entered[] = NOTHING,
@@ -36,7 +36,6 @@ export class Wish implements CallerWish {
   ) {
     this.key = keys[0]!;
     this.until = since + options.waitMs;
-    this.insideHold = around !== undefined;
   }
 
   waitBegan(): WaitEnded | undefined {
@@ -45,11 +44,11 @@ export class Wish implements CallerWish {
 
   /** The wish of the same call for one of several locks, when it has taken these already. */
   forKey(key: string, options: ResolvedOptions, taken: readonly Entered[]): Wish {
-    return new Wish([key], this.call, options, this.since, this.around, this.watch, taken);
+    return new Wish([key], this.call, options, this.since, this.around, this.insideHold, this.watch, taken);
   }
 
   /** The same wish with other holds around the call, because one of them has ended. */
   inside(around: Frame | undefined): Wish {
-    return new Wish(this.keys, this.call, this.options, this.since, around, this.watch, this.taken);
+    return new Wish(this.keys, this.call, this.options, this.since, around, innermost() !== undefined, this.watch, this.taken);
   }
 }

@@ -42,7 +42,7 @@ export const systemClock: Clock = {
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
   nextTurn: (callback) => void outside.runInAsyncScope(setImmediate, undefined, callback),
   keepAlive: () => {
-    const timer = setInterval(() => {}, LONGEST_DELAY_MS);
+    const timer = outside.runInAsyncScope(setInterval, undefined, () => {}, LONGEST_DELAY_MS);
     return () => clearInterval(timer);
   },
 };

@@ -279,6 +279,18 @@ describe('A call inside a hold of the same key', () => {
     expect(await lease.release()).toBe('released');
   });
 
+  it('re-enters when work that begins only when it is awaited, like a query of an ORM, makes it', async () => {
+    const { locks, wire } = new Fleet().process();
+    class Query extends Promise<string> {
+      override then<A, B>(done?: ((key: string) => A | PromiseLike<A>) | null, failed?: ((reason: unknown) => B | PromiseLike<B>) | null): Promise<A | B> {
+        return locks.withLock('k', { waitMs: 0 }, async () => locks.assertLocked('k').key).then(done, failed);
+      }
+    }
+    const queries = [new Query(() => {}), { then: Query.prototype.then.bind(undefined) } as unknown as Promise<string>];
+    for (const query of queries) await expect(locks.withLock('k', () => query)).resolves.toBe('k');
+    expect(wire.sent).toMatchObject({ acquire: 2, release: 2 });
+  });
+
   it('takes part in no hold when it is detached', async () => {
     const { locks } = new Fleet().process();
     await locks.withLock('k', async () => {
