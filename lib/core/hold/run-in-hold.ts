@@ -45,16 +45,12 @@ export function runInHold<T>(
   try {
     const given: unknown = hold.runInside(fn);
     // What is no promise of Node's may begin its work only when it is awaited (a query of Mongoose does): so that happens inside.
-    const work = isPromise(given) ? given : hold.runInside(() => Promise.resolve(given));
+    const isPromise = given instanceof Promise && given.constructor === Promise;
+    const work = isPromise ? given : hold.runInside(() => Promise.resolve(given));
     work.then((value) => ended({ status: 'fulfilled', value }), failed);
   } catch (reason) {
     failed(reason);
   }
-}
-
-/** Whether Promise.resolve would return the value as it is. */
-function isPromise(given: unknown): given is Promise<unknown> {
-  return given instanceof Promise && given.constructor === Promise;
 }
 
 function withOutcome(loss: LockLostError, outcome: WorkOutcome): LockLostError {

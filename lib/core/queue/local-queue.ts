@@ -16,7 +16,7 @@ import type { CallerQueue, QueueParts, ReasonToReject } from './caller-queue.js'
 import { KeyQueue } from './key-queue.js';
 import { PermitQueue } from './permit-queue.js';
 import type { StoreRequest } from './store-request.js';
-import { Traffic } from './traffic.js';
+import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic } from './traffic.js';
 
 export class LocalQueue {
   readonly background: BackgroundRelease;
@@ -29,6 +29,9 @@ export class LocalQueue {
    */
   private readonly aside = new Map<string, Set<CallerQueue>>();
   private readonly parts: QueueParts;
+  /** The slot group of a key, in a Cluster. */
+  private readonly groupOf: ((key: string) => number) | undefined;
+  private readonly partsOfGroups = new Map<number, QueueParts>();
   private sequence = 0;
 
   constructor(
@@ -38,6 +41,7 @@ export class LocalQueue {
     process: string,
     { handOn, commandTimeoutMs }: Pick<ResolvedDefaults, 'handOn' | 'commandTimeoutMs'>,
   ) {
+    this.groupOf = store.capabilities.groupOf;
     this.background = new BackgroundRelease(store, clock, watchdog.schedule);
     this.adopted = new AdoptedLeases(watchdog, this.background);
     this.parts = {
@@ -46,7 +50,7 @@ export class LocalQueue {
       watchdog,
       heartbeats: new Heartbeats(store, clock, watchdog.schedule),
       background: this.background,
-      traffic: new Traffic(),
+      traffic: new Traffic(MAX_IN_FLIGHT),
       commandTimeoutMs,
       handOn,
       nextId: () => `${process}.${(this.sequence++).toString(36)}`,
@@ -94,20 +98,27 @@ export class LocalQueue {
   }
 
   private queueFor({ key, options }: CallerWish): CallerQueue {
-    if (options.permits !== undefined) return this.permitQueue(key, options, options.permits);
-    if (options.owner !== undefined) return this.addAside(key, new KeyQueue(key, this.parts, options));
+    const parts = this.groupOf ? this.partsOf(this.groupOf(key)) : this.parts;
+    if (options.permits !== undefined) return this.permitQueue(key, parts, options, options.permits);
+    if (options.owner !== undefined) return this.addAside(key, new KeyQueue(key, parts, options));
     let queue = this.queues.get(key);
-    if (!queue) this.queues.set(key, (queue = new KeyQueue(key, this.parts)));
-    return options.mode === 'read' && queue.keepsApart(options) ? this.queueAside(key, options) : queue;
+    if (!queue) this.queues.set(key, (queue = new KeyQueue(key, parts)));
+    return options.mode === 'read' && queue.keepsApart(options) ? this.queueAside(key, parts, options) : queue;
   }
 
-  private queueAside(key: string, options: ResolvedOptions): CallerQueue {
+  private queueAside(key: string, parts: QueueParts, options: ResolvedOptions): CallerQueue {
     const present = options.minHoldMs === 0 ? this.alike(key, options) : undefined;
-    return present ?? this.addAside(key, new KeyQueue(key, this.parts, options));
+    return present ?? this.addAside(key, new KeyQueue(key, parts, options));
   }
 
-  private permitQueue(key: string, options: ResolvedOptions, permits: number): CallerQueue {
-    return this.alike(key, options) ?? this.addAside(key, new PermitQueue(key, this.parts, options, permits));
+  private permitQueue(key: string, parts: QueueParts, options: ResolvedOptions, permits: number): CallerQueue {
+    return this.alike(key, options) ?? this.addAside(key, new PermitQueue(key, parts, options, permits));
+  }
+
+  private partsOf(group: number): QueueParts {
+    let parts = this.partsOfGroups.get(group);
+    if (!parts) this.partsOfGroups.set(group, (parts = { ...this.parts, traffic: new Traffic(MAX_IN_FLIGHT_OF_A_GROUP) }));
+    return parts;
   }
 
   /** A queue aside from the main one whose callers want the same. */

@@ -4,7 +4,12 @@
  */
 
 /** Enough requests to keep a Redis busy over a slow network, and few enough to be answered long before commandTimeoutMs is over. */
-const MAX_IN_FLIGHT = 2_000;
+export const MAX_IN_FLIGHT = 2_000;
+/**
+ * As many as one command takes. In a Cluster each slot group has a line of its own, because a master that does not answer must hold up
+ * no request to the others; all groups together have as many in flight as one Redis.
+ */
+export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
 
 export interface Sender {
   /** Whether the request also gives a lock back: it is sent at once, because others wait for that lock. */
@@ -19,16 +24,18 @@ export class Traffic {
   /** The index of the first sender in the line. Removing the first element of a long array would move all others. */
   private first = 0;
 
+  constructor(private readonly most: number) {}
+
   /** Sends the request now, or once others have been answered. */
   enter(sender: Sender, now: number): void {
-    if (this.inFlight >= MAX_IN_FLIGHT && !sender.urgent) this.line.push(sender);
+    if (this.inFlight >= this.most && !sender.urgent) this.line.push(sender);
     else if (sender.send(now)) this.inFlight += 1;
   }
 
   /** Called when a request was answered or has failed: the next in the line are sent. */
   left(): void {
     this.inFlight -= 1;
-    while (this.inFlight < MAX_IN_FLIGHT && this.first < this.line.length) {
+    while (this.inFlight < this.most && this.first < this.line.length) {
       const sender = this.line[this.first]!;
       this.line[this.first++] = undefined;
       if (sender.send()) this.inFlight += 1;

@@ -4,11 +4,13 @@ import { Traffic } from '../../../lib/core/queue/traffic.js';
 import { Fleet, gate } from '../../support/locks.js';
 
 const MOST = 2_000;
+/** Of a slot group of a Cluster. */
+const MOST_OF_A_GROUP = 8;
 const CROWD = 5_000;
 
 describe('A crowd that asks the store in one moment', () => {
   it('is sent in order, so many at a time, the next with each answer', () => {
-    const traffic = new Traffic();
+    const traffic = new Traffic(MOST);
     const sent: number[] = [];
     for (let n = 0; n < CROWD; n++) traffic.enter({ urgent: false, send: () => sent.push(n) > 0 }, 0);
     expect(sent).toHaveLength(MOST);
@@ -20,7 +22,7 @@ describe('A crowd that asks the store in one moment', () => {
   });
 
   it('is not held up by those who gave up meanwhile', () => {
-    const traffic = new Traffic();
+    const traffic = new Traffic(MOST);
     const sent: string[] = [];
     for (let n = 0; n < MOST; n++) traffic.enter({ urgent: false, send: () => true }, 0);
     for (let n = 0; n < 100_000; n++) traffic.enter({ urgent: false, send: () => false }, 0);
@@ -74,5 +76,23 @@ describe('A crowd that asks the store in one moment', () => {
     await fleet.clock.runUntil(Promise.all([first, follower, ...crowd]));
     expect(order.indexOf('follower')).toBeLessThan(MOST + 2);
     expect(order).toHaveLength(CROWD + 2);
+  });
+
+  it('holds up nobody who asks another master of a Cluster when one does not answer', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({}, (key) => (key.startsWith('silent') ? 0 : 1));
+    const asked: string[] = [];
+    const { acquire } = wire;
+    wire.acquire = (request) => {
+      asked.push(request.key);
+      return request.key.startsWith('silent') ? new Promise(() => {}) : acquire.call(wire, request);
+    };
+    const crowd = Array.from({ length: CROWD }, (_, n) => expect(locks.acquire(`silent:${n}`, { waitMs: 1_000 })).rejects.toThrow(LockStoreError));
+    await fleet.clock.settle();
+    expect(asked).toHaveLength(MOST_OF_A_GROUP);
+    const since = fleet.clock.now();
+    const served = await fleet.clock.runUntil(Promise.all(Array.from({ length: 20 }, (_, n) => locks.acquire(`other:${n}`))));
+    expect(fleet.clock.now()).toBe(since);
+    await fleet.clock.runUntil(Promise.all([...crowd, ...served.map((lease) => lease.release())]));
   });
 });
