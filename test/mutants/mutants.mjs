@@ -197,7 +197,7 @@ const list = [
   ['a stray owes time', core('queue/local-queue'), '{ key, id, abandoned: true }', '{ key, id }', 'L4: taken for nobody', 'test/core/queue/stray-wake'],
   ['news of an earlier lease', core('queue/key-leases'), 'this.current : this.earlier.find((lease) => lease.id === id)', 'this.current : undefined', 'S3: beside a newer read lease the one before is not known', 'test/core/queue/wakes'],
   ['one line for all masters', core('queue/local-queue'), 'this.groupOf ? this.partsOf(this.groupOf(key)) : this.parts', 'this.parts', 'C3: a master that is down holds up requests to the others', 'test/core/queue/traffic'],
-  ['lazy work outside', core('hold/run-in-hold'), 'hold.runInside(() => Promise.resolve(given))', 'Promise.resolve(given)', 'P5: a query that begins when it is awaited waits for its own hold', 'test/core/hold'],
+  ['lazy work outside', core('hold/run-in-hold'), 'hold.runInside(() => Promise.resolve(given))', 'Promise.resolve(given)', 'P2: a query that begins when it is awaited waits for its own hold', 'test/core/hold'],
   ['a module closes alone', 'lib/nest/lock.module.ts', 'map(([, locks]) => locks.holdsEnded())', 'map(() => undefined)', 'C2: work in a hold of another module is refused in a shutdown', 'test/nest'],
   ['releases as often as ever', core('lease/background-release'), ' * Math.max(1, this.pending.size / MANY)', '', 'C3: an outage keeps the process busy', 'test/core/lease/background-release'],
   ['replicas of the former master', 'lib/stores/redis/redis-store.ts', 'this.runner.follow();', '', 'C3: calls with minReplicas fail after a failover', 'test/stores/redis/replicas-after-failover'],
