@@ -33,19 +33,37 @@ function copyTree() {
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
 }
 
+/** The child that runs, with all processes that it started. */
+let running;
+
+function stop({ pid }) {
+  process.kill(-pid, 'SIGKILL');
+}
+
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    if (running) stop(running);
+    rmSync(copy, { recursive: true, force: true });
+    process.exit(1);
+  });
+}
+
 /** Resolves with how it ended and what it printed. */
 function run(args) {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, args, { cwd: copy, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, CI: '1', HOLDFAST_TRIES: '1' } });
+    // A group of its own: a mutant that never ends keeps the processes busy that the tests were shared out to.
+    const child = spawn(process.execPath, args, { cwd: copy, detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, CI: '1', HOLDFAST_TRIES: '1' } });
+    running = child;
     let printed = '';
     child.stdout.on('data', (data) => (printed += data));
     child.stderr.on('data', (data) => (printed += data));
     const timer = setTimeout(() => {
       printed += `\nno end within ${LONGEST_MS / 1000} s`;
-      child.kill('SIGTERM');
+      stop(child);
     }, LONGEST_MS);
     child.on('exit', (code) => {
       clearTimeout(timer);
+      running = undefined;
       resolve({ failed: code !== 0, printed });
     });
   });

@@ -208,7 +208,7 @@ const list = [
   ['no quarantine', lua('vote'), 'if not epoch.whole then', 'if false then', 'S6: votes for what it has forgotten', 'redlock:nodes'],
   ['short quarantine', lua('shared/epoch'), 'since + maxLeaseMs + 1 - now', 'since + maxLeaseMs / 8 - now', 'S6: votes while old leases last', 'test/lua/redlock'],
   ['half is a quorum', redlock('quorum'), 'Math.floor(nodes / 2) + 1', 'Math.floor(nodes / 2)', 'S1: two quorums without a common node', 'redlock:calm'],
-  ['the longest node decides', redlock('quorum'), '[quorumOf(nodes) - 1]', '[0]', 'S1: trusted when no quorum has it any more', 'redlock:clocks'],
+  ['the longest node decides', redlock('quorum'), '[quorumOf(nodes) - 1]', '[0]', 'S1: trusted when no quorum has it any more', 'test/stores/redlock/quorum'],
   ['overdue grant', redlock('ballot'), 'if (clock.now() >= trustedUntil) {', 'if (false as boolean) {', 'S1: the vote took longer than the lease', 'test/stores/redlock'],
   ['fence of the few', redlock('fence-agreement'), 'if (ends.length < quorumOf(context.nodes.length)) return', 'if (ends.length < 0) return', 'S2: a fence that no quorum knows', 'redlock:clocks'],
   ['no proposal above what was seen', redlock('ballot'), 'Math.max(floors.of(this.wish.on.group) + 1, Math.floor(clock.wallNow()) * 1_000)', '1', 'S2: nodes that lost their counters', 'test/stores/redlock/ballot'],
