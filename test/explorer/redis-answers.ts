@@ -88,8 +88,9 @@ function waits(acting: Acting, request: Request, askInMs: number | undefined): v
 
 function askAnew(acting: Acting, request: Request): void {
   request.place = undefined;
-  acting.release(request.id, true);
+  request.replaces = request.id;
   acting.send(request);
+  request.replaces = undefined;
 }
 
 /** StoreRequest.storeAnswered for an answer that came in time. */

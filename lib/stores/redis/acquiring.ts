@@ -2,7 +2,7 @@
  * Asks one Redis for a lock, and asks again where one answer is not enough:
  *
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
- *      │         └──(fence not above one seen before: the server lost its memory)──▶ given back, asked for once more
+ *      │         └──(fence not above one seen before: the server lost its memory)──▶ replaced by another request of its id
  *      ├────▶ waiting ──(the message of its grant arrived before)──▶ granted
  *      ├────▶ busy | upgrade | full
  *      └────▶ recovering: the server forgot, and grants nothing new for a while
@@ -15,7 +15,6 @@ import { acquire } from '../wire/lua.generated.js';
 import { Acquisition } from './acquisition.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
-import type { Releases } from './releases.js';
 import type { Renewals } from './renewals.js';
 import type { Spots } from './spots.js';
 import type { Trust } from './trust.js';
@@ -31,7 +30,6 @@ export interface AcquiringParts {
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
   readonly memories: Memories;
-  readonly releases: Releases;
 }
 
 export class Acquiring {
@@ -60,7 +58,11 @@ export class Acquiring {
     return undefined;
   }
 
-  /** Confirms a grant that counts only when replicas have it: a renewal writes the lock once more and waits for them. */
+  /**
+   * Confirms a grant that counts only when replicas have it: a renewal writes the lock once more and waits for them. Without their
+   * answer the grant stays, because the request asks for it again under the same id: a release that is held up in the network would take
+   * away what it gets then. A request that gives up releases it.
+   */
   async confirmed(request: AcquireRequest, group: number, grant: Grant): Promise<AcquireOutcome> {
     const [renewed] = await this.parts.renewals.renew([request]);
     if (renewed?.kind === 'renewed') {
@@ -68,19 +70,16 @@ export class Acquiring {
       const { trustedUntil, contended } = renewed;
       return { kind: 'granted', grant: { ...grant, trustedUntil, contended } };
     }
-    await this.giveBack(request).catch(() => undefined); // the request releases it in the background when it gets the error below
     if (renewed?.kind === 'unknown') throw renewed.cause;
     const message = `Lock '${request.key}': the grant was gone before ${request.minReplicas} replicas had acknowledged it. It is safe to try again.`;
     throw new LockStoreError(message, { key: request.key });
   }
 
-  /** Called when a server that lost its memory granted a used fence: gives the grant back, and asks again with the floor of fences. */
-  async askAnew(request: AcquireRequest): Promise<AcquireOutcome> {
-    await this.giveBack(request);
-    return this.acquire({ ...request, replaces: undefined, askedAt: this.parts.clock.now() });
-  }
-
-  private giveBack({ key, id }: AcquireRequest): Promise<unknown> {
-    return this.parts.releases.release({ key, id, abandoned: true });
+  /**
+   * Called when a server that lost its memory granted a used fence: asks for another one, and the request takes the place of what its id
+   * was granted, in one step. A release before it might be held up in the network and come after it.
+   */
+  askAnew(request: AcquireRequest): Promise<AcquireOutcome> {
+    return this.acquire({ ...request, replaces: request.id, askedAt: this.parts.clock.now() });
   }
 }

@@ -112,7 +112,7 @@ export class RedisStore implements LockStore {
     const releases = new Releases(parts);
     this.bringingBack = new BringingBack({ ...parts, renewals, releases });
     this.release = releases.release;
-    this.acquiring = new Acquiring({ ...parts, renewals, releases });
+    this.acquiring = new Acquiring({ ...parts, renewals });
     this.tickets = new RedisTickets({ ...parts, renewals });
     this.pushedGrants = new PushedGrants({ ...parts, acquiring: this.acquiring, tell: (wake) => this.listener(wake) });
     this.heartbeats = new Heartbeats({ ...parts, missed: (id) => this.channel.missed(id) });
