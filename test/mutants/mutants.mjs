@@ -210,7 +210,7 @@ const list = [
   ['half is a quorum', redlock('quorum'), 'Math.floor(nodes / 2) + 1', 'Math.floor(nodes / 2)', 'S1: two quorums without a common node', 'redlock:calm'],
   ['the longest node decides', redlock('quorum'), '[quorumOf(nodes) - 1]', '[0]', 'S1: trusted when no quorum has it any more', 'test/stores/redlock/quorum'],
   ['overdue grant', redlock('ballot'), 'if (clock.now() >= trustedUntil) {', 'if (false as boolean) {', 'S1: the vote took longer than the lease', 'test/stores/redlock'],
-  ['fence of the few', redlock('fence-agreement'), 'if (ends.length < quorumOf(context.nodes.length)) return', 'if (ends.length < 0) return', 'S2: a fence that no quorum knows', 'redlock:clocks'],
+  ['fence of the few', redlock('fence-agreement'), 'if (ends.length < quorumOf(context.nodes.length)) return', 'if (ends.length < 0) return', 'S2: a fence that no quorum knows', 'test/stores/redlock/fence-agreement'],
   ['no proposal above what was seen', redlock('ballot'), 'Math.max(floors.of(this.wish.on.group) + 1, Math.floor(clock.wallNow()) * 1_000)', '1', 'S2: nodes that lost their counters', 'test/stores/redlock/ballot'],
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/stores/redlock/lost-memory'],
   ['votes are not taken back', redlock('standing'), 'for (const node of this.asked) this.withdraw(node, mark);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
