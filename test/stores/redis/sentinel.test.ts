@@ -87,13 +87,15 @@ describe('a failover', () => {
 });
 
 describe('minReplicas', () => {
-  it('is met by a grant that the replicas have, and refused where too few answer, leaving nothing taken', async () => {
+  it('is met by a grant that the replicas have, and refused where too few answer, until the request asks again or is released', async () => {
     const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 600 });
     const ask = request({ minReplicas: 1 });
     expect((await store.acquire(ask)).kind).toBe('granted');
     expect(await store.renew([ask])).toMatchObject([{ kind: 'renewed' }]);
     const tooMany = request({ minReplicas: 2 });
     await expect(store.acquire(tooMany)).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true, key: tooMany.key });
+    expect((await store.acquire({ ...tooMany, minReplicas: 1 })).kind).toBe('granted');
+    expect(await store.release(tooMany)).toBe('released');
     expect((await store.inspect(tooMany.key)).mode).toBeNull();
     expect(await store.renew([{ ...ask, minReplicas: 2 }])).toMatchObject([{ kind: 'unknown', cause: { code: 'LOCK_STORE' } }]);
     expect(await store.release(ask)).toBe('released');
