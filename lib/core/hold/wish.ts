@@ -25,8 +25,9 @@ export class Wish implements CallerWish {
     readonly options: ResolvedOptions,
     /** When the call was made, in clock.now() time. */
     readonly since: number,
-    /** The holds of this lock module that surround the call, and whether one of any module does. */
+    /** The holds of this lock module that surround the call. */
     readonly around: Frame | undefined,
+    /** Whether a hold of any lock module of the process surrounds the call. */
     readonly insideHold: boolean,
     private readonly watch: WaitWatch,
     /** The locks that the same call has taken already, if it wants several. */

@@ -14,7 +14,10 @@ import { Alarm, type Schedule } from './schedule.js';
 const FIRST_RETRY_MS = 50;
 /** The longest pause between two tries. It is short, because others may wait for the lock. */
 const LONGEST_RETRY_MS = 250;
-/** Where more are open, the pauses grow with their number: in an outage every call that gives up leaves one, for as long as its lease would be. */
+/**
+ * When more releases than this are open, the pauses grow with their number: in an outage every call that gives up leaves one, which is
+ * repeated for as long as its lease would last.
+ */
 const MANY = 200;
 
 export interface DoubtfulRelease extends ReleaseRequest {

@@ -140,7 +140,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     this.loseIfOverdue();
   }
 
-  /** Counts a caller that was overdue no longer, because it is about to leave. */
+  /** Stops counting an overdue caller, which is about to leave. */
   removeOverdue(): void {
     this.overdueUsers -= 1;
   }

@@ -44,7 +44,11 @@ export interface Lease extends AsyncDisposable {
    * `run`, because `acquire` does not change the context of its caller. @throws LockLostError
    */
   run<T>(fn: () => T): T;
-  /** Renews the lease now, to end `leaseMs` from now (default: the option `leaseMs`), never earlier than it would. @throws LockLostError, LockStoreError */
+  /**
+   * Renews the lease now, to end `leaseMs` from now (default: the option `leaseMs`), never earlier than it would.
+   *
+   * @throws LockLostError, LockStoreError
+   */
   renew(leaseMs?: number): Promise<void>;
   /**
    * Resolves with a ticket, and hands the hold to whoever brings it to `locks.adopt`, in any process. Nobody else gets the lock in

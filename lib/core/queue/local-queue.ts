@@ -31,6 +31,7 @@ export class LocalQueue {
   private readonly parts: QueueParts;
   /** The slot group of a key, in a Cluster. */
   private readonly groupOf: ((key: string) => number) | undefined;
+  /** What the queues of each slot group share. */
   private readonly partsOfGroups = new Map<number, QueueParts>();
   private sequence = 0;
 

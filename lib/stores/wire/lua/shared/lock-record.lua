@@ -9,9 +9,9 @@
 -- instant at which a holder still counts, its grace included: the lease has ended graceMs before. An id
 -- that begins with ~ has been released, but its minHoldMs has not passed: nobody's hold, and yet the lock is taken.
 
--- Of the request are taken: lockKey, queueKey, fenceKey; floor; known and recoveryMs (memory.lua); and longestMs, the longest lease
--- there can be: an end beyond it was written before the server's clock was set back, and is brought to where it must have been at
--- the latest. Each may be left out by a script that does not need it.
+-- Makes the table from the string. The request gives lockKey, queueKey, fenceKey; floor; known and recoveryMs (memory.lua); and
+-- longestMs, the longest lease there can be: an end beyond it was written before the server's clock was set back, and is brought to
+-- where it must have been at the latest. A script leaves out what it does not need.
 local function parseLock(text, request)
   local latest = now + (request.longestMs or math.huge)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
