@@ -1,6 +1,7 @@
 /**
  * These have npm scripts of their own: they need minutes, a browser, a packed tarball or Docker. The fault runs have one as well,
- * since they judge how late something is, and must not run beside others; `.ci/run` runs them after `npm test`.
+ * since they judge how late something is, and must not run beside others; `.ci/run` runs them after `npm test`, one after another in
+ * a single worker, which jest ends even if something keeps it busy after its last test.
  */
 const apart = ['soak/', 'browser/', 'package/', 'containers/', 'faults/(?!judge\\.)'];
 
