@@ -3,7 +3,7 @@ import { Subject, type Observable } from 'rxjs';
 import { Election } from './core/hold/election.js';
 import type { LeadOptions, Leadership, LockHolder, Term } from './core/hold/leadership.js';
 import { LockCalls } from './core/hold/lock-calls.js';
-import { optionsAndWork, type Work } from './core/hold/run-in-hold.js';
+import { optionsAndWork, type Work } from './core/hold/work.js';
 import { keysInOrder } from './core/key/call-key.js';
 import { checkKey } from './core/key/check-key.js';
 import { roleKey } from './core/key/role-key.js';

@@ -17,7 +17,7 @@ import type { AdoptOptions, WithAdoptedOptions } from '../core/port/ticket-optio
 import { checkList, type ForceReleaseOptions } from '../core/port/request-options.js';
 import type { LeadOptions, Leadership, LockHolder, Term } from '../core/hold/leadership.js';
 import { roleKey } from '../core/key/role-key.js';
-import { optionsAndWork, type Work } from '../core/hold/run-in-hold.js';
+import { optionsAndWork, type Work } from '../core/hold/work.js';
 import { LockService, type LockKey } from '../lock.service.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 

@@ -156,7 +156,7 @@ const list = [
   // A master with a replica
   ['grants that no replica has', redis('renewals'), 'if (acknowledged >= minReplicas) return outcomes;', 'if (acknowledged >= 0) return outcomes;', 'S1, minReplicas: an old master without a replica grants', 'sentinel:acknowledged'],
   ['a grant that is not confirmed', redis('acquisition'), 'if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant);', '', 'S1, minReplicas: the same for what is granted at once', 'sentinel:acknowledged'],
-  ['a message that no replica has', redis('trust'), 'request.minReplicas > 0 || push.fence <= floor', 'push.fence <= floor', 'S1, minReplicas: the same for what is granted by message', 'sentinel:acknowledged'],
+  ['a message that no replica has', redis('trust'), 'request.minReplicas > 0 || push.fence <= floor', 'push.fence <= floor', 'S1, minReplicas: the same for what is granted by message', 'test/stores/redis/pushed-grants'],
   ['a failed try that a heartbeat makes good', core('queue/store-request'), "return this.backoff ? undefined : this.askIn(outcome.askAgainInMs);", 'return this.askIn(outcome.askAgainInMs);', 'S1, minReplicas: a grant of which the store has forgotten what it needs', 'test/core/queue/waiting'],
   ['a replica that is not left', lua('shared/refusal'), "if string.find(words, 'READONLY', 1, true) then error(refusal, 0) end", '', 'C3: who is led to a former master stays there', 'test/stores/redis/read-only-server'],
   ['heartbeat is ignored', core('lease/heartbeats'), 'this.duePulses.push(pulse);', '', 'L4: places are lost', 'single:calm'],

@@ -17,11 +17,21 @@ export interface Frame {
   readonly beyond: Frame | undefined;
 }
 
+/** The holds that surround a call. */
+export interface Surroundings {
+  /** The innermost one of this lock module. */
+  readonly around: Frame | undefined;
+  /** Whether a hold of any lock module of the process surrounds the call. */
+  readonly insideHold: boolean;
+}
+
+const NOTHING_AROUND: Surroundings = { around: undefined, insideHold: false };
+
 /** All lock modules of the process share it, because a module that shuts down serves calls inside a hold of another one as well. */
 const storage = new AsyncLocalStorage<Frame | undefined>();
 
 /** The innermost hold around the running code that has not ended, of whichever lock module. */
-export function innermost(): Frame | undefined {
+function innermostOfAll(): Frame | undefined {
   let frame = storage.getStore();
   while (frame && !frame.hold.isOpen) frame = frame.beyond;
   return frame;
@@ -32,12 +42,18 @@ export class HoldContext {
   /** Runs `fn` inside the hold, and gives it the hold: a function that closes over it would be one more for every call. */
   run<T>(hold: Hold, fn: (hold: Hold) => T): T {
     // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
-    const beyond = innermost();
-    return storage.run({ hold, outer: beyond && this.surroundings(), beyond }, fn, hold);
+    const beyond = innermostOfAll();
+    return storage.run({ hold, outer: beyond && this.innermost(), beyond }, fn, hold);
   }
 
-  /** The holds that surround the running code and have not ended, the innermost first. */
-  surroundings(): Frame | undefined {
+  /** What surrounds the running code: holds that have not ended. */
+  surroundings(): Surroundings {
+    if (storage.getStore() === undefined) return NOTHING_AROUND;
+    return { around: this.innermost(), insideHold: innermostOfAll() !== undefined };
+  }
+
+  /** The innermost hold of this lock module around the running code that has not ended. */
+  private innermost(): Frame | undefined {
     let frame = storage.getStore();
     while (frame && !(frame.hold.isOpen && frame.hold.host.context === this)) frame = frame.beyond;
     return frame;
@@ -53,7 +69,7 @@ export class HoldContext {
    * awaited, and goes on after its hold has ended, is not inside it any more.
    */
   find(key?: string, mode: LockMode = 'read'): Hold | undefined {
-    for (let frame = this.surroundings(); frame; frame = frame.outer) {
+    for (let frame = this.innermost(); frame; frame = frame.outer) {
       const { hold } = frame;
       const held = key === undefined ? hold.mode : hold.partOf(key)?.mode;
       if (hold.isOpen && held !== undefined && covers(held, mode)) return hold;

@@ -19,17 +19,18 @@ import { adopt } from './adoption.js';
 import { Announcer, type EventSink } from './announcer.js';
 import { abandon, isLost } from './entered.js';
 import { Hold } from './hold.js';
-import { HoldContext, innermost } from './hold-context.js';
+import { HoldContext } from './hold-context.js';
 import type { HoldHost } from './hold-host.js';
 import { HoldersHere } from './holders-here.js';
 import type { Entered } from './hold-part.js';
-import { runInHold, type Work } from './run-in-hold.js';
+import { runInHold } from './run-in-hold.js';
 import { enterAll } from './several-keys.js';
 import { ShutdownGate } from './shutdown-gate.js';
 import { Tickets } from './tickets.js';
 import { Timeouts } from './timeouts.js';
 import { WaitingCalls } from './waiting-calls.js';
 import { Wish, type WaitWatch } from './wish.js';
+import type { Work } from './work.js';
 
 /** The number of the last call in this process: events of several lock modules may be merged, so their calls share the numbers. */
 let lastCall = 0;
@@ -90,8 +91,7 @@ export class LockCalls implements WaitWatch {
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, store.capabilities);
     options.signal?.throwIfAborted();
-    const inner = innermost();
-    return new Wish(keys, (lastCall += 1), options, clock.now(), inner && this.context.surroundings(), inner !== undefined, this);
+    return new Wish(keys, (lastCall += 1), options, clock.now(), this.context.surroundings(), this);
   }
 
   /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */
@@ -101,8 +101,7 @@ export class LockCalls implements WaitWatch {
     const { clock, defaults } = this.parts;
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
     options.signal?.throwIfAborted();
-    const inner = innermost();
-    return new Wish(keys, (lastCall += 1), options, clock.now(), inner && this.context.surroundings(), inner !== undefined, this, undefined, ticket);
+    return new Wish(keys, (lastCall += 1), options, clock.now(), this.context.surroundings(), this, undefined, ticket);
   }
 
   waitBegan(wish: Wish): WaitEnded | undefined {

@@ -1,25 +1,7 @@
 /** Runs the work of withLock inside its hold, ends the hold, and settles the call with the work's result, or with LockLostError. */
-import { LockLostError, LockUsageError, type WorkOutcome } from '../port/errors.js';
+import { LockLostError, type WorkOutcome } from '../port/errors.js';
 import type { Hold } from './hold.js';
-import type { Lease } from '../port/lease.js';
-import type { CallSite, WithLockOptions } from '../port/lock-options.js';
-
-export type Work<T> = (lease: Lease) => Promise<T> | T;
-type GivenOptions = WithLockOptions & CallSite;
-
-/** Tells the options of `withLock` and its work apart: the work is the last argument. `call` begins messages. @throws LockUsageError */
-export function optionsAndWork<T, O = GivenOptions>(second: O | Work<T> | undefined, third: Work<T> | undefined, call = 'withLock(key'): readonly [O | undefined, Work<T>] {
-  if (isWork(second)) {
-    if (third === undefined) return [undefined, second];
-    throw new LockUsageError(`${call}, options, fn): options stand before fn; behind it nobody would read them.`);
-  }
-  if (typeof third === 'function') return [second, third];
-  throw new LockUsageError(`${call}, options?, fn): fn must be a function.`);
-}
-
-function isWork<O, T>(given: O | Work<T> | undefined): given is Work<T> {
-  return typeof given === 'function';
-}
+import type { Work } from './work.js';
 
 export function runInHold<T>(
   hold: Hold,

@@ -35,7 +35,7 @@ export class Timeouts {
   async reject(reason: unknown): Promise<never> {
     if (!(reason instanceof LockTimeoutError)) throw reason;
     const { key, waitMs, message } = reason;
-    const facts = { held: keysAround(this.host.context.surroundings()), ...this.waiting.factsOf(reason) };
+    const facts = { held: keysAround(this.host.context.surroundings().around), ...this.waiting.factsOf(reason) };
     // When the call is inside a hold of this lock, a sibling call was in its way, so naming the holder would explain nothing.
     const holders = this.host.context.find(key) ? [] : await this.look(key);
     throw this.explained(message, { key, waitMs, ...facts, holders: holders.map((holder) => this.described(key, holder)) }, holders);

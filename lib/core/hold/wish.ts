@@ -2,7 +2,7 @@
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Ticket } from '../port/ticket.js';
 import type { CallerWish, WaitEnded } from '../queue/caller.js';
-import { innermost, type Frame } from './hold-context.js';
+import type { Frame, Surroundings } from './hold-context.js';
 import type { Entered } from './hold-part.js';
 
 const NOTHING: readonly Entered[] = [];
@@ -12,10 +12,14 @@ export interface WaitWatch {
   waitBegan(wish: Wish): WaitEnded | undefined;
 }
 
-export class Wish implements CallerWish {
+export class Wish implements CallerWish, Surroundings {
   /** The lock that it waits for; of several the first. */
   readonly key: string;
   readonly until: number;
+  /** The holds of this lock module that surround the call. */
+  readonly around: Frame | undefined;
+  /** Whether a hold of any lock module of the process surrounds the call. */
+  readonly insideHold: boolean;
 
   constructor(
     /** The keys, which were checked. A call takes several locks by a wish for each. */
@@ -25,10 +29,7 @@ export class Wish implements CallerWish {
     readonly options: ResolvedOptions,
     /** When the call was made, in clock.now() time. */
     readonly since: number,
-    /** The holds of this lock module that surround the call. */
-    readonly around: Frame | undefined,
-    /** Whether a hold of any lock module of the process surrounds the call. */
-    readonly insideHold: boolean,
+    surroundings: Surroundings,
     private readonly watch: WaitWatch,
     /** The locks that the same call has taken already, if it wants several. */
     readonly taken: readonly Entered[] = NOTHING,
@@ -37,6 +38,8 @@ export class Wish implements CallerWish {
   ) {
     this.key = keys[0]!;
     this.until = since + options.waitMs;
+    this.around = surroundings.around;
+    this.insideHold = surroundings.insideHold;
   }
 
   waitBegan(): WaitEnded | undefined {
@@ -45,11 +48,11 @@ export class Wish implements CallerWish {
 
   /** The wish of the same call for one of several locks, when it has taken these already. */
   forKey(key: string, options: ResolvedOptions, taken: readonly Entered[]): Wish {
-    return new Wish([key], this.call, options, this.since, this.around, this.insideHold, this.watch, taken);
+    return new Wish([key], this.call, options, this.since, this, this.watch, taken);
   }
 
   /** The same wish with other holds around the call, because one of them has ended. */
-  inside(around: Frame | undefined): Wish {
-    return new Wish(this.keys, this.call, this.options, this.since, around, innermost() !== undefined, this.watch, this.taken);
+  inside(surroundings: Surroundings): Wish {
+    return new Wish(this.keys, this.call, this.options, this.since, surroundings, this.watch, this.taken);
   }
 }

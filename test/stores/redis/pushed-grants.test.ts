@@ -75,6 +75,16 @@ describe('a message', () => {
     expect(await b.release(gone)).toBe('released');
   });
 
+  it('of a grant that no replica has yet makes the waiter ask that wants one', async () => {
+    const held = request('a', 'k');
+    const waiting = { ...request('b', 'k'), minReplicas: 1 };
+    await a.acquire(held);
+    expect((await b.acquire(waiting)).kind).toBe('waiting');
+    await a.release(held);
+    await eventually(() => expect(wakes.get(waiting.id)).toEqual({ kind: 'ask', key: 'k', id: waiting.id }));
+    await b.release(waiting);
+  });
+
   it('for a waiter that was released meanwhile says nothing', async () => {
     const held = request('a', 'k');
     const waiting = request('b', 'k');

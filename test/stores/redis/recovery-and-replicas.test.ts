@@ -24,7 +24,8 @@ async function follows(): Promise<void> {
 }
 
 async function openLocks(process: string): Promise<LockService> {
-  const store = makeRedisStore(master.url, process, { recoveryMs: 1_000 });
+  // A renewal that waits in vain for replicas takes most of commandTimeoutMs, which is longer than the recovery lasts.
+  const store = makeRedisStore(master.url, process, { recoveryMs: 1_000, commandTimeoutMs: 6_000 });
   const locks = new LockService({ store, process, leaseMs: 30_000, waitMs: 60_000, shutdownGraceMs: 0 });
   services.push(locks);
   await locks.open();
