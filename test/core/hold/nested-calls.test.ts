@@ -147,6 +147,25 @@ describe('A call inside a hold of the same key', () => {
     expect(wire.sent.acquire).toBe(2);
   });
 
+  it('asks for the lock of an outer hold anew when that has ended, though an inner one goes on', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const [begun, ended] = [gate(), gate()];
+    let inner!: Promise<void>;
+    await locks.withLock('outer', async () => {
+      inner = locks.withLock('inner', async () => {
+        begun.open();
+        await ended.promise;
+        expect(locks.currentLease('outer')).toBeUndefined();
+        await locks.withLock('outer', async () => {});
+      });
+      await begun.promise;
+    });
+    ended.open();
+    await fleet.clock.runUntil(inner);
+    expect(wire.sent.acquire).toBe(3);
+  });
+
   it('waits no longer than it wants to, though the hold ends meanwhile and it goes on waiting outside', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
