@@ -5,7 +5,8 @@
  *   whole ── freeze() ─> frozen  bytes wait in both directions, new connections hang, until thaw()
  *   whole ── hangUp() ─> hung up connections end, new ones are accepted and closed at once, until pickUp()
  *
- * freezePresent() does it to present connections alone, freezeSubscribers() to those that have subscribed.
+ * freezePresent() does it to present connections alone, freezeSubscribers() to those that have subscribed, and freezeAnswers() to
+ * what the others receive.
  *
  *   whole ── holdUp() ──> held up   what present connections send stays on its way
  *                           └─ loseHeldUp() ──> their clients see them end ── deliverHeldUp() ──> it arrives all the same
@@ -117,6 +118,11 @@ export class FlakyProxy {
       client.pause();
       server.pause();
     }
+  }
+
+  /** Answers to commands wait, while subscribers get their messages. */
+  freezeAnswers(): void {
+    for (const { server, subscribed } of this.links) if (!subscribed) server.pause();
   }
 
   thaw(): void {

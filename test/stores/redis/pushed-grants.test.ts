@@ -131,12 +131,12 @@ describe('a server that lost its fences and whose clock is behind', () => {
   const keys = new RedisKeys('lock');
   const group = keys.groupOf('k');
 
-  /** Makes `b` see a fence of the group that is an hour ahead, and the server forget it. */
-  async function seeFenceFromTheFuture(): Promise<number> {
+  /** Makes a process see a fence of the group that is an hour ahead, and the server forget it. */
+  async function seeFenceFromTheFuture(store = b, process = 'b'): Promise<number> {
     await server.command('SET', keys.fence(group), 1_000 * (Date.now() + 3_600_000));
-    const seen = request('b', 'k');
-    const { fence } = granted(await b.acquire(seen));
-    await b.release(seen);
+    const seen = request(process, 'k');
+    const { fence } = granted(await store.acquire(seen));
+    await store.release(seen);
     await server.command('DEL', keys.fence(group));
     return fence;
   }
@@ -165,6 +165,30 @@ describe('a server that lost its fences and whose clock is behind', () => {
     else expect(await b.heartbeat([waiting])).toEqual([{ kind: 'waiting', askAgainInMs: 0 }]);
     expect(granted(await b.acquire(waiting)).fence).toBeGreaterThan(seen);
     expect((await b.inspect('k')).holders).toHaveLength(1);
+  });
+
+  it('has its grant refused as well when the message overtakes the answer that gave the place', async () => {
+    const proxy = await startFlakyProxy(server.port);
+    const late = await openRedisStore(proxy.url, 'l');
+    late.onWake((wake) => wakes.set(`${wake.id} ${wake.kind}`, wake));
+    const seen = await seeFenceFromTheFuture(late, 'l');
+    const [held, waiting, next] = [request('a', 'k'), request('l', 'k'), request('a', 'k')];
+    await a.acquire(held);
+    proxy.freezeAnswers();
+    const outcome = late.acquire(waiting);
+    await eventually(async () => expect((await a.inspect('k')).waiters).toHaveLength(1));
+    await releaseWithFencesPutBack(held);
+    // The message that somebody waits comes behind that of the grant.
+    await a.acquire(next);
+    await eventually(() => expect(wakes.has(`${waiting.id} contended`)).toBe(true));
+    proxy.thaw();
+    expect((await outcome).kind).toBe('waiting');
+    await a.release(next);
+    await eventually(() => expect(wakes.get(`${waiting.id} granted`)).toMatchObject({ grant: { fence: expect.any(Number) } }));
+    const { grant } = wakes.get(`${waiting.id} granted`) as Extract<Wake, { kind: 'granted' }>;
+    expect(grant.fence).toBeGreaterThan(seen);
+    await closeStores();
+    await proxy.stop();
   });
 
   it('knows who refused its grant and has to wait once more: the next grant is held against what was seen as well', async () => {
