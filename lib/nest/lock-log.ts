@@ -46,8 +46,13 @@ function delayed({ count, at }: KeptBack, now: number): string {
   return count === 1 ? `(This was found ${ago}.)` : `(This is the last of ${count} such findings in ${ONE_IN_MS / 1_000} s, found ${ago}.)`;
 }
 
+/** A logger that throws, as one may whose process is about to exit, must not stop what is being reported: nobody else catches it. */
 function write(log: Log, { level, message }: Finding): void {
-  if (level === 'error') log.error(message);
-  else if (level === 'warning') log.warn(message);
-  else log.log(message);
+  try {
+    if (level === 'error') log.error(message);
+    else if (level === 'warning') log.warn(message);
+    else log.log(message);
+  } catch {
+    // There is no other place to which it could be written.
+  }
 }

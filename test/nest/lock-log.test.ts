@@ -32,6 +32,19 @@ describe('The log', () => {
     expect(lines[2]).toBe('warn loss 6 (This was found 4.0 s before this line was written.)');
   });
 
+  it('whose logger throws stops nobody', async () => {
+    const clock = new FakeClock();
+    const write = jest.fn(() => {
+      throw new Error('the stream is closed');
+    });
+    const report = logReports({ error: write, warn: write, log: write }, clock);
+    for (const level of ['error', 'warning', 'info'] as const) {
+      for (let n = 0; n < 2; n += 1) expect(() => report({ kind: level, level, message: 'a finding' })).not.toThrow();
+    }
+    await clock.advance(10_000);
+    expect(write).toHaveBeenCalledTimes(6);
+  });
+
   it('tells different kinds apart', () => {
     const { lines, tell } = log();
     tell('gone');

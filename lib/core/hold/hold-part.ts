@@ -10,6 +10,7 @@ import type { LockLostError } from '../port/errors.js';
 import { permitsError, upgradeError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
+import type { ResolvedOptions } from '../port/lock-options.js';
 import { handedLeaseOf, type HandedLease } from './handed-lease.js';
 import type { Hold } from './hold.js';
 import { SiblingGate } from './sibling-gate.js';
@@ -30,6 +31,7 @@ export class HoldPart {
   private isDraining = false;
   private isDowngraded = false;
   private isOverdue = false;
+  private hasLeft = false;
   private whenDrained: (() => void) | undefined;
 
   constructor(
@@ -45,7 +47,7 @@ export class HoldPart {
       this.mode = hold.options.mode;
     }
     this.fence = this.outer?.fence ?? this.lease.fence;
-    this.outer?.hold.nestedBegan();
+    if (this.outer) hold.nestsIn(this.outer.hold);
   }
 
   get key(): string {
@@ -62,14 +64,20 @@ export class HoldPart {
     return this.gate?.isEmpty ?? true;
   }
 
+  /** @throws LockUsageError when a call with these options, which this hold surrounds, could never have the lock that it wants */
+  assertCovers({ mode, permits }: ResolvedOptions): void {
+    const { hold, key } = this;
+    if (hold.options.permits !== permits) throw permitsError(key, permits, hold.options.permits);
+    if (!covers(this.mode, mode)) throw upgradeError(key);
+  }
+
   /**
    * Lets a nested call into a hold that is open, when its siblings allow it. False when the hold ended meanwhile, so that the call must
    * ask for the lock anew.
    */
   async enter(wish: Wish): Promise<boolean> {
-    const { hold, key } = this;
-    if (hold.options.permits !== wish.options.permits) throw permitsError(key, wish.options.permits, hold.options.permits);
-    if (!covers(this.mode, wish.options.mode)) throw upgradeError(key);
+    const { hold } = this;
+    this.assertCovers(wish.options);
     const lossBefore = hold.lossNow();
     if (lossBefore) throw lossBefore;
     const gate = (this.gate ??= new SiblingGate());
@@ -120,17 +128,17 @@ export class HoldPart {
 
   /** Called when the hold has gone on for longer than its maxHoldMs: the lease is not kept for this hold any longer. */
   expire(): void {
-    if (this.isOverdue || this.outer) return;
+    if (this.isOverdue || this.outer || this.hasLeft) return;
     this.isOverdue = true;
     this.lease.addOverdue();
   }
 
   private leave(now: number, done: (outcome: ReleaseOutcome) => void): void {
     const { lease, outer, hold } = this;
+    this.hasLeft = true;
     if (!outer && this.isOverdue) lease.removeOverdue();
     if (!outer) return lease.leave(hold, now, done);
     lease.offLoss(hold);
-    outer.hold.nestedEnded();
     outer.leaveInside(this.mode);
     done(lease.isLost ? 'lost' : 'released');
   }

@@ -30,6 +30,8 @@ export function releaseHold(hold: Hold): Promise<ReleaseOutcome> {
     const { clock, watchdog, defaults } = hold.host;
     const now = clock.now();
     const patience = new Alarm(() => resolve('unknown'));
+    // The lease may be handed on now. If it was lost without notice, while the machine slept, it must not be.
+    hold.lossNow(now);
     if (hold.hasNestedCalls || hold.isHandedOff) watchdog.schedule.set(patience, now + defaults.commandTimeoutMs);
     hold.end(now, (outcome) => {
       watchdog.schedule.cancel(patience);

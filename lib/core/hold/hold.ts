@@ -28,6 +28,8 @@ export class Hold implements Lease, LossListener {
   private outcome: ReleaseOutcome | undefined;
   private loss: LockLostError | undefined;
   private inside = 1;
+  /** The holds that it re-entered, and those around them; undefined for most holds, which re-entered none. */
+  private around: Set<Hold> | undefined;
   readonly parts: readonly HoldPart[];
   /** Whether its locks went to a ticket. */
   isHandedOff = false;
@@ -110,7 +112,6 @@ export class Hold implements Lease, LossListener {
     return this.parts.every(({ isNested }) => isNested);
   }
 
-  /** Whether it was lost. */
   get isLost(): boolean {
     return this.loss !== undefined;
   }
@@ -203,15 +204,13 @@ export class Hold implements Lease, LossListener {
     return this.wasEntered && this.parts.some(({ isEmpty }) => !isEmpty);
   }
 
-  /** Counts a nested call that begins, here and in the holds around. */
-  nestedBegan(): void {
-    this.inside += 1;
-    for (const { outer } of this.parts) outer?.hold.nestedBegan();
-  }
-
-  nestedEnded(): void {
-    this.inside -= 1;
-    for (const { outer } of this.parts) outer?.hold.nestedEnded();
+  /** Counts it in the hold that one of its parts re-entered, and in those around that one; in each once, whatever number of parts did. */
+  nestsIn(outer: Hold): void {
+    this.around ??= new Set();
+    for (const hold of [outer, ...(outer.around ?? [])]) {
+      if (!this.around.has(hold)) hold.inside += 1;
+      this.around.add(hold);
+    }
   }
 
   leaseLost(error: LockLostError): void {
@@ -241,6 +240,7 @@ export class Hold implements Lease, LossListener {
   /** Called once, when all of its locks were given up. */
   finish(outcome: ReleaseOutcome): void {
     if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
+    this.around?.forEach((hold) => (hold.inside -= 1));
     const act = this.isHandedOff ? 'handed off' : 'released';
     if (outcome === 'lost' && !this.loss) this.leaseLost(lostError(this.key, `the store no longer knew it when it was ${act}`));
     this.outcome = this.loss ? 'lost' : outcome;

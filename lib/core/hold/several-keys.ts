@@ -33,6 +33,8 @@ export async function enterAll(wish: Wish, { host, shutdown, enter }: Gathering)
   const { clock, watchdog } = host;
   const ended = { aborted: () => stop.abort(signal?.reason) };
   const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
+  // What a hold around the call rules out is refused before the call waits for another of its locks.
+  for (const key of keys) host.context.find(key)?.partOf(key)?.assertCovers(options);
   if (signal) onAbort(signal, ended);
   // The call counts as a hold from now on, so that a shutdown waits until its locks are given back.
   shutdown.holdBegan();

@@ -15,6 +15,9 @@ const JUST_NOW_MS = 1_000;
 /** The longest circle that is looked for, in calls, so that the search costs little however many calls wait. */
 const LONGEST_CIRCLE = 16;
 
+/** So many calls that hold a lock are looked at, for the same reason: a thousand calls inside one hold may wait for each other's turn. */
+const MAX_LOOKED_AT = 100;
+
 /** Calls that wait for each other in a circle. It has ended when the first of them waits no more. */
 interface Circle {
   readonly keys: readonly string[];
@@ -78,7 +81,9 @@ export class WaitingCalls {
   /** Extends `path`, in which each call waits for the next, until one waits for the first. No call is looked at twice. */
   private close(path: readonly WaitingCall[], seen: Set<WaitingCall>): boolean {
     const [first, last] = [path[0]!, path.at(-1)!];
+    let lookedAt = 0;
     for (const next of this.byHeldKey.get(last.key) ?? []) {
+      if ((lookedAt += 1) > MAX_LOOKED_AT) return false;
       if (!blocks(next, last)) continue;
       if (next === first) {
         const circle: Circle = { keys: path.map(({ key }) => key), endedAt: Infinity };

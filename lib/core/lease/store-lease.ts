@@ -7,7 +7,7 @@
  */
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import type { Grant } from '../port/lock-store.js';
+import type { Grant, RenewRequest } from '../port/lock-store.js';
 import type { DoubtfulRelease } from './background-release.js';
 import { GuardedLease } from './guarded-lease.js';
 import type { GrantedRequest, LeaseGuard, LossListener } from './lease-guard.js';
@@ -47,6 +47,8 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   /** Whether no further caller may be put on it, because its end (minHoldMs) or its mode (a downgrade) belongs to one hold. */
   private isSpent = false;
   private nextFence: number;
+  /** The greatest length for which a renewal was asked, in ms: a holder may ask for more than its leaseMs. */
+  private longestMs = 0;
   /** Whether all callers have the same fence. The mode that was asked for decides it, because for a read lease only one was reserved. */
   private readonly sharesFence: boolean;
 
@@ -75,7 +77,8 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
 
   /** How long it may last in the store when nothing is heard of it any more, its grace included. */
   get storeLengthMs(): number {
-    return this.options.leaseMs + this.options.graceMs;
+    const { leaseMs, minHoldMs, graceMs } = this.options;
+    return Math.max(leaseMs, minHoldMs, this.longestMs) + graceMs;
   }
 
   /** How many fences it had if all of them were used, else 0. */
@@ -113,9 +116,16 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     if (!this.sharesFence) this.nextFence += 1;
   }
 
+  override renewal(now: number, leaseMs?: number): RenewRequest {
+    const request = super.renewal(now, leaseMs);
+    this.longestMs = Math.max(this.longestMs, request.leaseMs);
+    return request;
+  }
+
   /** Takes a caller off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
   leave(caller: LossListener, now: number, done: (outcome: ReleaseOutcome) => void, abandoned = false): void {
     this.users -= 1;
+    this.isGathered = false;
     this.askedAt = now;
     this.abandoned = abandoned;
     if (now >= this.trustedUntil) this.endTrust();
@@ -152,8 +162,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
 
   /** Called for one of several locks that a caller wants: until {@link begin} the lease is renewed, whatever the options say. */
   gather(now: number): void {
-    const { renew, maxHoldMs } = this.options;
-    if ((renew && maxHoldMs === Infinity) || !this.isHeld) return;
+    if ((this.options.renew && this.renewUntil === Infinity) || !this.isHeld) return;
     // With other callers on it the lease is one that readers share, which is renewed anyhow.
     this.isGathered = this.users === 1;
     this.renewUntil = Infinity;

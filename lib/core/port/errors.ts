@@ -152,5 +152,10 @@ export function isLockError(error: unknown): error is LockError {
  * errors are no instances of Error.
  */
 export function messageOf(error: unknown): string {
-  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
+  try {
+    return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
+  } catch {
+    // An object without a prototype has no text.
+    return Object.prototype.toString.call(error);
+  }
 }

@@ -82,6 +82,8 @@ export class Caller<T> extends Appointment implements AbortListener {
     if (this.told || this.settled) return;
     this.told = true;
     this.waitEnded = this.wish.waitBegan();
+    // Who listens to the event may have ended the wait before this call returned.
+    if (this.settled) this.waitEnded?.();
   }
 
   resolve(value: T): void {

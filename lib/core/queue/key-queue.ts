@@ -64,14 +64,17 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
    */
   pump(at?: number): void {
     let now = at;
-    while (!this.isResting) {
-      const { first } = this.line;
-      if (!first) return this.tidy();
+    while (!this.isResting && this.line.first) {
       now ??= this.parts.clock.now();
+      // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
+      if (this.leases.current && this.leases.current.turns > 0) this.parts.watchdog.sleep.look(now);
+      const { first } = this.line;
       const { current } = this.leases;
+      if (!first) break;
       if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, now);
       this.admit(first, current, now);
     }
+    if (!this.isResting) this.tidy();
   }
 
   leaseOf(id: string): StoreLease | undefined {

@@ -121,6 +121,17 @@ describe('A call inside a hold of the same key', () => {
     expect(wire.sent).toMatchObject({ acquire: 2, release: 2 });
   });
 
+  it('of several locks counts once in the hold around it', async () => {
+    const { locks } = new Fleet().process();
+    await locks.withLock(['a', 'b'], async (outer) => {
+      await locks.withLock(['a', 'b'], async (inner) => {
+        expect([outer.holdCount, inner.holdCount]).toEqual([2, 1]);
+        await locks.withLock(['a', 'b'], () => expect([outer.holdCount, inner.holdCount]).toEqual([3, 2]));
+      });
+      expect(outer.holdCount).toBe(1);
+    });
+  });
+
   it('for reading does not become one for writing, though the hold around both is', async () => {
     const { locks } = new Fleet().process();
     await locks.withLock('k', () =>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
-import { LockUsageError } from '../../../lib/core/port/errors.js';
+import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import { Fleet } from '../../support/locks.js';
 
@@ -77,6 +77,22 @@ describe('A hold of several locks', () => {
     expect(await outer.release()).toBe('released');
   });
 
+  it('keeps the locks that it has while it waits for the rest, also one that was handed on to it by a neighbour with other terms', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [elsewhere, first] = [await fleet.process().locks.acquire('b'), await locks.acquire('a', { leaseMs: 2_000 })];
+    const neighbour = locks.withLock('a', { leaseMs: 2_000 }, () => 'done');
+    const both = locks.acquire(['a', 'b'], { leaseMs: 2_000, maxHoldMs: 2_000 });
+    await fleet.clock.settle();
+    await first.release();
+    await neighbour;
+    await fleet.clock.advance(3_000);
+    await elsewhere.release();
+    const lease = await fleet.clock.runUntil(both);
+    lease.assertHeld();
+    expect(await lease.release()).toBe('released');
+  });
+
   it('for reading ends for a caller with maxHoldMs, and goes on for the readers beside it', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
@@ -87,6 +103,21 @@ describe('A hold of several locks', () => {
     beside.assertHeld();
     expect(await beside.release()).toBe('released');
     await expectFree(fleet, 'b');
+  });
+
+  it('for reading that is released when it hears of its end takes nothing from the readers beside it', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const short = await locks.acquire(['a', 'b'], { mode: 'read', leaseMs: 8_000, maxHoldMs: 1_500 });
+    const beside = await locks.acquire('b', { mode: 'read', leaseMs: 8_000 });
+    short.signal.addEventListener('abort', () => void short.release());
+    await fleet.clock.advance(1_400);
+    fleet.clock.block(200);
+    expect(() => short.assertHeld()).toThrow(LockLostError);
+    await fleet.clock.advance(100);
+    beside.assertHeld();
+    expect(await beside.release()).toBe('released');
+    await expectFree(fleet, 'a', 'b');
   });
 
   it('begins within half a second though the store does not answer any more', async () => {
@@ -202,6 +233,17 @@ describe('A request for several locks', () => {
     expect(await locks.tryAcquire(['a', 'b'], { minHoldMs: 20_000 })).toBeNull();
     expect(await locks.isLocked('a')).toBe(false);
     await other.release();
+  });
+
+  it('of which a hold around it rules one out is refused before it asks for any of them', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    await fleet.process().locks.acquire('a');
+    await locks.withLock('b', { mode: 'read' }, async () => {
+      const before = wire.commands;
+      await expect(locks.acquire(['a', 'b'])).rejects.toThrow(LockUsageError);
+      expect(wire.commands).toBe(before);
+    });
   });
 
   it('counts nobody in that it did not let in', async () => {

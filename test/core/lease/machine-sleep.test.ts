@@ -45,6 +45,29 @@ describe('A hold', () => {
     expect(wire.sent.acquire).toBe(2);
   });
 
+  it('is not shared with a reader who comes after the machine slept for longer than the lease: the store is asked', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    await locks.acquire('k', { mode: 'read', leaseMs: 3_000 });
+    fleet.clock.sleepMachine(10_000);
+    const lease = await fleet.clock.runUntil(locks.acquire('k', { mode: 'read', leaseMs: 3_000 }));
+    expect(wire.sent.acquire).toBe(2);
+    lease.assertHeld();
+  });
+
+  it('is not handed on when it ends after the machine slept for longer than the lease: the store is asked', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const first = await locks.acquire('k', { leaseMs: 3_000 });
+    const next = locks.acquire('k', { leaseMs: 3_000 });
+    await fleet.clock.settle();
+    fleet.clock.sleepMachine(10_000);
+    expect(await first.release()).toBe('lost');
+    const lease = await fleet.clock.runUntil(next);
+    expect(wire.sent.acquire).toBeGreaterThan(1);
+    lease.assertHeld();
+  });
+
   it('is renewed once more when the machine slept while a renewal was on its way', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

@@ -162,6 +162,15 @@ describe('A lease', () => {
     expect([what.told, over.renews]).toEqual([['forgotten'], false]);
   });
 
+  it('that was gathered by one caller and given up is bound by the options of the next', () => {
+    const lease = leaseWith({ maxHoldMs: 3_000 });
+    lease.admit(lease.options, 1_000);
+    lease.gather(1_100);
+    lease.leave(nobody, 1_200, nothing);
+    lease.admit(wanting(), 1_300);
+    expect([lease.lengthMs, lease.renewal(1_300).leaseMs]).toEqual([8_000, 8_000]);
+  });
+
   it('that readers share keeps its terms when one of them wants several locks', () => {
     const lease = leaseWith({ mode: 'read', maxHoldMs: 3_000 });
     for (let n = 0; n < 2; n++) lease.admit(lease.options, 1_000);
@@ -196,6 +205,14 @@ describe('A lease', () => {
 
   it('lasts in the store for its length and its grace', () => {
     expect(leaseWith({ graceMs: 500 }).storeLengthMs).toBe(8_500);
+  });
+
+  it('lasts in the store for as long as was asked of it at most: for its minHoldMs, or a longer renewal', () => {
+    expect(leaseWith({ minHoldMs: 20_000, graceMs: 2_000 }).storeLengthMs).toBe(22_000);
+    const renewed = leaseWith();
+    renewed.renewal(1_000, 30_000);
+    renewed.renewal(2_000);
+    expect(renewed.storeLengthMs).toBe(30_000);
   });
 
   it('is asked for alike by callers that would send the same request', () => {
