@@ -188,9 +188,18 @@ export class LockService {
     return this.election.leaderships;
   }
 
+  /**
+   * Announces the shutdown: the signals of leaders abort, and `shutdownGraceMs` begins. Calls are served until `prepareShutdown()` or
+   * `close()`, or until the grace is over.
+   */
+  announceShutdown(): void {
+    this.election.close();
+    this.calls.shutdown.announce();
+  }
+
   /** Begins the shutdown: calls that wait and new calls reject with LockClosedError, except those made inside a hold. */
   prepareShutdown(): void {
-    this.election.close();
+    this.announceShutdown();
     this.calls.shutdown.begin();
   }
 

@@ -83,7 +83,7 @@ export class LockBoardModule implements OnModuleInit, OnModuleDestroy {
   }
 
   private watched(name: string): WatchedLocks {
-    const locks = findLocks<WatchedService>(this.moduleRef, name, 'LockBoardModule');
+    const locks = findLocks<WatchedService>(this.moduleRef, name, 'LockBoardModule', 'events');
     // A module that only routes keys to other modules has no store.
     const store = this.moduleRef.get<LockStore | null>(storeToken(name), { strict: false });
     return new WatchedLocks(name, locks, systemClock, store ?? undefined);

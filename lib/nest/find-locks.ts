@@ -5,10 +5,17 @@ import type { LockService } from '../lock.service.js';
 import { locksToken } from './lock-names.js';
 
 /**
- * The LockService of the lock module named `instance`, in whichever module of the application it is imported.
- * @throws LockUsageError, which names `who`, when there is no lock module of that name
+ * The LockService of the lock module named `instance`, in whichever module of the application it is imported. `member` is what `who` needs
+ * of it.
+ * @throws LockUsageError when there is no lock module of that name, or a test has put an object without that member in its place
  */
-export function findLocks<Asked extends Partial<LockService>>(moduleRef: ModuleRef, instance: string, who: string): Asked {
+export function findLocks<Asked extends Partial<LockService>>(moduleRef: ModuleRef, instance: string, who: string, member: keyof Asked & string): Asked {
+  const locks = find<Asked>(moduleRef, instance, who);
+  if (locks[member] !== undefined) return locks;
+  throw new LockUsageError(`${who} needs a LockService, but an object without '${member}' stands in its place. Use TestLocks, or leave ${who} out.`);
+}
+
+function find<Asked>(moduleRef: ModuleRef, instance: string, who: string): Asked {
   try {
     return moduleRef.get<LockService, Asked>(locksToken(instance), { strict: false });
   } catch (cause) {

@@ -110,8 +110,9 @@ export type Whereabouts =
   | { readonly kind: 'elsewhere' };
 
 /** Checks the options against each other and says where the locks live. @throws LockUsageError */
-export function whereabouts(options: LockModuleOptions, environment: string | undefined): Whereabouts {
-  checkEach(options);
+export function whereabouts(given: LockModuleOptions, environment: string | undefined): Whereabouts {
+  checkEach(given);
+  const options = ownOptions(given);
   if ('redis' in options) return redisOf(options);
   if (options.embedded === true) return { kind: 'embedded', implied: false };
   if (options.route !== undefined) return elsewhere(options);
@@ -124,6 +125,12 @@ export function whereabouts(options: LockModuleOptions, environment: string | un
     );
   }
   return { kind: 'embedded', implied: true };
+}
+
+/** The same options without a prototype's part in them: options may be a class with getters, which are lost when they are spread. */
+export function ownOptions(options: LockModuleOptions): LockModuleOptions {
+  const given = Object.keys(names).filter((name) => name in options);
+  return Object.fromEntries(given.map((name) => [name, options[name as keyof LockModuleOptions]]));
 }
 
 /**

@@ -11,7 +11,7 @@ import { LockService } from '../lock.service.js';
 import { bootLine, embeddedLine } from './boot-line.js';
 import { createStore } from './create-store.js';
 import { logReports } from './lock-log.js';
-import { whereabouts, type LockModuleOptions } from './lock-module-options.js';
+import { ownOptions, whereabouts, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { LockInterceptor } from './lock.interceptor.js';
 import { LockRouter, type Locks } from './lock-router.js';
@@ -75,7 +75,7 @@ function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
       modules: ModulesContainer,
     ): Promise<Locks> => {
       if (store) checkCapabilities(store.capabilities, options);
-      const own = store && (await opened(new LockService({ ...options, store, process, report, instance })));
+      const own = store && (await opened(new LockService({ ...ownOptions(options), store, process, report, instance })));
       if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
       return options.route ? new LockRouter(options.route, instance, own, modules) : (own ?? neverRouted(instance));
     },

@@ -122,6 +122,10 @@ export class LockRouter implements Locks {
     return this.all().reduce((inner, locks) => () => locks.detached(inner), fn)();
   }
 
+  announceShutdown(): void {
+    this.own?.announceShutdown();
+  }
+
   prepareShutdown(): void {
     this.own?.prepareShutdown();
   }

@@ -18,8 +18,9 @@ import { resolveDefaults } from '../core/port/resolve-options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
 import { findCandidates, stand, type Candidate } from './leader-boot.js';
+import { beforeAllDestroyHooks } from './destroy-hooks.js';
 import { refuseTwins, retire, visitProviders } from './lock-boot.js';
-import { checkShape, type LockModuleOptions } from './lock-module-options.js';
+import { checkShape, ownOptions, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
@@ -57,7 +58,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   /** Makes the lock module from its options. */
   static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
     checkShape(options);
-    return super.forRoot(options);
+    return super.forRoot({ ...options, ...ownOptions(options) });
   }
 
   /** Makes the lock module from options that a factory or a class gives when the application starts. */
@@ -86,14 +87,12 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   /** Leaders begin when all providers are initialized. */
   onApplicationBootstrap(): void {
     const locks = this.ownLocks();
+    if (locks) beforeAllDestroyHooks(this.modules, () => locks.announceShutdown());
     const { describeHolders = true } = this.single<LockModuleOptions>(MODULE_OPTIONS);
     if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
   }
 
-  /**
-   * Tells leaders that their terms are over, refuses new calls and cancels those that wait. Holds go on, so the store stays open until
-   * onApplicationShutdown.
-   */
+  /** Refuses new calls. The hooks of other modules have ended. Holds go on, so the store stays open until onApplicationShutdown. */
   onModuleDestroy(): void {
     this.ownLocks()?.prepareShutdown();
   }

@@ -98,7 +98,7 @@ type BusyProblem<R extends Returns, B extends OnBusy, Args extends readonly unkn
     : B extends AnyMethod
       ? B extends (...args: Args) => Instead<R, Result>
         ? never
-        : `the onBusy function must accept the arguments of the method and return its result type`
+        : `the onBusy function must accept the arguments of the method and return its result type (a literal in its result may need 'as const')`
       : never;
 
 type SignalProblem<S extends StopsWait, Args extends readonly unknown[]> = StopsWait extends S

@@ -39,7 +39,7 @@ async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, s
     for (const signal of [options.signal, work.gone]) if (signal) subscriber.add(abortWith(signal, stopped));
     await work.locks.withLock(work.keyOf(), { ...options, signal: stopped.signal }, (lease) => {
       entered = true;
-      return relayed(work.source, stopsOnLoss(options, lease), lease, subscriber);
+      return relayed(work.source, lossSignal(options, lease), subscriber);
     });
     // The subscriber completes after the release, so that it finds the lock free then.
     subscriber.complete();
@@ -51,19 +51,19 @@ async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, s
 
 /**
  * Passes the values of the source on to the subscriber. Resolves when the source has completed or the subscriber has
- * unsubscribed; rejects with the error of the source, or with LockLostError when `untilLoss` and the lease is lost.
+ * unsubscribed; rejects with the error of the source, or with the reason of `loss` when that aborts.
  */
-function relayed(source: () => Observable<unknown>, untilLoss: boolean, lease: Lease, subscriber: Subscriber<unknown>): Promise<void> {
+function relayed(source: () => Observable<unknown>, loss: AbortSignal | undefined, subscriber: Subscriber<unknown>): Promise<void> {
   if (subscriber.closed) return Promise.resolve();
   return new Promise<void>((resolve, reject) => {
     // `over` ends the subscription by takeUntil, because a source may emit, and its reader unsubscribe, before subscribe()
     // returns a subscription that could be ended.
     const over = new Observable<void>((notice) => {
       subscriber.add(() => notice.next());
-      if (!untilLoss) return undefined;
-      const lost = (): void => notice.error(lease.signal.reason);
-      lease.signal.addEventListener('abort', lost, { once: true });
-      return () => lease.signal.removeEventListener('abort', lost);
+      if (!loss) return undefined;
+      const lost = (): void => notice.error(loss.reason);
+      loss.addEventListener('abort', lost, { once: true });
+      return () => loss.removeEventListener('abort', lost);
     });
     source()
       .pipe(takeUntil(over))
@@ -72,12 +72,12 @@ function relayed(source: () => Observable<unknown>, untilLoss: boolean, lease: L
 }
 
 /**
- * Whether a lost lease ends the subscription at once: `onLost` of the call, or the default of the module that keeps the lock. A
- * Hold has both merged; a lease that is no Hold comes from a test double of LockService, and only the call's option is known.
+ * The signal that ends the subscription when the lease is lost; undefined when `onLost` says that work goes on: that of the call, or the
+ * default of the module that keeps the lock. A Hold has both merged. A test double of LockService gives another lease, or none.
  */
-function stopsOnLoss(options: WithLockOptions, lease: Lease): boolean {
+function lossSignal(options: WithLockOptions, lease: Lease | undefined): AbortSignal | undefined {
   const { onLost } = lease instanceof Hold ? lease.options : options;
-  return onLost !== 'ignore';
+  return onLost === 'ignore' ? undefined : lease?.signal;
 }
 
 function subscribeInstead(work: ObservableUnderLock, error: unknown, subscriber: Subscriber<unknown>): void {

@@ -39,6 +39,6 @@ export class LockTelemetryModule implements OnModuleInit {
   /** Begins to measure. Nothing ends it before the events complete, because holds go on until the last hook of a shutdown. */
   onModuleInit(): void {
     const { instances = [DEFAULT_INSTANCE], ...options } = this.options;
-    for (const instance of instances) instrumentLocks(findLocks(this.moduleRef, instance, 'LockTelemetryModule'), { ...options, instance });
+    for (const instance of instances) instrumentLocks(findLocks(this.moduleRef, instance, 'LockTelemetryModule', 'events'), { ...options, instance });
   }
 }

@@ -59,7 +59,7 @@ export class LockHealthIndicator {
     const problem = optionsProblem(options, OPTIONS);
     if (problem !== undefined) throw new LockUsageError(`LockHealthIndicator.pingCheck('${key}'): ${problem}.`);
     const { instance = DEFAULT_INSTANCE, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-    const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator');
+    const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator', 'tryAcquire');
     const session = this.health.check(key);
     const askedAt = systemClock.now();
     const failure = locks.instances ? await this.failures([...locks.instances().keys()], timeoutMs) : await this.failure(instance, timeoutMs);

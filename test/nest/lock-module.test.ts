@@ -6,6 +6,7 @@ import { Test } from '@nestjs/testing';
 import { Cluster, Redis } from 'ioredis';
 import { InjectLocks, Locked, LockClosedError, LockModule, LockService, LockUsageError, type LockModuleOptions } from '../../lib/index.js';
 import { whereabouts } from '../../lib/nest/lock-module-options.js';
+import { locksToken } from '../../lib/nest/lock-names.js';
 import { Gate, startAlone, startApp } from './application.js';
 
 @Injectable()
@@ -134,6 +135,23 @@ describe('forRootAsync', () => {
     }
     const app = await startAlone({ imports: [LockModule.forRootAsync({ useClass: Options })], providers: [Shop] });
     expect(await app.get(Shop).open()).toBe('shop');
+  });
+
+  it('takes options that are getters of a class', async () => {
+    class Options implements LockModuleOptions {
+      get embedded(): boolean {
+        return true;
+      }
+
+      get leaseMs(): number {
+        return 5_000;
+      }
+    }
+    const app = await startAlone({ imports: [LockModule.forRoot(new Options()), LockModule.forRootAsync({ name: 'other', useFactory: () => new Options() })] });
+    for (const token of [LockService, locksToken('other')]) {
+      await using lease = await app.get<LockService>(token).acquire('a');
+      expect(lease.remainingMs).toBeLessThanOrEqual(5_000);
+    }
   });
 
   it('refuses a configuration that lost its Redis', async () => {

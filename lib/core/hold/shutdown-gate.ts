@@ -15,9 +15,10 @@ export class ShutdownGate {
   /** The adoptions that ask the store: they are in no queue. */
   readonly adoptions = new Set<Adoption>();
   private holds = 0;
+  /** When holds are declared lost, in clock.now() time; undefined before the shutdown is announced. */
+  private graceEndsAt: number | undefined;
   private closing = false;
   private closed = false;
-  private graceEndsAt = 0;
   private readonly graceOver = new Alarm(() => this.endTheRest());
   private readonly whenAllEnded: (() => void)[] = [];
   /** The holds that are just being declared lost because the grace is over; undefined at all other times. */
@@ -39,7 +40,6 @@ export class ShutdownGate {
 
   holdBegan(): void {
     this.holds += 1;
-    if (this.closing) this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
   }
 
   /** Called when a hold was released or lost: the shutdown does not wait for it any more. */
@@ -56,21 +56,27 @@ export class ShutdownGate {
   }
 
   /**
-   * Begins the shutdown: calls that wait are rejected, and the grace counts from now, not from {@link finish}. A server that drains
-   * its requests before that waits for their handlers, and these may wait for their signals to abort.
+   * From now on the grace counts. Calls are served until {@link begin}, because other parts of the application may need locks to end; but
+   * what they wait for may end only when the signal of its hold aborts.
    */
+  announce(): void {
+    if (this.graceEndsAt !== undefined) return;
+    this.graceEndsAt = this.clock.now() + this.defaults.shutdownGraceMs;
+    this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
+  }
+
+  /** Begins the shutdown: calls that wait and new calls are rejected, except those inside a hold. */
   begin(): void {
     if (this.closing) return;
     this.closing = true;
+    this.announce();
     this.refuseWaiting();
-    this.graceEndsAt = this.clock.now() + this.defaults.shutdownGraceMs;
-    if (this.holds > 0) this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
   }
 
   /** Resolves when all holds have ended or the grace is over; undefined when there are none. */
   holdsEnded(): Promise<void> | undefined {
     this.begin();
-    const graceMs = this.graceEndsAt - this.clock.now();
+    const graceMs = this.graceEndsAt! - this.clock.now();
     return this.holds > 0 ? this.within(graceMs, new Promise<void>((resolve) => this.whenAllEnded.push(resolve))) : undefined;
   }
 

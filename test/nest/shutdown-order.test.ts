@@ -1,0 +1,90 @@
+/** What other parts of the application may wait for in their own hooks, while Nest has not called those of the lock module yet. */
+import { describe, expect, it } from '@jest/globals';
+import { Inject, Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
+import { Leader, LockClosedError, LockModule, LockService, type Lease } from '../../lib/index.js';
+import { startApp } from './application.js';
+
+/** Resolves when the signal of the lease aborts. */
+function aborted({ signal }: Lease): Promise<void> {
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
+
+/** A lock module whose grace is over soon. */
+const quick = () => LockModule.forRoot({ embedded: true, shutdownGraceMs: 50 });
+
+describe('A hook that runs when the application shuts down', () => {
+  it('may wait for the end of a term: the signal has aborted before', async () => {
+    @Injectable()
+    class Indexer implements OnModuleDestroy {
+      readonly done: string[] = [];
+      private began!: () => void;
+      readonly begun = new Promise<void>((resolve) => (this.began = resolve));
+      private loop: Promise<unknown> | undefined;
+
+      @Leader('indexer')
+      async index(term: Lease): Promise<void> {
+        this.loop = aborted(term).then(() => this.done.push('stopped'));
+        this.began();
+        await this.loop;
+      }
+
+      async onModuleDestroy(): Promise<void> {
+        await this.loop;
+        this.done.push('closed');
+      }
+    }
+    const app = await startApp({ providers: [Indexer] });
+    const indexer = app.get(Indexer);
+    await indexer.begun;
+    await app.close();
+    expect(indexer.done).toEqual(['stopped', 'closed']);
+  });
+
+  it('may wait for a job that waits for a lock: the wait ends with the grace', async () => {
+    @Injectable()
+    class Worker implements OnModuleDestroy {
+      private job: Promise<unknown> | undefined;
+
+      constructor(@Inject(LockService) private readonly locks: LockService) {}
+
+      async work(): Promise<void> {
+        await this.locks.acquire('k');
+        this.job = this.locks.withLock('k', { waitMs: Infinity }, () => 'done').catch((error: unknown) => error);
+      }
+
+      async onModuleDestroy(): Promise<void> {
+        expect(await this.job).toBeInstanceOf(LockClosedError);
+        ended.push('worker');
+      }
+    }
+    const ended: string[] = [];
+    @Module({ providers: [Worker], exports: [Worker] })
+    class Jobs {}
+    const app = await startApp({ imports: [Jobs] }, quick());
+    await app.get(Worker, { strict: false }).work();
+    await app.close();
+    expect(ended).toEqual(['worker']);
+  });
+
+  it('may wait for work that ends when its signal aborts: the grace has begun before', async () => {
+    @Injectable()
+    class Reports implements OnModuleDestroy {
+      report: Promise<unknown> | undefined;
+
+      constructor(@Inject(LockService) private readonly locks: LockService) {}
+
+      begin(): void {
+        this.report = this.locks.withLock('report', { onLost: 'ignore' }, aborted);
+      }
+
+      async onModuleDestroy(): Promise<void> {
+        await this.report;
+      }
+    }
+    const app = await startApp({ providers: [Reports] }, quick());
+    const reports = app.get(Reports);
+    reports.begin();
+    await app.close();
+    await expect(reports.report).resolves.toBeUndefined();
+  });
+});
