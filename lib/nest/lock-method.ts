@@ -10,7 +10,7 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { throwError } from 'rxjs';
-import type { CallKey } from '../core/key/call-key.js';
+import { compileCallKey, type CallKey } from '../core/key/call-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { LockService } from '../lock.service.js';
@@ -41,7 +41,8 @@ export function lockMethod(name: string, key: CallKey, options: LockedOptions | 
     const method = methodOf(name, 'withLock', target, property, descriptor);
     const place = `${target.constructor.name || 'an anonymous class'}.${String(property)}`;
     checkNames(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, place);
-    const call = lockedCall(key, mode === undefined ? { ...options } : { ...options, mode }, place);
+    const keys = { key, subject: 'arguments', keyOf: compileCallKey(key, place) } as const;
+    const call = lockedCall(keys, mode === undefined ? { ...options } : { ...options, mode }, place);
     recordLock(target, property, call);
     needInterceptor(target, call.instance);
     // The descriptor is changed in place, because Nest's applyDecorators ignores a descriptor that a decorator returns.

@@ -3,7 +3,7 @@
  * calls of the method do not repeat the work.
  */
 import { LockUsageError } from '../core/port/errors.js';
-import { compileCallKey, type CallKey, type KeyOfCall } from '../core/key/call-key.js';
+import type { KeyOfCall } from '../core/key/call-key.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import { optionsProblem, type OptionList } from '../core/port/option-names.js';
 import { show } from '../core/port/option-values.js';
@@ -12,18 +12,22 @@ import type { TemplateSubject } from '../core/key/key-template.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
 
-/** One lock around a method. */
-export interface LockedCall {
-  /** Class and method, for messages: `OrderService.pay`. */
-  readonly place: string;
-  /** The name of the lock module that keeps the lock. */
-  readonly instance: string;
+/** How the calls of a method or a route get their keys. */
+export interface KeysOfCall {
   /** The key as the decorator was given it. */
   readonly key: unknown;
   /** What the placeholders of the key are read from. */
   readonly subject: TemplateSubject;
   /** Makes the key of a call from its arguments. */
   readonly keyOf: KeyOfCall;
+}
+
+/** One lock around a method. */
+export interface LockedCall extends KeysOfCall {
+  /** Class and method, for messages: `OrderService.pay`. */
+  readonly place: string;
+  /** The name of the lock module that keeps the lock. */
+  readonly instance: string;
   readonly options: WithLockOptions & CallSite;
   /** Whether the label is one that the decorator was given, and not the name of the method. */
   readonly isLabelled: boolean;
@@ -33,8 +37,8 @@ export interface LockedCall {
   readonly returns: Returns;
 }
 
-/** Checks and completes the key and the options of a decorator. @throws LockKeyError or LockUsageError, naming class and method */
-export function lockedCall(key: CallKey, given: LockedOptions, place: string): LockedCall {
+/** Checks and completes the options of a decorator. @throws LockUsageError, naming class and method */
+export function lockedCall(keys: KeysOfCall, given: LockedOptions, place: string): LockedCall {
   const { onBusy = 'throw', returns = 'promise', instance = DEFAULT_INSTANCE, signal, ...options } = given;
   if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
     throw new LockUsageError(`${place}: expected onBusy to be 'throw', 'skip' or a function, got ${show(onBusy)}.`);
@@ -47,13 +51,12 @@ export function lockedCall(key: CallKey, given: LockedOptions, place: string): L
   }
   // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
-  const site = { label: options.label ?? shortLabel(place), template: templateText(key), expectsBusy: onBusy !== 'throw' };
-  const keyOf = compileCallKey(key, place);
+  const site = { label: options.label ?? shortLabel(place), template: templateText(keys.key), expectsBusy: onBusy !== 'throw' };
   const signalOf = typeof signal === 'function' ? signalFunction(signal, place) : undefined;
   const fixed = typeof signal === 'function' ? undefined : signal;
   checkSignal(fixed, `${place}: expected signal to be an AbortSignal, or a function that gives one`);
   const complete = { ...options, waitMs, signal: fixed, ...site };
-  return { place, instance, key, subject: 'arguments', keyOf, options: complete, isLabelled: options.label !== undefined, signalOf, onBusy, returns };
+  return { ...keys, place, instance, options: complete, isLabelled: options.label !== undefined, signalOf, onBusy, returns };
 }
 
 /** Checks the names of the options. @throws LockUsageError for a name that is not in `list`, or for options that are no object */
@@ -77,7 +80,7 @@ function checkSignal(given: unknown, expected: string): asserts given is AbortSi
 }
 
 /** The key before rendering, as one line of text for telemetry and events. */
-export function templateText(key: unknown): string {
+function templateText(key: unknown): string {
   if (Array.isArray(key)) return key.map(templateText).join(' ');
   return typeof key === 'function' ? `${key.name || 'function'}()` : String(key);
 }

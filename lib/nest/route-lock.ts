@@ -11,7 +11,7 @@ import {
 } from '@nestjs/common';
 import { tap, type Observable } from 'rxjs';
 import { LockUsageError } from '../core/port/errors.js';
-import { compileCallKey } from '../core/key/call-key.js';
+import { compileCallKey, type KeyOfCall } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
 import { clientGone } from './client-gone.js';
 import { ROUTE_OPTIONS } from './decorator-options.js';
@@ -19,7 +19,7 @@ import { isStream } from './is-stream.js';
 import { MOCKED, recordLock } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { checkNames, lockedCall, shortLabel, templateText } from './locked-call.js';
+import { checkNames, lockedCall, shortLabel } from './locked-call.js';
 import type { LockedOptions } from './locked-method.js';
 
 /** The key of a route: a template whose placeholders are paths into the request, or a function of the ExecutionContext. */
@@ -47,7 +47,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
   const place = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
   const keyOf = compileRouteKey(key, place);
   checkNames(options, ROUTE_OPTIONS, place);
-  const call = lockedCall(() => '', { ...options, returns: 'observable' }, place);
+  const call = lockedCall({ key, subject: 'request', keyOf }, { ...options, returns: 'observable' }, place);
 
   @Injectable()
   class RouteLock implements NestInterceptor {
@@ -58,19 +58,14 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
-      const named = {
-        ...call,
-        place: `${route}: ${place}`,
-        options: { ...call.options, label: options.label ?? shortLabel(route), template: templateText(key) },
-        keyOf: () => keyOf(context),
-      };
+      const named = { ...call, place: `${route}: ${place}`, options: { ...call.options, label: options.label ?? shortLabel(route) } };
       const complete = tap((result: unknown) => {
         if (isStream(result)) throw streamed(named.place);
       });
       return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), clientGone(context));
     }
   }
-  recordLock(RouteLock.prototype, 'intercept', { ...call, key, subject: 'request' });
+  recordLock(RouteLock.prototype, 'intercept', call);
   return RouteLock;
 }
 
@@ -81,13 +76,11 @@ function streamed(place: string): LockUsageError {
   );
 }
 
-function compileRouteKey(key: RouteKey, place: string): (context: ExecutionContext) => string | readonly string[] {
-  if (typeof key === 'string') {
-    const template = parseKeyTemplate(key, place, 'request');
-    return (context) => template.render(requestOf(context));
-  }
-  const made = compileCallKey(key, place);
-  return (context) => made([context]);
+/** The only argument of the calls is the ExecutionContext. */
+function compileRouteKey(key: RouteKey, place: string): KeyOfCall {
+  if (typeof key !== 'string') return compileCallKey(key, place);
+  const template = parseKeyTemplate(key, place, 'request');
+  return ([context]) => template.render(requestOf(context as ExecutionContext));
 }
 
 /**

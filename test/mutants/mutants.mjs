@@ -22,7 +22,7 @@ const list = [
   ['trust from before a sleep', core('lease/watchdog'), 'this.sleep.happenedSince(sentAt, now) || ', '', 'S1: an answer that was on its way while the machine slept', 'test/core/lease/machine-sleep'],
   ['renewed from before a sleep', core('lease/watchdog'), 'if (this.sleep.happenedSince(sentAt, now)) return this.due(lease, now);', '', 'S1: the same for renewals', 'test/core/lease/machine-sleep'],
   ['handed on over a sleep', core('queue/key-queue'), 'if (this.leases.current && this.leases.current.turns > 0) this.parts.watchdog.sleep.look(now);', '', 'S1: a reader joins a lease that ended while the machine slept', 'test/core/lease/machine-sleep'],
-  ['released over a sleep', core('hold/hold-requests'), '    hold.lossNow(now);\n', '', 'S3: who releases is not told that the lease ended while the machine slept', 'test/core/lease/machine-sleep'],
+  ['released over a sleep', core('hold/hold-requests'), '  hold.lossNow(now);\n', '', 'S3: who releases is not told that the lease ended while the machine slept', 'test/core/lease/machine-sleep'],
   ['forgotten leases are renewed', core('lease/watchdog'), 'if (!lease.isHeld) return;', '', 'S4: an answer for a lease that was given back', 'test/core/lease/watchdog'],
   // Scripts
   ['blind release', lua('release'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: deletes what somebody else holds', 'single:network'],
@@ -205,7 +205,7 @@ const list = [
   ['replicas of the former master', 'lib/stores/redis/redis-store.ts', 'this.runner.follow();', '', 'C3: calls with minReplicas fail after a failover', 'test/stores/redis/replicas-after-failover'],
   ['one line for all who wait for replicas', 'lib/stores/wire/ioredis/ioredis-connections.ts', 'this.replicas.get(replicas)', '[...this.replicas.values()][0]', 'P3: a lease is lost while others miss their replicas', 'test/stores/redis/unlike-replicas'],
   ['a hand-over stands in line', core('queue/traffic'), ' && !sender.urgent', '', 'L4: taken for nobody while a crowd asks', 'test/core/queue/traffic'],
-  ['shutdown releases', core('hold/shutdown-gate'), 'return this.holds > 0 ? this.within', 'return this.holds < 0 ? this.within', 'C2: running holds get no grace', 'test/core/hold/shutdown'],
+  ['shutdown releases', core('hold/shutdown-gate'), 'return this.holds > 0 ? this.watchdog', 'return this.holds < 0 ? this.watchdog', 'C2: running holds get no grace', 'test/core/hold/shutdown'],
   // Redlock
   ['no quarantine', lua('vote'), 'if not epoch.whole then', 'if false then', 'S6: votes for what it has forgotten', 'redlock:nodes'],
   ['short quarantine', lua('shared/epoch'), 'since + maxLeaseMs + 1 - now', 'since + maxLeaseMs / 8 - now', 'S6: votes while old leases last', 'test/lua/redlock'],
@@ -222,7 +222,7 @@ const list = [
   ['a holder behind those who wait', lua('vote'), '(hasItElsewhere or goesFirst(', '(goesFirst(', 'availability: a lease is lost to those who wait', 'test/lua/redlock'],
   ['re-joins as it likes', redlock('quorum-renewals'), "if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) ballot.rejoin(node, leaseMs);", 'if (there[n] === undefined) ballot.rejoin(node, leaseMs);', 'S1: votes where it is lost', 'test/stores/redlock/quorum-renewals'],
   // What is told
-  ['the holder is waited for', core('hold/timeouts'), 'schedule.set(patience, clock.now() + TELLS_WITHIN_MS);', '', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
+  ['the holder is waited for', core('hold/timeouts'), '>(TELLS_WITHIN_MS, []', '>(Infinity, []', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
   ['a lease that was handed on keeps its first name', core('hold/holders-here'), 'holds.length === 0 ? label :', 'holds.length === 0 || label !== undefined ? label :', 'inspect names the call that asked the store, not the one that holds', 'test/core/hold/labels'],
   ['any answer ends an outage', wire('outage'), 'answers && now - failedAt >= QUIET_MS', 'answers', 'a dead master of a Cluster is never told', 'test/stores/wire/outage'],

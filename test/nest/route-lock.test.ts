@@ -19,6 +19,7 @@ import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-hos
 import { lastValueFrom, of } from 'rxjs';
 import request from 'supertest';
 import { LockInterceptor, LockKeyError, LockModule, LockService, LockUsageError, type RouteKey } from '../../lib/index.js';
+import type { KeyOfCall } from '../../lib/core/key/call-key.js';
 import { startApp } from './application.js';
 
 @Injectable()
@@ -173,7 +174,7 @@ describe('what the placeholders of a route look into', () => {
   /** The key that a route makes of the arguments that its handler would get from this transport. */
   async function keyOf(key: RouteKey, type: string, args: unknown[]): Promise<unknown> {
     const seen: unknown[] = [];
-    const stand = { observed: (call: { keyOf: () => unknown }) => (seen.push(call.keyOf()), of(1)) };
+    const stand = { observed: (call: { keyOf: KeyOfCall }, args: readonly unknown[]) => (seen.push(call.keyOf(args)), of(1)) };
     const Route = LockInterceptor.of(key) as unknown as new (interceptor: typeof stand) => InstanceType<ReturnType<typeof LockInterceptor.of>>;
     const context = new ExecutionContextHost(args, Cart, Cart.prototype.show);
     context.setType(type);

@@ -17,7 +17,7 @@ import { asStoreError, givenUpError, outageError, silenceError, slownessError } 
 import type { ResolvedDefaults } from '../port/lock-options.js';
 import type { HolderRef } from '../port/lock-store.js';
 import { ticketIdOf, type Ticket } from '../port/ticket.js';
-import { forgottenTicketError, lateTicketError, usedTicketError } from '../port/ticket-errors.js';
+import { forgottenTicketError, lateTicketError, usedTicketError } from './ticket-errors.js';
 import type { AdoptedHold, AdoptOutcome, TicketStore } from '../port/ticket-store.js';
 import { offAbort, onAbort, type AbortListener } from '../queue/abort-signals.js';
 import { ANSWER_WITHIN_MS } from '../queue/caller.js';

@@ -1,7 +1,7 @@
 /** Announces what happens to locks: as events to the application, and as log lines for operators where they should act. */
 import type { LockError, LockStoreError } from '../port/errors.js';
 import { isLockError } from '../port/errors.js';
-import { keptText, lostText, renewFailedText } from '../port/hold-reports.js';
+import { keptText, lostText, renewFailedText } from './hold-reports.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { LockEvent } from '../port/lock-events.js';
 import type { ResolvedOptions } from '../port/lock-options.js';

@@ -81,7 +81,6 @@ export class HoldPart {
     const lossBefore = hold.lossNow();
     if (lossBefore) throw lossBefore;
     const gate = (this.gate ??= new SiblingGate());
-    hold.entering();
     const entered = await new Promise<boolean>((resolve, reject) => {
       gate.enter(new Caller(wish, hold.host.watchdog.schedule, resolve, reject));
     });

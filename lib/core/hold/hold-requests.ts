@@ -1,5 +1,4 @@
 /** What a caller asks of the store for its hold, beside the end of its work: a renewal, a look, a release. */
-import { Alarm } from '../lease/schedule.js';
 import { renewalError } from '../port/hold-errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import { checkRenewal } from '../port/resolve-options.js';
@@ -18,7 +17,7 @@ export async function renewHold(hold: Hold, leaseMs?: number): Promise<void> {
   if (leaseMs !== undefined) checkRenewal(leaseMs, options.graceMs, host.defaults, first);
   hold.assertHeld();
   for (const { key, lease } of parts) {
-    const outcome = await host.watchdog.renewTo(lease, leaseMs ?? lease.lengthMs);
+    const outcome = await host.watchdog.renewNow(lease, leaseMs ?? lease.lengthMs);
     if (outcome.kind === 'unknown') throw renewalError(key, outcome.cause);
   }
   hold.assertHeld();
@@ -26,16 +25,10 @@ export async function renewHold(hold: Hold, leaseMs?: number): Promise<void> {
 
 /** Ends the hold. It waits for nested calls that are still inside, but no longer than commandTimeoutMs. */
 export function releaseHold(hold: Hold): Promise<ReleaseOutcome> {
-  return new Promise((resolve) => {
-    const { clock, watchdog, defaults } = hold.host;
-    const now = clock.now();
-    const patience = new Alarm(() => resolve('unknown'));
-    // The lease may be handed on now. If it was lost without notice, while the machine slept, it must not be.
-    hold.lossNow(now);
-    if (hold.hasNestedCalls || hold.isHandedOff) watchdog.schedule.set(patience, now + defaults.commandTimeoutMs);
-    hold.end(now, (outcome) => {
-      watchdog.schedule.cancel(patience);
-      resolve(outcome);
-    });
-  });
+  const { clock, watchdog, defaults } = hold.host;
+  const now = clock.now();
+  // The lease may be handed on now. If it was lost without notice, while the machine slept, it must not be.
+  hold.lossNow(now);
+  const end = (done: (outcome: ReleaseOutcome) => void): void => hold.end(now, done);
+  return hold.hasNestedCalls || hold.isHandedOff ? watchdog.schedule.within(defaults.commandTimeoutMs, 'unknown', end) : new Promise(end);
 }

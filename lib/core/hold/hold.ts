@@ -35,7 +35,6 @@ export class Hold implements Lease, LossListener {
   isHandedOff = false;
   /** Whether any code ran inside it. If not, `acquire` gave it out and its caller never used `run`. */
   hasRun = false;
-  private wasEntered = false;
   private partsLeft: number;
   private worst: ReleaseOutcome = 'released';
   private controller: AbortController | undefined;
@@ -171,11 +170,6 @@ export class Hold implements Lease, LossListener {
     return this.toJSON();
   }
 
-  /** Notes that a nested call asked to come in. */
-  entering(): void {
-    this.wasEntered = true;
-  }
-
   /** Runs `fn` inside this hold, and gives it the hold. */
   runInside<T>(fn: (hold: Hold) => T): T {
     this.hasRun = true;
@@ -201,7 +195,7 @@ export class Hold implements Lease, LossListener {
   /** Whether nested calls are still inside. */
   get hasNestedCalls(): boolean {
     // Most holds were never entered.
-    return this.wasEntered && this.parts.some(({ isEmpty }) => !isEmpty);
+    return this.parts.some(({ isEmpty }) => !isEmpty);
   }
 
   /** Counts it in the hold that one of its parts re-entered, and in those around that one; in each once, whatever number of parts did. */

@@ -50,7 +50,7 @@ export async function enterAll(wish: Wish, { host, shutdown, enter }: Gathering)
       if (!(one instanceof StoreLease)) return done();
       one.begin(options, clock.now());
       if (options.renew) done();
-      else void watchdog.renewTo(one, one.lengthMs).then(done);
+      else void watchdog.renewNow(one, one.lengthMs).then(done);
     });
     stop.signal.throwIfAborted();
     const refusal = shutdown.refusal(keys[0]!, insideHold);
@@ -67,18 +67,15 @@ export async function enterAll(wish: Wish, { host, shutdown, enter }: Gathering)
 }
 
 /** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */
-function together({ clock }: HoldHost, all: readonly Entered[], until: number, act: (one: Entered, done: () => void) => void): Promise<void> {
-  if (all.length === 0) return Promise.resolve();
-  return new Promise((resolve) => {
-    const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
-    const timer = clock.setTimer(resolve, Math.min(TOGETHER_WITHIN_MS, leftMs));
+async function together({ clock, watchdog }: HoldHost, all: readonly Entered[], until: number, act: (one: Entered, done: () => void) => void): Promise<void> {
+  if (all.length === 0) return;
+  const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
+  await watchdog.schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => {
     let left = all.length;
-    const done = (): void => {
+    const oneDone = (): void => {
       left -= 1;
-      if (left > 0) return;
-      clock.clearTimer(timer);
-      resolve();
+      if (left === 0) done();
     };
-    for (const one of all) act(one, done);
+    for (const one of all) act(one, oneDone);
   });
 }

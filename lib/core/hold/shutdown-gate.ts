@@ -77,7 +77,7 @@ export class ShutdownGate {
   holdsEnded(): Promise<void> | undefined {
     this.begin();
     const graceMs = this.graceEndsAt! - this.clock.now();
-    return this.holds > 0 ? this.within(graceMs, new Promise<void>((resolve) => this.whenAllEnded.push(resolve))) : undefined;
+    return this.holds > 0 ? this.watchdog.schedule.within<void>(graceMs, undefined, (done) => this.whenAllEnded.push(done)) : undefined;
   }
 
   /** Resolves when all holds have ended or the grace is over. Releases in the background get commandTimeoutMs more to be answered. */
@@ -86,7 +86,7 @@ export class ShutdownGate {
     if (ended) await ended;
     this.watchdog.schedule.cancel(this.graceOver);
     this.endTheRest();
-    await this.within(this.defaults.commandTimeoutMs, this.queue.background.settled());
+    await this.watchdog.schedule.within<void>(this.defaults.commandTimeoutMs, undefined, (done) => void this.queue.background.settled().then(done));
     this.queue.background.close();
     this.watchdog.schedule.close();
   }
@@ -104,17 +104,6 @@ export class ShutdownGate {
   private refuseWaiting(): void {
     this.queue.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
     for (const call of this.adoptions) call.shutdownWent();
-  }
-
-  private within(limitMs: number, done: Promise<void>): Promise<void> {
-    return new Promise((resolve) => {
-      const alarm = new Alarm(() => resolve());
-      this.watchdog.schedule.set(alarm, this.clock.now() + limitMs);
-      void done.then(() => {
-        this.watchdog.schedule.cancel(alarm);
-        resolve();
-      });
-    });
   }
 }
 

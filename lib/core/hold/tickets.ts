@@ -10,7 +10,7 @@ import { asStoreError } from '../port/hold-errors.js';
 import type { ResolvedDefaults } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import { newSecret, readTicket, ticketIdOf, ticketText, type Ticket } from '../port/ticket.js';
-import { entangledHandOffError, foreignTicketError, handOffError, nestedHandOffError, noTicketsError } from '../port/ticket-errors.js';
+import { entangledHandOffError, foreignTicketError, handOffError, nestedHandOffError, noTicketsError } from './ticket-errors.js';
 import { withinMsOf, type HandOffOptions } from '../port/ticket-options.js';
 import type { HandOffOutcome, HandOffRequest, TicketStore } from '../port/ticket-store.js';
 import type { HandedLease } from './handed-lease.js';

@@ -6,13 +6,12 @@
  * has to be captured for calls that succeed.
  */
 import { LockTimeoutError, type BusyHolder, type WaitFacts } from '../port/errors.js';
-import { waitedStory } from '../port/hold-errors.js';
 import { sinceOf, whereaboutsOf } from '../port/holder-id.js';
 import type { HolderState } from '../port/lock-state.js';
-import { Alarm } from '../lease/schedule.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { HoldHost } from './hold-host.js';
 import type { HoldersHere } from './holders-here.js';
+import { waitedStory } from './waited-story.js';
 import { keysAround, type WaitingCalls } from './waiting-calls.js';
 
 /** How long the caller, whose waitMs is over, waits for the store to name the holders, in ms. */
@@ -64,14 +63,8 @@ export class Timeouts {
   }
 
   private ask(key: string): Promise<readonly HolderState[]> {
-    return new Promise((resolve) => {
-      const { clock, store, watchdog: { schedule } } = this.host;
-      const patience = new Alarm(() => resolve([]));
-      schedule.set(patience, clock.now() + TELLS_WITHIN_MS);
-      const answer = (holders: readonly HolderState[]): void => {
-        schedule.cancel(patience);
-        resolve(holders);
-      };
+    const { store, watchdog } = this.host;
+    return watchdog.schedule.within<readonly HolderState[]>(TELLS_WITHIN_MS, [], (answer) => {
       store.inspect(key).then(({ holders }) => answer(holders), () => answer([]));
     });
   }

@@ -27,7 +27,7 @@ export interface DoubtfulRelease extends ReleaseRequest {
 
 /** A lease that is given back. */
 interface EndingLease extends DoubtfulRelease {
-  /** How long it may last in the store when nothing is heard of it any more. */
+  /** How long the store may keep the lease without a further request, in ms. */
   readonly storeLengthMs: number;
   /** Whether the store said that it does not know it. */
   readonly goneFromStore: boolean;

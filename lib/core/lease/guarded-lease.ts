@@ -24,7 +24,7 @@ const NOBODY: readonly LossListener[] = [];
 
 type Renewed = Extract<RenewOutcome, { kind: 'renewed' }>;
 
-/** Every file may read the state of a lease, and only the two files of the lease write it: test/architecture.test.ts checks that. */
+/** Every file may read the state of a lease, and only this class and those that extend it write it: test/architecture.test.ts checks that. */
 export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   readonly key: string;
   readonly id: string;
@@ -148,7 +148,7 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return at < this.trustedUntil && (this.isUnanswered || this.isGathered || this.options.renew) ? at : this.trustedUntil;
+    return at < this.trustedUntil && (this.isUnanswered || this.renews) ? at : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
@@ -170,8 +170,8 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   }
 
   /**
-   * When the watchdog should look again at a lease whose trust reaches to `renewUntil` already: a caller that may hold the lock for
-   * longer can be put on it meanwhile. Undefined for a lease that must be renewed, as each is once: that tells the store that its holder lives.
+   * When to look again at a lease whose trust reaches to `renewUntil` already: a caller that may hold the lock for longer can be put on
+   * it meanwhile. Undefined for one that must be renewed now, as each is once, because that tells the store that its holder lives.
    */
   looksAgain(now: number): number | undefined {
     if (this.isRenewing || !this.renews || this.heardAt <= this.grantedAt) return undefined;

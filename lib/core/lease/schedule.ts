@@ -57,6 +57,18 @@ export class Schedule {
     return this.noted.length + this.heap.length;
   }
 
+  /** Resolves with what `begin` passes to its callback, or with `otherwise` when that takes longer than `forMs`. */
+  within<T>(forMs: number, otherwise: T, begin: (done: (value: T) => void) => void): Promise<T> {
+    return new Promise((resolve) => {
+      const patience = new Alarm(() => resolve(otherwise));
+      this.set(patience, this.clock.now() + forMs);
+      begin((value) => {
+        this.cancel(patience);
+        resolve(value);
+      });
+    });
+  }
+
   /** Makes the appointment, or moves it to another time; `Infinity` cancels it. */
   set(item: Appointment, at: number): void {
     if (at === Infinity) return this.cancel(item);

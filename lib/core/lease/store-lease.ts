@@ -75,7 +75,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     return this.abandoned && this.isSpent;
   }
 
-  /** How long it may last in the store when nothing is heard of it any more, its grace included. */
+  /** How long the store may keep it without a further request, its grace included. */
   get storeLengthMs(): number {
     const { leaseMs, minHoldMs, graceMs } = this.options;
     return Math.max(leaseMs, minHoldMs, this.longestMs) + graceMs;

@@ -7,7 +7,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
-import type { LockStore, RenewOutcome, RenewRequest } from '../port/lock-store.js';
+import type { LockStore, RenewOutcome } from '../port/lock-store.js';
 import { DueLeases } from './due-leases.js';
 import { MachineSleep } from './machine-sleep.js';
 import { RenewalTimes } from './renewal-times.js';
@@ -76,14 +76,18 @@ export class Watchdog implements LeaseGuard {
     return this.sleep.happenedSince(sentAt, now) || replacements !== this.replacements;
   }
 
-  /** Renews one lease now, to end `leaseMs` from now. */
-  renewTo(lease: GuardedLease, leaseMs: number): Promise<RenewOutcome> {
-    return this.renewNow(lease, lease.renewal(this.clock.now(), leaseMs));
-  }
-
-  /** Looks whether the store still has the lease, by a renewal: a lease of fixed length keeps its end. */
-  confirm(lease: GuardedLease): Promise<RenewOutcome> {
-    return this.renewNow(lease, lease.renewal(this.clock.now()));
+  /**
+   * Renews one lease now, to end `leaseMs` from now. Without `leaseMs` the renewal is only a look whether the store still has the lease: one of
+   * fixed length keeps its end.
+   */
+  async renewNow(lease: GuardedLease, leaseMs?: number): Promise<RenewOutcome> {
+    const { replacements } = this;
+    const sentAt = this.clock.now();
+    const request = lease.renewal(sentAt, leaseMs);
+    const [outcome] = await this.store.renew([request]);
+    this.answered(lease, outcome!, request.leaseMs, sentAt);
+    if (replacements !== this.replacements) this.review(lease, this.clock.now(), true);
+    return outcome!;
   }
 
   /** Declares every lease lost: at the end of a shutdown the process gives up what it still holds without releasing it. */
@@ -120,23 +124,13 @@ export class Watchdog implements LeaseGuard {
 
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
   private review(lease: GuardedLease, now: number, isReplaced = false): void {
-    if (!lease.isTrusted(now)) return;
-    if (!lease.startReview(isReplaced)) return;
+    if (!lease.isTrusted(now) || !lease.startReview(isReplaced)) return;
     this.schedule.set(lease, lease.trustedUntil);
     this.renewSoon(lease, now);
   }
 
   private mayBeForgotten(lease: GuardedLease): boolean {
     return this.store.mayHaveForgotten?.(lease) === true;
-  }
-
-  private async renewNow(lease: GuardedLease, request: RenewRequest): Promise<RenewOutcome> {
-    const { replacements } = this;
-    const sentAt = this.clock.now();
-    const [outcome] = await this.store.renew([request]);
-    this.answered(lease, outcome!, request.leaseMs, sentAt);
-    if (replacements !== this.replacements) this.review(lease, this.clock.now(), true);
-    return outcome!;
   }
 
   private renewSoon(lease: GuardedLease, now: number): void {

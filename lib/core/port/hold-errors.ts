@@ -1,5 +1,5 @@
 /** Makes the errors with which calls for a lock and holds end. Each message says what happened to which lock, and what to do next. */
-import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError, type BusyHolder, type WaitFacts } from './errors.js';
+import { LockLostError, LockStoreError, LockTimeoutError, LockUsageError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
 import { MAX_HOLDS_OF_OWNER } from './lock-store.js';
 
@@ -49,41 +49,6 @@ export function busyError(key: string, waitMs: number): LockTimeoutError {
   return new LockTimeoutError(`Lock '${key}' ${waited}. It was not taken; try again later.`, { key, waitMs });
 }
 
-/** How many holders of a shared lock a message names at most. */
-const MAX_HOLDERS_NAMED = 3;
-
-/** The sentences that follow on that of {@link busyError}. `idle`: a holder is a lease of this process in which no code has run. */
-export function waitedStory({ holders = [], held = [], cycle }: WaitFacts, idle: boolean): string {
-  const sentences: string[] = [];
-  if (holders.length > 0) {
-    const more = holders.length > MAX_HOLDERS_NAMED ? `; and ${holders.length - MAX_HOLDERS_NAMED} more` : '';
-    sentences.push(`Held by ${holders.slice(0, MAX_HOLDERS_NAMED).map(holderText).join('; ')}${more}.`);
-  }
-  if (held.length > 0) sentences.push(`The call that waited holds ${held.map((key) => `'${key}'`).join(', ')}.`);
-  if (cycle) {
-    const names = [...cycle, cycle[0]!].map((key) => `'${key}'`).join(' -> ');
-    sentences.push(
-      `Deadlock in this process: ${names}, each held by a call that waits for the next. ` +
-        'Name all of them in one call, or take them in the same order everywhere.',
-    );
-  }
-  if (idle) {
-    sentences.push(
-      'A holder in this process got its lease from acquire(), and no code runs inside it: code that has it and asks for the lock again ' +
-        'waits for itself. Run the inner call inside the hold, with lease.run(fn).',
-    );
-  }
-  return sentences.map((sentence) => ` ${sentence}`).join('');
-}
-
-function holderText({ label, owner, process, host, pid, since, isHere, handedOff }: BusyHolder): string {
-  const where = isHere ? 'this process' : host === undefined ? `process ${process}` : `${host}, pid ${pid}`;
-  const who = [label, owner === undefined ? undefined : `owner '${owner}'`].filter((part) => part !== undefined).join(', ');
-  const from = since === undefined ? '' : ` since ${since.toISOString()}`;
-  const ticket = handedOff ? ', handed off with a ticket that nobody has adopted yet' : '';
-  return `${who === '' ? where : `${who} in ${where}`}${from}${ticket}`;
-}
-
 export function ownerUpgradeError(key: string, owner: string | undefined): LockUsageError {
   return new LockUsageError(
     `Lock '${key}': owner '${owner}' holds it for reading and asks for writing, which would wait for itself. Take it for writing from the start.`,
@@ -121,18 +86,6 @@ export function outageError(key: string, waitMs: number, cause: LockStoreError):
 /** The error of a request that is not repeated. A `cause` whose message already says what to do next is returned as it is. */
 export function givenUpError(key: string, waitMs: number, cause: LockStoreError): LockStoreError {
   return cause.retryable && cause.nodes.length > 0 ? outageError(key, waitMs, cause) : cause;
-}
-
-/**
- * When a wait is over and the store has not answered for this long, the error says that the store is silent and not that the
- * lock is busy, which nobody knows then. It is the length of the wait within these bounds: below the lower one the answer may
- * only be slow, and the upper one is enough for every wait.
- */
-const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
-
-/** Whether the store was silent. 1 ms is allowed for, because timers can fire a fraction of a millisecond early. */
-export function isSilence(forMs: number, waitMs: number): boolean {
-  return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
 }
 
 export function silenceError(key: string, waitMs: number): LockStoreError {

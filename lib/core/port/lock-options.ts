@@ -50,8 +50,7 @@ export interface LockOptions {
   /**
    * A name of 1 to 128 characters, by which several calls share a lock, also from several processes. While a hold with this name
    * exists, a call with the same name joins it: it passes the queue, shares the mode and the fence, and has a lease of its own. It
-   * never upgrades from read to write. An owner has at most
-   * 1,000 holds of one lock at a time; the next call rejects with LockUsageError.
+   * never upgrades from read to write. An owner has at most 1,000 holds of one lock at a time; the next call rejects with LockUsageError.
    * @default none
    */
   owner?: string | undefined;
@@ -78,10 +77,10 @@ export interface LockOptions {
   label?: string | undefined;
 }
 
-/** What withLock does when work ended after its lease was lost: `throw` rejects with LockLostError, `ignore` returns the result. */
+/** See `onLost` of {@link WithLockOptions}. */
 export type OnLost = 'throw' | 'ignore';
 
-/** Tells where in the code a call comes from. The decorators fill it in. */
+/** What a decorator says of its calls: the key before rendering, and whether a busy lock is an answer that it expects. */
 export interface CallSite {
   /** The key template before rendering, by which telemetry groups locks. */
   template?: string | undefined;

@@ -125,7 +125,7 @@ export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly grant: Grant }
   /** The request has a place in the queue. The first in the queue also gets `askAgainInMs`: when the present holder's lease ends. */
   | { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined }
-  /** The request was refused and has no place in a queue. It may ask again after `retryInMs`, which is spread at random. */
+  /** The request was refused and has no place in a queue. It may ask again after `retryInMs`, which a store without a queue spreads at random. */
   | { readonly kind: 'busy'; readonly retryInMs: number }
   /** The request's owner holds the lock for reading and asks for writing: it would wait for itself. */
   | { readonly kind: 'upgrade' }
@@ -195,11 +195,11 @@ export type Wake = HolderRef &
   );
 
 /**
- * Which leases a store may have forgotten: all that are held, or those of which `mayHaveForgotten` says so. `replaced`: all, and it may have
+ * Which leases a store may have forgotten: all that are held, or those for which `mayHaveForgotten` is true. `replaced`: all, and it may have
  * an earlier state of the same memory, so that a lease's memory is no proof that it was lost.
  */
 export type Doubt = 'all' | 'where it says so' | 'replaced';
-/** In place of the memory that knew a lease, where that is no proof: no memory has this name. */
+/** Stands for the memory of a lease after the store went back to an earlier state: no memory has this name, so the lease is brought back. */
 export const NO_MEMORY = '-';
 
 export interface LockStore {

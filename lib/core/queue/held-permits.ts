@@ -4,7 +4,10 @@ import type { PermitLane } from './permit-lane.js';
 
 export class HeldPermits {
   private readonly lanes = new Map<string, PermitLane>();
-  /** Until when all of them are trusted, at least; computed anew when it is over, or when a permit went: before one comes they are not all. */
+  /**
+   * The earliest end of trust among all permits of the lock. It is computed anew when that instant has passed, or a permit has gone. A
+   * permit that comes needs no new computation: before it came, not all were here.
+   */
   private allTrustedUntil = -Infinity;
 
   constructor(

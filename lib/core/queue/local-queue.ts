@@ -157,7 +157,7 @@ export class LocalQueue {
         for (const queue of this.queuesOf(key)) queue.heardOfWaiter(id);
         return;
       case 'lost':
-        return void (lease && this.parts.watchdog.confirm(lease));
+        return void (lease && this.parts.watchdog.renewNow(lease));
       case 'stray':
         // A master that lags behind, or was restored from a snapshot, grants to waiters that have gone. The lock is released for the next.
         if (!lease && !this.requestOf(key, id)) this.background.release({ key, id, abandoned: true }, this.parts.commandTimeoutMs);

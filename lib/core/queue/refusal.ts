@@ -1,9 +1,21 @@
 /** Makes the error of a caller that did not get its lock, from what the store answered or did not answer. */
-import { busyError, givenUpError, isSilence, outageError, ownerUpgradeError, permitsError, silenceError, tooManyHoldsError } from '../port/hold-errors.js';
+import { busyError, givenUpError, outageError, ownerUpgradeError, permitsError, silenceError, tooManyHoldsError } from '../port/hold-errors.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { Caller } from './caller.js';
 import type { Answer } from './request-parts.js';
 import type { StoreRequest } from './store-request.js';
+
+/**
+ * When a wait is over and the store has not answered for this long, the error says that the store is silent and not that the
+ * lock is busy, which nobody knows then. It is the length of the wait within these bounds: below the lower one the answer may
+ * only be slow, and the upper one is enough for every wait.
+ */
+const SILENT_MS = { atLeast: 100, atMost: 500 } as const;
+
+/** Whether the store was silent. 1 ms is allowed for, because timers can fire a fraction of a millisecond early. */
+function isSilence(forMs: number, waitMs: number): boolean {
+  return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
+}
 
 export type Refusal = Exclude<Answer, { kind: 'granted' | 'gone' }>;
 

@@ -1,6 +1,6 @@
 /** The log lines about holds: a lease was lost, a renewal failed, a hold outlasted the shutdown. */
-import type { LockStoreError } from './errors.js';
-import { failuresOf } from './hold-errors.js';
+import type { LockStoreError } from '../port/errors.js';
+import { failuresOf } from '../port/hold-errors.js';
 
 /** What a log line tells about a hold. */
 export interface ReportedHold {

@@ -1,6 +1,6 @@
 /** Makes the errors with which hand-offs and adoptions end. Each message says what happened to which lock, and what to do next. */
-import { LockLostError, LockStoreError, LockUsageError } from './errors.js';
-import type { Ticket } from './ticket.js';
+import { LockLostError, LockStoreError, LockUsageError } from '../port/errors.js';
+import type { Ticket } from '../port/ticket.js';
 
 export function noTicketsError(key: string): LockUsageError {
   return new LockUsageError(
