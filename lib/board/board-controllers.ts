@@ -4,12 +4,13 @@
  * The handlers write to the response themselves, so that an application that wraps the results of its handlers does not break
  * the page.
  */
-import { Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, Sse, UseGuards, type MessageEvent, type Type } from '@nestjs/common';
+import { Controller, Get, Headers, Inject, Logger, Param, Post, Query, Req, Res, UseGuards, VERSION_NEUTRAL, type ControllerOptions, type Type } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { map, type Observable } from 'rxjs';
+import type { Observable } from 'rxjs';
 import { isLockError, messageOf } from '../core/port/errors.js';
 import { sendAnswer, sendFile, sendPage, type PageResponse } from './board-page.js';
 import type { ResolvedBoardOptions } from './board-options.js';
+import { sendEvents, type EventResponse } from './event-stream.js';
 import { foreignRequest, type RequestHeaders } from './same-origin.js';
 import { withTrailingSlash } from './trailing-slash.js';
 import type { WatchedLocks } from './watched-locks.js';
@@ -24,9 +25,6 @@ export interface Board {
 
 export const BOARD = Symbol.for('nestjs-holdfast:board');
 
-/** How long the browser waits before it connects again, in ms. */
-const RECONNECT_MS = 500;
-
 /** The controllers of a board, with its guards. The one with the route that takes locks away is there only with `forceRelease`. */
 export function boardControllers(options: ResolvedBoardOptions): Type[] {
   const classes = options.forceRelease ? [lookController(options), releaseController(options)] : [lookController(options)];
@@ -34,8 +32,13 @@ export function boardControllers(options: ResolvedBoardOptions): Type[] {
   return classes;
 }
 
+/** The routes are those of no version: a browser that is given the address of the page names no version of the application's API. */
+function routesAt(path: string): ControllerOptions {
+  return { path, version: VERSION_NEUTRAL };
+}
+
 function lookController({ path, forceRelease }: ResolvedBoardOptions): Type {
-  @Controller(path)
+  @Controller(routesAt(path))
   class LockBoardController {
     constructor(
       @Inject(BOARD) private readonly board: Board,
@@ -49,9 +52,9 @@ function lookController({ path, forceRelease }: ResolvedBoardOptions): Type {
       sendPage(response, request.originalUrl ?? request.url, forceRelease);
     }
 
-    @Sse('events')
-    events(): Observable<MessageEvent> {
-      return this.board.view().pipe(map((data) => ({ data, retry: RECONNECT_MS })));
+    @Get('events')
+    events(@Res() response: EventResponse): void {
+      sendEvents(response, this.board.view());
     }
 
     @Get('lock')
@@ -68,7 +71,7 @@ function lookController({ path, forceRelease }: ResolvedBoardOptions): Type {
 }
 
 function releaseController({ path }: ResolvedBoardOptions): Type {
-  @Controller(path)
+  @Controller(routesAt(path))
   class LockReleaseController {
     private readonly logger = new Logger('LockBoardModule');
 

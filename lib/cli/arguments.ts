@@ -125,7 +125,8 @@ function parse(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true, strict: true });
   } catch (error) {
-    throw new UsageError((error as Error).message);
+    // Node explains some mistakes in several lines, with a period at the end.
+    throw new UsageError((error as Error).message.replaceAll('\n', ' ').replace(/\.$/, ''));
   }
 }
 

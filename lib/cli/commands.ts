@@ -4,6 +4,7 @@
 import { systemClock, delay } from '../core/port/clock.js';
 import { checkKey } from '../core/key/check-key.js';
 import { roleKey } from '../core/key/role-key.js';
+import { whereaboutsOf } from '../core/port/holder-id.js';
 import { overviewOf, rowOf, type LockOverview } from '../board/lock-overview.js';
 import type { LockState } from '../core/port/lock-state.js';
 import type { Command } from './arguments.js';
@@ -56,7 +57,7 @@ async function list({ startsWith, onlyWaited }: Of<'list'>, look: Look, { out, e
     await out.line(json ? JSON.stringify(state) : summaryLine(rowOf(state), columns));
     if (out.hungUp || stop.aborted) return EXIT.done;
   }
-  if (!json) await err.line(told === 0 ? 'No lock is held or waited for here. Is --prefix right?' : `${told} ${told === 1 ? 'lock' : 'locks'}`);
+  if (!json) await err.message(told === 0 ? 'No lock is held or waited for here. Is --prefix right?' : `${told} ${told === 1 ? 'lock' : 'locks'}`);
   return told === 0 ? EXIT.nothing : EXIT.done;
 }
 
@@ -88,16 +89,16 @@ async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, js
 async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { out, err, json }: Surroundings): Promise<ExitCode> {
   checkKey(key);
   if (!confirmed) {
-    const { holders } = rowOf(await look.inspect(key));
+    const { holders } = await look.inspect(key);
     const holder = holders.find((one) => one.fence === fence);
-    const from = holder === undefined ? `a holder with fence ${fence}, which it does not have at the moment` : who(holder);
-    await err.line(`This would take '${key}' away from ${from}. The signal of its method aborts, but the method may go on for a moment. Repeat with --yes to do it.`);
+    const from = holder === undefined ? `a holder with fence ${fence}, which it does not have at the moment` : who({ ...holder, ...whereaboutsOf(holder.id) });
+    await err.message(`This would take '${key}' away from ${from}. The signal of its method aborts, but the method may go on for a moment. Repeat with --yes to do it.`);
     return EXIT.usage;
   }
   const released = await look.forceRelease(key, fence);
   if (json) await out.line(JSON.stringify({ key, fence, released }));
-  else if (released) await out.line(`'${key}' was taken away from the holder with fence ${fence}.`);
-  else await out.line(`'${key}' has no holder with fence ${fence}; nothing was changed.`);
+  else if (released) await out.message(`'${key}' was taken away from the holder with fence ${fence}.`);
+  else await out.message(`'${key}' has no holder with fence ${fence}; nothing was changed.`);
   return released ? EXIT.done : EXIT.nothing;
 }
 

@@ -21,11 +21,12 @@ async function main(): Promise<ExitCode> {
     return EXIT.done;
   } catch (error) {
     if (error instanceof UsageError) {
-      await err.line(`holdfast: ${error.message}.\nSee holdfast --help.`);
+      await err.message(`holdfast: ${error.message}.`);
+      await err.message('See holdfast --help.');
       return EXIT.usage;
     }
     if (!isLockError(error)) throw error;
-    await err.line(`holdfast: ${error.message}`);
+    await err.message(`holdfast: ${error.message}`);
     return error.code === 'LOCK_STORE' ? EXIT.store : EXIT.usage;
   }
 }
@@ -33,7 +34,7 @@ async function main(): Promise<ExitCode> {
 async function obey({ command, target: named, json, asksPassword }: Order, out: StreamOutput, err: StreamOutput): Promise<ExitCode> {
   const target = asksPassword ? { ...named, password: await askPassword(process.stdin, process.stderr) } : named;
   if (command.name === 'redlock init') return initRedlock(target, { out, err, json });
-  const look = await lookAt(target, (message) => void err.line(`holdfast: ${message}`));
+  const look = await lookAt(target, (message) => void err.message(`holdfast: ${message}`));
   // Until here a Ctrl-C ends the program, so that nothing is changed. From here on the command ends itself, and says what it did.
   const stopped = new AbortController();
   process.once('SIGINT', () => stopped.abort()).once('SIGTERM', () => stopped.abort());

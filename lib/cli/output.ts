@@ -1,8 +1,9 @@
 /**
- * Writes to standard output, whose reader may be slow or go away: it waits until the stream takes more, and notes when the reader
- * has gone.
+ * Writes to standard output or standard error, whose reader may be slow or go away: it waits until the stream takes more, and notes
+ * when the reader has gone.
  */
 import { once } from 'node:events';
+import { printable } from './printable.js';
 
 export interface Output {
   /** The columns of the terminal; undefined when the output goes to no terminal. */
@@ -12,6 +13,8 @@ export interface Output {
   readonly hungUp: boolean;
   /** Writes a line. Resolves when the stream takes more. */
   line(text: string): Promise<void>;
+  /** Writes a line for people, which may quote keys, arguments and what a server says. It stays one line, and steers no terminal. */
+  message(text: string): Promise<void>;
   write(text: string): Promise<void>;
 }
 
@@ -35,6 +38,10 @@ export class StreamOutput implements Output {
 
   line(text: string): Promise<void> {
     return this.write(`${text}\n`);
+  }
+
+  message(text: string): Promise<void> {
+    return this.line(printable(text));
   }
 
   async write(text: string): Promise<void> {

@@ -30,14 +30,15 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Surro
     const memories = await Promise.all(nodes.map((node) => greeted(node)));
     const refusal = refusalFor(nodes, memories);
     if (refusal !== undefined) {
-      await err.line(`holdfast: ${refusal}`);
+      await err.message(`holdfast: ${refusal}`);
       return EXIT.nothing;
     }
     await delay(systemClock, PAUSE_MS);
     const failed = await admitAll(nodes, memories);
     if (failed.length > 0) throw halfWay(failed, nodes.length);
     const names = nodes.map(({ name }) => name);
-    await out.line(json ? JSON.stringify({ prefix, nodes: names, vote: true }) : `${names.length} Redlock nodes vote from now on for prefix '${prefix}': ${names.join(', ')}.`);
+    if (json) await out.line(JSON.stringify({ prefix, nodes: names, vote: true }));
+    else await out.message(`${names.length} Redlock nodes vote from now on for prefix '${prefix}': ${names.join(', ')}.`);
     return EXIT.done;
   } finally {
     for (const node of nodes) node.close();

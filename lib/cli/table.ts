@@ -6,6 +6,7 @@ import type { HolderRow, LockRow, WaiterRow } from '../board/lock-overview.js';
 import type { HolderState, LockState, WaiterState } from '../core/port/lock-state.js';
 import { rowOf } from '../board/lock-overview.js';
 import { whereaboutsOf, type Whereabouts } from '../core/port/holder-id.js';
+import { printable } from './printable.js';
 
 /** The width of a line without a terminal. Longer text is not cut then, because another program reads it. */
 const WIDTH_IN_PIPES = 130;
@@ -116,9 +117,4 @@ function lineOf(columns: Columns, key: string, mode: string, holder: string, lef
     return columns.cut && clean.length > width ? `${clean.slice(0, width - 1)}…` : clean.padEnd(width);
   };
   return `${fit(key, columns.key)}  ${mode.padEnd(MODE)}  ${fit(holder, columns.holder)}  ${left.padStart(LEFT)}  ${waiting.padStart(WAITING)}`;
-}
-
-/** The text without characters that could steer the terminal: anybody who may write to Redis can put them into labels and owners. */
-function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
 }
