@@ -1,7 +1,7 @@
 /** Runs the work of withLock inside its hold, ends the hold, and settles the call with the work's result, or with LockLostError. */
 import { LockLostError, type WorkOutcome } from '../port/errors.js';
 import type { Hold } from './hold.js';
-import type { Work } from './work.js';
+import { isObservable, observableError, type Work } from './work.js';
 
 export function runInHold<T>(
   hold: Hold,
@@ -12,6 +12,7 @@ export function runInHold<T>(
   const settle = (loss: LockLostError | undefined, work: WorkOutcome): void => {
     if (loss && hold.options.onLost === 'throw') reject(withOutcome(loss, work));
     else if (work.status === 'rejected') reject(work.reason);
+    else if (isObservable(work.value)) reject(observableError(hold.key));
     else resolve(work.value as T);
   };
   const ended = (work: WorkOutcome): void => {

@@ -18,3 +18,16 @@ export function optionsAndWork<T, O = WithLockOptions & CallSite>(second: O | Wo
 function isWork<O, T>(given: O | Work<T> | undefined): given is Work<T> {
   return typeof given === 'function';
 }
+
+/** Whether work gave an Observable, as an HttpService of Nest does: what it stands for begins when it is subscribed to, after the lock was given back. */
+export function isObservable(given: unknown): boolean {
+  return typeof given === 'object' && given !== null && 'subscribe' in given && 'pipe' in given;
+}
+
+export function observableError(key: string): LockUsageError {
+  return new LockUsageError(
+    `Lock '${key}': the function gave an Observable, which nobody has subscribed to under the lock. Await its value inside: ` +
+      `await firstValueFrom(observable). A method that is to return an Observable needs @Locked(key, { returns: 'observable' }).`,
+    { key },
+  );
+}

@@ -2,6 +2,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it, jest } from '@jest/globals';
 import { ConsoleLogger } from '@nestjs/common';
+import { defer, firstValueFrom, of } from 'rxjs';
 import { LockLostError, LockUsageError } from '../../../lib/core/port/errors.js';
 import { Fleet } from '../../support/locks.js';
 
@@ -35,6 +36,20 @@ describe('A lease as JSON', () => {
 });
 
 describe('A hold', () => {
+  it('whose work gives an Observable, which would begin after the release, ends with an error that says so', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const begun = jest.fn();
+    const lazy = defer(() => of(begun()));
+    for (const work of [() => lazy, async () => lazy] as (() => unknown)[]) {
+      const refused = expect(locks.withLock('k', work)).rejects.toMatchObject({ code: 'LOCK_USAGE', key: 'k', message: expect.stringContaining('await firstValueFrom(observable)') });
+      await fleet.clock.runUntil(refused);
+      expect(await locks.isLocked('k')).toBe(false);
+    }
+    expect(begun).not.toHaveBeenCalled();
+    expect(await fleet.clock.runUntil(locks.withLock('k', () => firstValueFrom(of(7))))).toBe(7);
+  });
+
   it('goes on for many leases while the watchdog renews it', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
