@@ -7,6 +7,7 @@ import type { Leadership } from '../core/hold/leadership.js';
 import { LockUsageError, messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { integer } from '../core/port/option-values.js';
 import type { LockService } from '../lock.service.js';
 import { findLocks } from '../nest/find-locks.js';
 import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
@@ -19,7 +20,7 @@ export interface LockHealthOptions {
    */
   instance?: string | undefined;
   /**
-   * How long the store may take to answer, in ms. A slower answer counts as `down`.
+   * How long the store may take to answer, in ms, from 1 to 3,600,000. A slower answer counts as `down`.
    * @default 1000
    */
   timeoutMs?: number | undefined;
@@ -31,6 +32,7 @@ type Asked = Partial<LockService> & { instances?(): ReadonlyMap<string, LockServ
 const names: NamesOf<LockHealthOptions> = { instance: true, timeoutMs: true };
 const OPTIONS: OptionList = { names, example: '{ timeoutMs: 500 }' };
 const DEFAULT_TIMEOUT_MS = 1_000;
+const LONGEST_TIMEOUT_MS = 3_600_000;
 
 /**
  * Checks whether locks can be had: it takes a lock that nobody else can name, and releases it. So a store that answers questions but
@@ -53,12 +55,13 @@ export class LockHealthIndicator {
 
   /**
    * Checks the store; it does not reject when the store is down. @throws LockUsageError when there is no lock module of that name, or
-   * for an unknown option
+   * for an unknown option or a time that is none
    */
   async pingCheck<const Key extends string>(key: Key, options: LockHealthOptions = {}): Promise<HealthIndicatorResult<Key>> {
     const problem = optionsProblem(options, OPTIONS);
     if (problem !== undefined) throw new LockUsageError(`LockHealthIndicator.pingCheck('${key}'): ${problem}.`);
     const { instance = DEFAULT_INSTANCE, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    integer('timeoutMs', timeoutMs, 1, LONGEST_TIMEOUT_MS);
     const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator', 'tryAcquire');
     const session = this.health.check(key);
     const askedAt = systemClock.now();

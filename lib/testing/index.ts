@@ -1,3 +1,3 @@
 /** The exports of `nestjs-holdfast/testing`: locks without Redis, whose time and faults a test controls. */
 export { TestLocks, type OverridesProviders, type TestLocksOptions } from './test-locks.js';
-export type { BusyOptions } from './test-store.js';
+export type { BusyOptions } from './busy-options.js';

@@ -86,6 +86,13 @@ export class TestClock implements Clock {
     await this.settle();
   }
 
+  /** Lets time pass until the next timer has fired, at most until `end`. False when that time has come. */
+  async passOn(end: number): Promise<boolean> {
+    if (end <= this.elapsed) return false;
+    if (!(await this.fireNext(end))) await this.advance(end - this.elapsed);
+    return true;
+  }
+
   /** Advances to the next timer and fires it. False when no timer is due by `until`. */
   async fireNext(until = Infinity): Promise<boolean> {
     const [next] = this.timers;

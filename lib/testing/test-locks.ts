@@ -16,7 +16,8 @@ import { LockService, type LockServiceOptions } from '../lock.service.js';
 import { DEFAULT_INSTANCE, locksToken, MODULE_OPTIONS, storeToken } from '../nest/lock-names.js';
 import type { LockModuleOptions } from '../nest/lock-module-options.js';
 import { LockModule } from '../nest/lock.module.js';
-import { TestStore, type BusyOptions } from './test-store.js';
+import type { BusyOptions } from './busy-options.js';
+import { TestStore } from './test-store.js';
 import { TestWire } from './test-wire.js';
 
 /** Options of {@link TestLocks}: the defaults of {@link TestLocks.locks} and {@link TestLocks.asModule}. */
@@ -115,8 +116,7 @@ export class TestLocks {
 
   /** Ends {@link storeDown}. Locks that were held before are held still. */
   storeBack(): void {
-    this.store.outage = undefined;
-    this.store.stir();
+    this.store.goUp();
   }
 
   /**
@@ -159,6 +159,9 @@ class TestLockService extends LockService {
     private readonly shared: TestStore,
   ) {
     super(options);
+    this.events.subscribe(({ type, key }) => {
+      if (type === 'waiting') shared.callWaits(key);
+    });
   }
 
   override holdsEnded(): Promise<void> {

@@ -10,36 +10,25 @@ import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
 import { checkKey } from '../core/key/check-key.js';
 import { roleOf } from '../core/key/role-key.js';
 import { isTicketId, readTicket, ticketIdOf } from '../core/port/ticket.js';
-import type { LockMode } from '../core/port/lock-mode.js';
-import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { checkMode } from '../core/port/request-options.js';
 import type { HolderState } from '../core/port/lock-state.js';
 import type { AcquireOutcome, AcquireRequest, HolderRef, Wake } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
-import { checkMs, TestClock } from './test-clock.js';
+import { busyOptions, LONGEST_LEASE_MS, type BusyOptions } from './busy-options.js';
+import { TestClock } from './test-clock.js';
 import { HALF_MS, wholeGrant } from './whole-milliseconds.js';
 
-/** How {@link TestLocks.busy} holds a lock. */
-export interface BusyOptions {
-  /**
-   * The mode in which the lock is held.
-   * @default 'write'
-   */
-  mode?: LockMode | undefined;
-  /**
-   * How long the lock is busy, in ms on the clock of the locks. A call that waits for longer gets the lock then.
-   * @default until it is freed
-   */
-  forMs?: number | undefined;
-}
-
-const busyNames: NamesOf<BusyOptions> = { mode: true, forMs: true };
-const BUSY_OPTIONS: OptionList = { names: busyNames, example: '{ forMs: 5000 }' };
-/** The longest lease in ms, and the length of one that {@link TestLocks.busy} holds until it is freed. */
-const LONGEST_LEASE_MS = 2 ** 40;
-/** How much time passes by itself at most, in ms, for a call that waits for ever. */
+/** How much time passes by itself at most for one wait, in ms, because a call may wait for ever. */
 const LONGEST_WAIT_MS = 3_600_000;
 const ELSEWHERE = 'elsewhere.';
+
+/** A request that waits. */
+interface Wait {
+  readonly key: string;
+  /** Whether the store answered the last time when the request asked. */
+  readonly answered: boolean;
+  /** Until when time may pass by itself for this wait; undefined while code of the test can end it. */
+  until: number | undefined;
+}
 
 export class TestStore {
   readonly clock = new TestClock();
@@ -47,8 +36,8 @@ export class TestStore {
   /** The error of every command while the store is down; undefined while it is up. */
   outage: LockStoreError | undefined;
   private readonly listeners = new Set<(wake: Wake) => void>();
-  /** The requests that wait, by id, and whether the store answered the last time when they asked. */
-  private readonly waiting = new Map<string, { readonly key: string; readonly answered: boolean }>();
+  /** The waits of requests, by their ids. */
+  private readonly waiting = new Map<string, Wait>();
   /** The ids of leases that an application of the test holds, and of tickets, which code of the test can adopt. */
   private readonly held = new Set<string>();
   /** The ends of tickets whose time the test has ended, by their ids. */
@@ -73,18 +62,29 @@ export class TestStore {
   }
 
   /** Notes a hand-off or an adoption, which asks again by itself while the store is down. @throws LockStoreError while it is down */
-  assertUpFor({ key, id }: HolderRef): void {
-    if (!this.outage) return void this.waiting.delete(id);
-    this.waiting.set(id, { key, answered: false });
+  assertUpFor(ref: HolderRef): void {
+    if (!this.outage) return void this.waiting.delete(ref.id);
+    this.waits(ref, false);
     this.stir();
     throw this.outage;
+  }
+
+  /** Ends the outage. Each wait may take an hour from now on, because a request learns of it after the pause that its last try began. */
+  goUp(): void {
+    this.outage = undefined;
+    this.grantTime(this.waiting.values());
+  }
+
+  /** Notes that a call began to wait, perhaps for the request of an earlier call, whose hour may be over: each wait for this lock gets a new one. */
+  callWaits(key: string): void {
+    this.grantTime([...this.waiting.values()].filter((wait) => wait.key === key));
   }
 
   /** Notes the outcome of a request; undefined when the store was down. */
   asked({ key, id, replaces }: AcquireRequest, outcome: AcquireOutcome | undefined): void {
     if (replaces !== undefined) this.held.delete(replaces);
     if (outcome?.kind === 'granted') this.granted(id);
-    else if (outcome === undefined || outcome.kind === 'waiting') this.waiting.set(id, { key, answered: outcome !== undefined });
+    else if (outcome === undefined || outcome.kind === 'waiting') this.waits({ key, id }, outcome !== undefined);
     else this.forget(id);
     this.stir();
   }
@@ -110,11 +110,7 @@ export class TestStore {
   /** Holds the lock as another process would. @throws LockUsageError when the lock is held, or for invalid options */
   async makeBusy(key: string, options: BusyOptions): Promise<void> {
     checkKey(key);
-    const problem = optionsProblem(options, BUSY_OPTIONS);
-    if (problem !== undefined) throw new LockUsageError(`TestLocks.busy('${key}'): ${problem}.`, { key });
-    const { mode = 'write', forMs = LONGEST_LEASE_MS } = options;
-    checkMode(mode, key);
-    checkMs('forMs', forMs);
+    const { mode, forMs } = busyOptions(options, key);
     if (await this.stage({ key, mode, leaseMs: forMs - HALF_MS })) return;
     throw new LockUsageError(`Lock '${key}' cannot be made busy: it is held already.`, { key });
   }
@@ -181,6 +177,17 @@ export class TestStore {
     void this.passForWaiters();
   }
 
+  /** Notes that a request waits. One that asks again and again gets no more time by that. */
+  private waits({ key, id }: HolderRef, answered: boolean): void {
+    this.waiting.set(id, { key, answered, until: this.waiting.get(id)?.until });
+  }
+
+  /** Lets an hour pass from now on for each of these waits, if only time can end it. */
+  private grantTime(waits: Iterable<Wait>): void {
+    for (const wait of waits) wait.until = undefined;
+    this.stir();
+  }
+
   /** Takes the lock as another process would, with all permits if there are any. */
   private async stage(how: Pick<AcquireRequest, 'key' | 'mode' | 'leaseMs' | 'permits'>): Promise<boolean> {
     const terms = { queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity, label: 'staged by the test' };
@@ -203,21 +210,26 @@ export class TestStore {
     while (this.stirred) {
       this.stirred = false;
       await this.clock.settle();
-      const until = this.clock.now() + LONGEST_WAIT_MS;
-      while ((await this.onlyTimeHelps()) && (await this.clock.fireNext(until)));
+      while (await this.clock.passOn(await this.endOfWaits()));
     }
     this.passing = false;
   }
 
-  private async onlyTimeHelps(): Promise<boolean> {
-    for (const { key, answered } of this.waiting.values()) {
+  /** Until when time may pass by itself: an hour for each wait that only time can end, from the moment at which that is so. */
+  private async endOfWaits(): Promise<number> {
+    let end = -Infinity;
+    for (const wait of this.waiting.values()) {
+      const { key } = wait;
       // Who stands for election may do so for days, and nobody in the test waits for that.
       if (roleOf(key) !== undefined) continue;
-      if (!answered) return true;
-      const holders = await this.holders(key);
-      if (!holders.some(({ id }) => this.held.has(id))) return true;
+      wait.until = (await this.onlyTimeHelps(wait)) ? (wait.until ?? this.clock.now() + LONGEST_WAIT_MS) : undefined;
+      end = Math.max(end, wait.until ?? -Infinity);
     }
-    return false;
+    return end;
+  }
+
+  private async onlyTimeHelps({ key, answered }: Wait): Promise<boolean> {
+    return !answered || !(await this.holders(key)).some(({ id }) => this.held.has(id));
   }
 
   private async holders(key: string): Promise<readonly HolderState[]> {

@@ -20,6 +20,7 @@ import type { TestStore } from './test-store.js';
 import { endingWith, HALF_MS, renewalEndingWith, wholeAnswer, wholeGrant, wholeRenewal, wholeState } from './whole-milliseconds.js';
 
 export class TestWire implements LockStore {
+  /** The application may be one that asks for replicas of its Redis: whatever number it names counts as acknowledged. */
   readonly capabilities: StoreCapabilities;
   readonly tickets: TicketStore;
   private stopListening: () => void = () => {};
@@ -29,7 +30,7 @@ export class TestWire implements LockStore {
     /** The name of this application, with which its holder ids start. */
     readonly process: string,
   ) {
-    this.capabilities = shared.memory.capabilities;
+    this.capabilities = { ...shared.memory.capabilities, replicas: true };
     this.tickets = {
       place: shared.memory.tickets.place,
       handOff: (request) => this.handOff(request),
@@ -92,7 +93,7 @@ export class TestWire implements LockStore {
 
   private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
     this.shared.assertUpFor(request.holds[0]!);
-    const outcome = await this.shared.memory.tickets.adopt({ ...request, leaseMs: request.leaseMs - HALF_MS });
+    const outcome = await this.shared.memory.tickets.adopt({ ...request, leaseMs: request.leaseMs - HALF_MS, minReplicas: 0 });
     const end = this.shared.endOfLate(request.ticketId);
     // Of a ticket whose time the test has ended, the store says that it ended just now.
     if (outcome.kind === 'gone' && end !== undefined) return { ...outcome, now: end + 1 };

@@ -4,19 +4,21 @@
  *
  * The clock of a test goes in whole milliseconds, so each length is made half a millisecond shorter: the store's `end < now` then
  * means `end <= now`. Replies are rounded to whole milliseconds again, so no lease is trusted when the store has ended it.
+ *
+ * Requests also go without their `minReplicas`, because the embedded store has no replicas and would refuse them.
  */
 import type { HolderState, LockState } from '../core/port/lock-state.js';
 import type { AcquireOutcome, AcquireRequest, Grant, HeartbeatOutcome, RenewOutcome, RenewRequest } from '../core/port/lock-store.js';
 
 export const HALF_MS = 0.5;
 
-/** The request with shorter times. It is a Proxy and not a copy, because a request may be an object of a class with getters. */
+/** The request with shorter times and without replicas. It is a Proxy and not a copy, because a request may be an object of a class with getters. */
 export function endingWith(request: AcquireRequest): AcquireRequest {
-  return instead(request, { leaseMs: request.leaseMs - HALF_MS, minHoldMs: Math.max(0, request.minHoldMs - HALF_MS) });
+  return instead(request, { leaseMs: request.leaseMs - HALF_MS, minHoldMs: Math.max(0, request.minHoldMs - HALF_MS), minReplicas: 0 });
 }
 
 export function renewalEndingWith(request: RenewRequest): RenewRequest {
-  return instead(request, { leaseMs: request.leaseMs - HALF_MS });
+  return instead(request, { leaseMs: request.leaseMs - HALF_MS, minReplicas: 0 });
 }
 
 function instead<Request extends object>(request: Request, changed: Partial<Request>): Request {

@@ -91,6 +91,13 @@ describe('LockHealthIndicator', () => {
     silent.mockRestore();
   });
 
+  it.each([NaN, 0, -5, 0.5, Infinity, '500' as never])('refuses a timeoutMs of %p, because it takes whole milliseconds from 1', async (timeoutMs) => {
+    await start(new TestLocks());
+    const pinged = app!.get(LockHealthIndicator).pingCheck('locks', { timeoutMs });
+    await expect(pinged).rejects.toThrow(LockUsageError);
+    await expect(pinged).rejects.toThrow(/expected timeoutMs to be a whole number from 1 to 3600000, got/);
+  });
+
   it('looks at the named instance and at no other', async () => {
     const billing = new TestLocks({ name: 'billing' });
     const server = await start(new TestLocks(), billing);
