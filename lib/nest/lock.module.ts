@@ -14,7 +14,7 @@ import {
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { LockUsageError } from '../core/port/errors.js';
-import { resolveDefaults } from '../core/port/resolve-options.js';
+import { LONGEST_MS, resolveDefaults } from '../core/port/resolve-options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
 import { findCandidates, stand, type Candidate } from './leader-boot.js';
@@ -25,9 +25,6 @@ import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } from './lock.module-definition.js';
-
-/** A limit in ms that every valid leaseMs is within. */
-const LONGEST_LEASE_MS = 2 ** 40;
 
 /**
  * Locks for the whole application:
@@ -75,7 +72,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     const options = this.single<LockModuleOptions>(MODULE_OPTIONS);
     const store = this.single<LockStore | null>(storeToken(this.instance));
     // With a route, the limits are those of the module that keeps the key, which is known only when a call has made its key.
-    const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_LEASE_MS } : options);
+    const limits = resolveDefaults(options.route ? { maxLeaseMs: LONGEST_MS } : options);
     const capabilities = options.route ? undefined : store?.capabilities;
     const boot = { instance: this.instance, interceptor, limits, capabilities };
     const { overrides, misread } = visitProviders(this.modules, boot);

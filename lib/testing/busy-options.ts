@@ -3,6 +3,7 @@ import { LockUsageError } from '../core/port/errors.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import { checkMode } from '../core/port/request-options.js';
+import { LONGEST_MS } from '../core/port/resolve-options.js';
 import { checkMs } from './test-clock.js';
 
 /** How {@link TestLocks.busy} holds a lock. */
@@ -19,9 +20,6 @@ export interface BusyOptions {
   forMs?: number | undefined;
 }
 
-/** The longest lease in ms, and the length of one that {@link TestLocks.busy} holds until it is freed. */
-export const LONGEST_LEASE_MS = 2 ** 40;
-
 const names: NamesOf<BusyOptions> = { mode: true, forMs: true };
 const OPTIONS: OptionList = { names, example: '{ forMs: 5000 }' };
 
@@ -29,7 +27,7 @@ const OPTIONS: OptionList = { names, example: '{ forMs: 5000 }' };
 export function busyOptions(options: BusyOptions, key: string): { readonly mode: LockMode; readonly forMs: number } {
   const problem = optionsProblem(options, OPTIONS);
   if (problem !== undefined) throw new LockUsageError(`TestLocks.busy('${key}'): ${problem}.`, { key });
-  const { mode = 'write', forMs = LONGEST_LEASE_MS } = options;
+  const { mode = 'write', forMs = LONGEST_MS } = options;
   checkMode(mode, key);
   checkMs('forMs', forMs);
   return { mode, forMs };

@@ -7,13 +7,14 @@
  * the test can end every wait, the clock stands still.
  */
 import { LockUsageError, type LockStoreError } from '../core/port/errors.js';
+import { LONGEST_MS } from '../core/port/resolve-options.js';
 import { checkKey } from '../core/key/check-key.js';
 import { roleOf } from '../core/key/role-key.js';
 import { isTicketId, readTicket, ticketIdOf } from '../core/port/ticket.js';
 import type { HolderState } from '../core/port/lock-state.js';
 import type { AcquireOutcome, AcquireRequest, HolderRef, Wake } from '../core/port/lock-store.js';
 import { MemoryStore } from '../stores/memory/memory-store.js';
-import { busyOptions, LONGEST_LEASE_MS, type BusyOptions } from './busy-options.js';
+import { busyOptions, type BusyOptions } from './busy-options.js';
 import { TestClock } from './test-clock.js';
 import { HALF_MS, wholeGrant } from './whole-milliseconds.js';
 
@@ -32,7 +33,7 @@ interface Wait {
 
 export class TestStore {
   readonly clock = new TestClock();
-  readonly memory = new MemoryStore({ clock: this.clock, maxLeaseMs: LONGEST_LEASE_MS });
+  readonly memory = new MemoryStore({ clock: this.clock, maxLeaseMs: LONGEST_MS });
   /** The error of every command while the store is down; undefined while it is up. */
   outage: LockStoreError | undefined;
   private readonly listeners = new Set<(wake: Wake) => void>();

@@ -30,6 +30,8 @@ const DEFAULTS: ResolvedDefaults = {
   shutdownGraceMs: 10_000,
 };
 
+/** The longest time that an option can name, in ms: some 35 years. */
+export const LONGEST_MS = 2 ** 40;
 /** The shortest lease: a shorter one could not be renewed in time over a network. */
 const SHORTEST_LEASE_MS = 100;
 const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
@@ -52,7 +54,7 @@ export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
     commandTimeoutMs: given.commandTimeoutMs ?? DEFAULTS.commandTimeoutMs,
     shutdownGraceMs: given.shutdownGraceMs ?? DEFAULTS.shutdownGraceMs,
   };
-  integer('maxLeaseMs', complete.maxLeaseMs, SHORTEST_LEASE_MS, 2 ** 40);
+  integer('maxLeaseMs', complete.maxLeaseMs, SHORTEST_LEASE_MS, LONGEST_MS);
   integer('handOn', complete.handOn, 1, 1_000_000);
   integer('commandTimeoutMs', complete.commandTimeoutMs, 10, 600_000);
   integer('shutdownGraceMs', complete.shutdownGraceMs, 0, 3_600_000);
@@ -138,10 +140,10 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
   oneOf('mode', options.mode, ['read', 'write'], key);
   integer('graceMs', options.graceMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
   checkLeaseMs(options.leaseMs, limits, key);
-  if (options.waitMs !== Infinity) integer('waitMs', options.waitMs, 0, 2 ** 40, key);
+  if (options.waitMs !== Infinity) integer('waitMs', options.waitMs, 0, LONGEST_MS, key);
   boolean('renew', options.renew, key);
   integer('minHoldMs', options.minHoldMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
-  if (options.maxHoldMs !== Infinity) integer('maxHoldMs', options.maxHoldMs, SHORTEST_LEASE_MS, 2 ** 40, key);
+  if (options.maxHoldMs !== Infinity) integer('maxHoldMs', options.maxHoldMs, SHORTEST_LEASE_MS, LONGEST_MS, key);
   if (options.maxHoldMs < options.minHoldMs) {
     throw invalid(`maxHoldMs (${options.maxHoldMs}) is shorter than minHoldMs (${options.minHoldMs})`, key);
   }
