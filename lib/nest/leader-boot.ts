@@ -5,10 +5,11 @@ import { roleKey } from '../core/key/role-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { CallSite } from '../core/port/lock-options.js';
 import { leaderMethodsOf, type LeaderMethod } from './leader.decorator.js';
-import { ancestors, checkRequest, classPrototype, isFor, prototypeOf, type BootOfInstance, type NestModule } from './lock-boot.js';
+import { checkRequest, type BootOfInstance } from './lock-boot.js';
 import { interceptorSlot } from './lock-method.js';
 import type { Locks } from './lock-router.js';
 import { shortLabel } from './locked-call.js';
+import { ancestors, classPrototype, isFor, prototypeOf, wrappersByModule, type NestModule } from './provided-objects.js';
 
 /** A method of an object that stands for a role. */
 export interface Candidate extends LeaderMethod {
@@ -22,9 +23,8 @@ export interface Candidate extends LeaderMethod {
  */
 export function findCandidates(modules: ModulesContainer, boot: BootOfInstance): Candidate[] {
   const candidates = new Map<object, readonly Candidate[]>();
-  for (const module of modules.values()) {
-    const { providers, controllers, injectables } = module;
-    for (const wrapper of [providers, controllers, injectables].flatMap((group) => [...group.values()])) {
+  for (const { module, wrappers } of wrappersByModule(modules)) {
+    for (const wrapper of wrappers) {
       const made: unknown = wrapper.instance;
       const prototype = wrapper.inject ? prototypeOf(made) : (classPrototype(wrapper.metatype) ?? prototypeOf(made));
       const roles = leadersOf(prototype, boot.instance);

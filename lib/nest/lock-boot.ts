@@ -10,9 +10,10 @@ import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/l
 import { checkPermitsOf, resolveOptions } from '../core/port/resolve-options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
 import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
-import { INSTANCE_NAME, interceptorToken, locksToken } from './lock-names.js';
+import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
+import { ancestors, classPrototype, isFor, prototypeOf, wrappersByModule } from './provided-objects.js';
 
 /** One lock module, as it starts. */
 export interface BootOfInstance {
@@ -39,29 +40,6 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
   );
 }
 
-export type NestModule = ModulesContainer extends Map<string, infer Each> ? Each : never;
-
-/**
- * Whether objects in `module` get the locks of this lock module. Of several of one name that are not global, they get those of the one
- * that Nest would inject there; if none would be, of whichever is first.
- */
-export function isFor(module: NestModule, { instance, interceptor }: BootOfInstance): boolean {
-  const injected = interceptorIn(module.imports, interceptorToken(instance), new Set());
-  return injected === undefined || injected === interceptor;
-}
-
-/** What Nest finds for the token in these imports, and in what they export. */
-function interceptorIn(imports: Iterable<NestModule>, token: symbol, seen: Set<NestModule>): unknown {
-  for (const each of imports) {
-    if (seen.has(each)) continue;
-    seen.add(each);
-    const exported = [...each.imports].filter(({ metatype }) => each.exports.has(metatype));
-    const found: unknown = each.exports.has(token) ? each.providers.get(token)?.instance : interceptorIn(exported, token, seen);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
 /** What was found at boot and should be in the log, one sentence for each finding. */
 export interface BootFindings {
   /** Methods that override a locked method and are not locked themselves. */
@@ -77,9 +55,7 @@ export interface BootFindings {
 export function visitProviders(modules: ModulesContainer, boot: BootOfInstance): BootFindings {
   const seen = new Set<object>();
   const findings: BootFindings = { overrides: new Set(), misread: new Set() };
-  for (const module of modules.values()) {
-    const { providers, controllers, injectables } = module;
-    const wrappers = [providers, controllers, injectables].flatMap((group) => [...group.values()]);
+  for (const { module, wrappers } of wrappersByModule(modules)) {
     const isOurs = isFor(module, boot);
     for (const { metatype, inject, instance } of wrappers) {
       const made: unknown = instance;
@@ -92,16 +68,6 @@ export function visitProviders(modules: ModulesContainer, boot: BootOfInstance):
     }
   }
   return findings;
-}
-
-export function prototypeOf(made: unknown): object | undefined {
-  return typeof made === 'object' && made !== null ? (Object.getPrototypeOf(made) ?? undefined) : undefined;
-}
-
-export function classPrototype(metatype: unknown): object | undefined {
-  if (typeof metatype !== 'function') return undefined;
-  const prototype: unknown = metatype.prototype;
-  return typeof prototype === 'object' && prototype !== null ? prototype : undefined;
 }
 
 /** Interceptors whose lock module is closed. */
@@ -152,17 +118,6 @@ function misreadKeys({ key, place, subject }: LockedCall, parameters: number): s
 function parametersOf(prototype: object, method: string | symbol): number {
   const found: unknown = Object.getOwnPropertyDescriptor(prototype, method)?.value;
   return typeof found === 'function' ? found.length : 0;
-}
-
-/** The prototype and those that it inherits from, the nearest first. */
-export function ancestors(prototype: object): object[] {
-  const chain: object[] = [];
-  let next: object | null = prototype;
-  while (next !== null && next !== Object.prototype) {
-    chain.push(next);
-    next = Object.getPrototypeOf(next);
-  }
-  return chain;
 }
 
 /** Checks the options of a decorator at boot, so that they do not fail at the first call. @throws LockUsageError */
