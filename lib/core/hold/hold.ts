@@ -194,8 +194,8 @@ export class Hold implements Lease, LossListener {
 
   /** Whether nested calls are still inside. */
   get hasNestedCalls(): boolean {
-    // Most holds were never entered.
-    return this.parts.some(({ isEmpty }) => !isEmpty);
+    for (const part of this.parts) if (!part.isEmpty) return true;
+    return false;
   }
 
   /** Counts it in the hold that one of its parts re-entered, and in those around that one; in each once, whatever number of parts did. */
