@@ -136,6 +136,7 @@ const list = [
   ['floors are not brought back', lua('recall'), 'tonumber(floors[n])', '0', 'S2: what only a process without leases has seen', 'test/lua/bring-back'],
   ['a hint outlives its connection', redis('memories'), 'this.connection += 1;\n    this.known = unknownMemories();', 'this.connection += 1;', 'S7: a server with an older state is taken for the one before', 'test/stores/redis/recovery'],
   ['a doubt that a renewal swallows', core('lease/watchdog'), '(isInDoubt && this.mayBeForgotten(lease))', 'false', 'S7: forgotten between a renewal and the answer to it', 'test/core/lease/watchdog'],
+  ['own grant owes its minHoldMs', lua('acquire'), ', request.replaces == request.id)', ')', 'P8: a grant with a used fence that is replaced keeps the lock for nobody', 'test/contract/redis-store.contract'],
   ['what was forgotten was lost', lua('acquire'), ' or replaceLease(lock, request) or hasForgotten)', ' or replaceLease(lock, request))', 'S7: a hold that is handed on while the server recovers', 'test/lua/bring-back'],
   ['records put back unnoticed', lua('shared/memory'), 'floor > last and not recovers or ', '', 'S7: a server that reloaded an earlier state', 'test/lua/bring-back'],
   ['the first recoveryMs counts', lua('shared/memory'), 'math.max(tonumber(openAt), since + recoveryMs)', 'tonumber(openAt)', 'S7: a process that asks for more comes after another', 'test/lua/bring-back'],

@@ -58,8 +58,8 @@ export class LockMachine {
 
   acquire(request: AcquireRequest, at: Instant): AcquireReply {
     if (at.ms > request.notAfter) return { kind: 'late' };
-    const { key, replaces, handsOn } = request;
-    if (replaces === undefined || this.takeAway({ key, id: replaces }, at, handsOn ? request : undefined)) return this.answer(request, at);
+    const { key, id, replaces, handsOn } = request;
+    if (replaces === undefined || this.takeAway({ key, id: replaces, abandoned: replaces === id }, at, handsOn ? request : undefined)) return this.answer(request, at);
     return { ...this.answer(request, at), replacedLost: true };
   }
 

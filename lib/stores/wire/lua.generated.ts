@@ -669,7 +669,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'bc3c87ec42ddda5dc53aa3dc103f941d527b57d3',
+  sha1: '7b297034f3b738c4df00cd1721dc33993a8ab804',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -746,7 +746,7 @@ local function answer(lock, request)
 end
 local function replaceLease(lock, request)
   local handsOn = request.handsOn and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
-  local there = leave(lock, request.replaces)
+  local there = leave(lock, request.replaces, request.replaces == request.id)
   if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
     takeOut(lock, request.id)
     enter(lock, request, math.max(request.leaseMs, request.minHoldMs))
