@@ -7,7 +7,7 @@ import type { Clock } from '../../../core/port/clock.js';
 import { LockUsageError } from '../../../core/port/errors.js';
 import type { ClusterTarget, RedisTarget } from '../redis-target.js';
 import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from '../connections.js';
-import { ConnectionGuards, isCluster } from './connection-guards.js';
+import { ConnectionGuards, isCluster, NODE_MOVED } from './connection-guards.js';
 import { forcedClusterOptions, forcedOptions, type Needs } from './connection-options.js';
 import { IoredisConnection, type RedisClient } from './ioredis-connection.js';
 import { IoredisSubscriber } from './ioredis-subscriber.js';
@@ -71,7 +71,7 @@ export class IoredisConnections implements Connections {
   }
 
   onChange(listener: () => void): void {
-    for (const event of ['close', '+node', '-node']) this.client.on(event, listener);
+    for (const event of ['close', NODE_MOVED]) this.client.on(event, listener);
   }
 
   subscribe(): Subscriber {
