@@ -247,8 +247,8 @@ export class RedlockStore implements LockStore {
   }
 
   private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode, hear: Hear<A>) => void): Promise<A> {
-    const { nodes, clock, deadlines } = this.context;
-    return agree(what, key, { nodes, clock, deadlines, timeoutMs, ask });
+    const { nodes, deadlines } = this.context;
+    return agree(what, key, { nodes, deadlines, timeoutMs, ask });
   }
 
   private drop(ballot: Ballot): void {
