@@ -34,6 +34,7 @@ import {
   type Waiter,
 } from './lock-record.js';
 import {
+  grantOf,
   WAITER_LEASE_MS,
   type AcquireReply,
   type AdoptReply,
@@ -41,7 +42,6 @@ import {
   type HandOffReply,
   type HeartbeatReply,
   type Instant,
-  type MachineGrant,
   type MachineWake,
   type RenewReply,
   type Waiting,
@@ -247,10 +247,6 @@ export class LockMachine {
     }
     return keepPlace(lock, place, at);
   }
-}
-
-function grantOf(lock: LockRecord, holder: Holder): MachineGrant {
-  return { fence: holder.fence, fences: holder.fences, mode: lock.mode, end: holder.end - holder.graceMs, contended: isContended(lock) };
 }
 
 /** Keeps the waiter's place. Only the first in line learns when to ask again, so one question is asked for each lease that ends. */
