@@ -207,7 +207,7 @@ const list = [
   ['a module closes alone', 'lib/nest/lock.module.ts', 'map(([, locks]) => locks.holdsEnded())', 'map(() => undefined)', 'C2: work in a hold of another module is refused in a shutdown', 'test/nest'],
   ['releases as often as ever', core('lease/background-release'), ' * Math.max(1, this.pending.size / MANY)', '', 'C3: an outage keeps the process busy', 'test/core/lease/background-release'],
   ['replicas of the former master', 'lib/stores/redis/redis-store.ts', 'this.runner.follow();', '', 'C3: calls with minReplicas fail after a failover', 'test/stores/redis/replicas-after-failover'],
-  ['one line for all who wait for replicas', 'lib/stores/wire/ioredis/ioredis-connections.ts', 'this.replicas.get(replicas)', '[...this.replicas.values()][0]', 'P3: a lease is lost while others miss their replicas', 'test/stores/redis/unlike-replicas'],
+  ['one line for all who wait for replicas', wire('script-runner'), 'this.replicated.get(replicas)', '[...this.replicated.values()][0]', 'P3: a lease is lost while others miss their replicas', 'test/stores/redis/unlike-replicas'],
   ['a hand-over stands in line', core('queue/traffic'), ' && !sender.urgent', '', 'L4: taken for nobody while a crowd asks', 'test/core/queue/traffic'],
   ['shutdown releases', core('hold/shutdown-gate'), 'return this.holds > 0 ? this.within', 'return this.holds < 0 ? this.within', 'C2: running holds get no grace', 'test/core/hold/shutdown'],
   // Redlock

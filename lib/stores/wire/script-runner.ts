@@ -24,7 +24,10 @@ export class ScriptRunner {
   /** The connection for all but what waits for replicas. */
   readonly line: Line;
   private readonly awaited: AwaitedAnswers<Errand>;
-  /** The connections for renewals with WAIT, by the number of replicas. They have more patience, because they are silent while they wait. */
+  /**
+   * The connections for renewals with WAIT, one for each number of replicas: while some miss theirs, the others have one of their own.
+   * They have more patience, because they are silent while they wait.
+   */
   private readonly replicated = new Map<number, Line>();
   private readonly connecting = new Map<Connection, Promise<void>>();
   private closed = false;
@@ -102,7 +105,7 @@ export class ScriptRunner {
 
   private lineFor(replicas: number): Line {
     let line = this.replicated.get(replicas);
-    if (line === undefined) this.replicated.set(replicas, (line = this.lineOf(this.connections.replicated(replicas), this.timeoutMs)));
+    if (line === undefined) this.replicated.set(replicas, (line = this.lineOf(this.connections.replicated(), this.timeoutMs)));
     return line;
   }
 

@@ -30,7 +30,7 @@ export class IoredisConnections implements Connections {
   readonly node: string;
   readonly client: RedisClient;
   lastError: Error | undefined;
-  private readonly replicas = new Map<number, IoredisConnection>();
+  private readonly replicas: IoredisConnection[] = [];
   private readonly needs: Needs;
   private readonly guards: ConnectionGuards;
   private closed = false;
@@ -53,13 +53,11 @@ export class IoredisConnections implements Connections {
     connection.onOpen(() => (this.lastError = undefined));
   }
 
-  replicated(replicas: number): IoredisConnection {
-    const present = this.replicas.get(replicas);
-    if (present !== undefined) return present;
+  replicated(): IoredisConnection {
     // This connection is given as much patience as a command has time, because it is silent while it waits for replicas.
     const made = this.connect(this.timeoutMs);
     made.onError(() => {});
-    this.replicas.set(replicas, made);
+    this.replicas.push(made);
     return made;
   }
 
@@ -86,7 +84,7 @@ export class IoredisConnections implements Connections {
   close(): void {
     this.closed = true;
     this.guards.close();
-    for (const client of [this.client, ...[...this.replicas.values()].map((connection) => connection.client)]) {
+    for (const client of [this.client, ...this.replicas.map((connection) => connection.client)]) {
       client.disconnect();
       if (!isCluster(client)) client.stream?.destroy();
     }
