@@ -6,7 +6,7 @@ import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import { AwaitedAnswers, type Line } from './awaited-answers.js';
 import type { Connection, Connections, Sender } from './connections.js';
-import { Command, ScriptRun, type Errand, type ScriptCall } from './errand.js';
+import { errandOf, scriptSending, type Errand, type ScriptCall } from './errand.js';
 import type { Outage } from './outage.js';
 import { isNoScript, isReply, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 import { UnexpectedReplyError } from './unexpected-reply.js';
@@ -47,7 +47,7 @@ export class ScriptRunner {
   run<T>(call: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
-      this.perform(new ScriptRun(this.line, call, answered, failed));
+      this.perform(errandOf(this.line, scriptSending(this.line, call), answered, failed));
     });
   }
 
@@ -67,7 +67,7 @@ export class ScriptRunner {
         const [reply, acknowledged] = both as [ScriptReply, number];
         resolve(decode(reply, acknowledged, sentAt));
       };
-      this.perform(new Command(line, { what: script.name, key, timeoutMs, send }, answered, failed));
+      this.perform(errandOf(line, { what: script.name, key, timeoutMs, send }, answered, failed));
     });
   }
 
@@ -88,7 +88,7 @@ export class ScriptRunner {
   timed<R, T>(what: string, send: (client: Sender) => Promise<unknown>, decode: Decode<R, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
-      this.perform(new Command(this.line, { what, send: () => send(this.line.client) }, answered, failed));
+      this.perform(errandOf(this.line, { what, key: undefined, send: () => send(this.line.client) }, answered, failed));
     });
   }
 
