@@ -195,6 +195,16 @@ export function endsLeases(stage: Stage, promised: Promised): void {
     await other.release();
   });
 
+  promised(['minHold', 'P2', 'queue'], 'a request that replaces what its own id was granted, because no work can begin under that, owes no minHoldMs for it', async () => {
+    const holder = stage.contender(stage.newKey());
+    const { fence } = await holder.acquires({ minHoldMs: 3_000 });
+    const again = await holder.acquires({ minHoldMs: 3_000, replaces: holder.id });
+    expect(again.fence).toBeGreaterThan(fence);
+    expect((await holder.inspect()).holders.map(({ id, fence: shown }) => [id, shown])).toEqual([[holder.id, again.fence]]);
+    expect(await holder.abandon()).toBe('released');
+    expect((await holder.inspect()).mode).toBeNull();
+  });
+
   promised(['minHold', 'P5'], 'a lease shorter than minHoldMs leaves the lock taken all the same', async () => {
     const key = stage.newKey();
     const [job, other] = [stage.contender(key), stage.contender(key)];

@@ -153,9 +153,18 @@ export function isLockError(error: unknown): error is LockError {
  */
 export function messageOf(error: unknown): string {
   try {
-    return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
+    if (typeof error !== 'object' || error === null || !('message' in error)) return String(error);
+    return String(error.message) || insteadOfMessage(error);
   } catch {
     // An object without a prototype has no text.
     return Object.prototype.toString.call(error);
   }
+}
+
+/**
+ * What an error with an empty message has to say: those of the errors in it, else its code. Node's error for a name with several
+ * addresses, of which all refuse the connection, is such a one.
+ */
+function insteadOfMessage({ errors, code }: { readonly message: unknown; readonly errors?: unknown; readonly code?: unknown }): string {
+  return Array.isArray(errors) && errors.length > 0 ? errors.map(messageOf).join('; ') : String(code ?? '');
 }

@@ -34,6 +34,7 @@ import {
   type Waiter,
 } from './lock-record.js';
 import {
+  grantOf,
   WAITER_LEASE_MS,
   type AcquireReply,
   type AdoptReply,
@@ -41,7 +42,6 @@ import {
   type HandOffReply,
   type HeartbeatReply,
   type Instant,
-  type MachineGrant,
   type MachineWake,
   type RenewReply,
   type Waiting,
@@ -58,8 +58,8 @@ export class LockMachine {
 
   acquire(request: AcquireRequest, at: Instant): AcquireReply {
     if (at.ms > request.notAfter) return { kind: 'late' };
-    const { key, replaces, handsOn } = request;
-    if (replaces === undefined || this.takeAway({ key, id: replaces }, at, handsOn ? request : undefined)) return this.answer(request, at);
+    const { key, id, replaces, handsOn } = request;
+    if (replaces === undefined || this.takeAway({ key, id: replaces, abandoned: replaces === id }, at, handsOn ? request : undefined)) return this.answer(request, at);
     return { ...this.answer(request, at), replacedLost: true };
   }
 
@@ -247,10 +247,6 @@ export class LockMachine {
     }
     return keepPlace(lock, place, at);
   }
-}
-
-function grantOf(lock: LockRecord, holder: Holder): MachineGrant {
-  return { fence: holder.fence, fences: holder.fences, mode: lock.mode, end: holder.end - holder.graceMs, contended: isContended(lock) };
 }
 
 /** Keeps the waiter's place. Only the first in line learns when to ask again, so one question is asked for each lease that ends. */

@@ -4,6 +4,7 @@
  */
 import type { LockMode } from '../../core/port/lock-mode.js';
 import type { HolderRef } from '../../core/port/lock-store.js';
+import { isContended, type Holder, type LockRecord } from './lock-record.js';
 
 /** A waiter that sends no heartbeat for longer than this, in ms, loses its place. */
 export const WAITER_LEASE_MS = 2_500;
@@ -62,3 +63,7 @@ export type AdoptReply =
 
 export type MachineWake = HolderRef &
   ({ readonly kind: 'granted'; readonly grant: MachineGrant } | { readonly kind: 'contended' } | { readonly kind: 'lost' });
+
+export function grantOf(lock: LockRecord, { fence, fences, end, graceMs }: Holder): MachineGrant {
+  return { fence, fences, mode: lock.mode, end: end - graceMs, contended: isContended(lock) };
+}

@@ -3,8 +3,8 @@
  * renewal, a hand-off does not settle the lock: the lock is taken before and after, and nobody is let in.
  */
 import type { AdoptRequest, HandedHold, HandOffRequest } from '../../core/port/ticket-store.js';
-import { holderOf, isContended, type Holder, type LockRecord } from './lock-record.js';
-import type { AdoptReply, HandOffReply, Instant, MachineAdoption } from './machine-reply.js';
+import { holderOf, type Holder, type LockRecord } from './lock-record.js';
+import { grantOf, type AdoptReply, type HandOffReply, type Instant, type MachineAdoption } from './machine-reply.js';
 
 export type LockOf = (key: string) => LockRecord | undefined;
 
@@ -61,9 +61,9 @@ function sharedFence(lock: LockRecord, ticket: Holder, at: Instant): number | un
   return undefined;
 }
 
-function adoptionOf(lock: LockRecord, { fence, fences, end, graceMs, minEnd, owner }: Holder, at: Instant): MachineAdoption {
-  const grant = { fence, fences, mode: lock.mode, end: end - graceMs, contended: isContended(lock) };
-  return { grant, owner, permits: lock.permits, minHoldMs: Math.max(0, minEnd - at.ms) };
+function adoptionOf(lock: LockRecord, holder: Holder, at: Instant): MachineAdoption {
+  const { owner, minEnd } = holder;
+  return { grant: grantOf(lock, holder), owner, permits: lock.permits, minHoldMs: Math.max(0, minEnd - at.ms) };
 }
 
 function liveHolder(lock: LockRecord | undefined, id: string, at: Instant): Holder | undefined {

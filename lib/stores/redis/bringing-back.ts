@@ -37,8 +37,6 @@ export interface BringingBackParts {
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
   readonly timeoutMs: number;
-  /** A number for each slot group: leases whose groups have the same number can share a command. */
-  sourceOf(group: number): number;
 }
 
 /** A renewal that carries what is needed to bring the lease back. */
@@ -106,11 +104,11 @@ export class BringingBack {
 
   /** Brings leases back. The outcomes are in the order of the requests; never rejects. */
   private async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
-    const { keys, sourceOf } = this.parts;
+    const { keys, trust } = this.parts;
     const outcomes: RenewOutcome[] = new Array(requests.length);
-    const batches = batchesOf(requests, ({ key }) => sourceOf(keys.groupOf(key)), BATCH);
+    const batches = batchesOf(requests, ({ key }) => trust.sourceOf(keys.groupOf(key)), BATCH);
     await Promise.all(
-      batches.map((batch) => this.few.run(sourceOf(keys.groupOf(requests[batch[0]!]!.key)), () => this.one(requests, batch, outcomes))),
+      batches.map((batch) => this.few.run(trust.sourceOf(keys.groupOf(requests[batch[0]!]!.key)), () => this.one(requests, batch, outcomes))),
     );
     return outcomes;
   }
@@ -172,11 +170,11 @@ export class BringingBack {
   }
 
   private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
-    const { clock, trust, keys, sourceOf, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
+    const { clock, trust, keys, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
     const now = clock.now();
     const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, permits, label } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
-    const notAfter = trust.clock.before(sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
+    const notAfter = trust.clock.before(trust.sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
       id, mode: permits === undefined ? mode : 'permit', notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,

@@ -28,8 +28,6 @@ export interface HeartbeatsParts {
   readonly node: string;
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
-  /** A number for each slot group: waiters whose groups have the same number can share a command. */
-  sourceOf(group: number): number;
   /** Called when a heartbeat brought a grant whose message has not come. */
   missed(id: string): void;
 }
@@ -39,9 +37,9 @@ export class Heartbeats {
 
   /** Sends a heartbeat for each waiter. The outcomes are in the order of the waiters; never rejects. */
   async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
-    const { keys, sourceOf } = this.parts;
+    const { keys, trust } = this.parts;
     const outcomes: HeartbeatOutcome[] = new Array(waiters.length);
-    const batches = batchesOf(waiters, ({ key }) => sourceOf(keys.groupOf(key)), BATCH);
+    const batches = batchesOf(waiters, ({ key }) => trust.sourceOf(keys.groupOf(key)), BATCH);
     await Promise.all(batches.map((batch) => this.one(waiters, batch, outcomes)));
     return outcomes;
   }

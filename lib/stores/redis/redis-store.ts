@@ -104,7 +104,7 @@ export class RedisStore implements LockStore {
     // In a Cluster each slot group may have another master; else one server answers for all groups.
     const sourceOf = (group: number): number => (isCluster ? group : ONE_SERVER);
     const trust = (this.trust = new Trust(sourceOf));
-    const around = { runner, keys, trust, clock, node, isCluster, prefix, process, maxLeaseMs, recoveryMs, timeoutMs, sourceOf };
+    const around = { runner, keys, trust, clock, node, isCluster, prefix, process, maxLeaseMs, recoveryMs, timeoutMs };
     this.format = new WireFormat({ ...around, connections });
     const memories = (this.recovery = this.memories = new Memories({ ...around, changed: () => this.serverForgot() }));
     const parts = { ...around, memories, places: this.places, bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };

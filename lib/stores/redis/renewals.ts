@@ -32,8 +32,6 @@ export interface RenewalsParts {
   readonly timeoutMs: number;
   readonly node: string;
   readonly maxLeaseMs: number;
-  /** A number for each slot group: leases whose groups have the same number can share a command. */
-  sourceOf(group: number): number;
 }
 
 export class Renewals {
@@ -50,7 +48,7 @@ export class Renewals {
   }
 
   private sourceOf({ key }: RenewRequest): number {
-    return this.parts.sourceOf(this.parts.keys.groupOf(key));
+    return this.parts.trust.sourceOf(this.parts.keys.groupOf(key));
   }
 
   private togetherOf(request: RenewRequest): string {

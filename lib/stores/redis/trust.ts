@@ -21,8 +21,10 @@ export class Trust {
   /** By source (see Spot). */
   readonly clock = new ServerClock();
 
-  /** `sourceOf` says which server's clock counts for a slot group. */
-  constructor(private readonly sourceOf: (group: number) => number) {}
+  constructor(
+    /** The source (see Spot) of the locks of a slot group: whose clock counts for them, and which of them can share a command. */
+    readonly sourceOf: (group: number) => number,
+  ) {}
 
   observe(group: number, exchange: Exchange): void {
     this.clock.observe(this.sourceOf(group), exchange);

@@ -77,7 +77,6 @@ export class Ballot {
     this.standing.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs) + this.graceMs);
     const { result, replies } = await poll({
       nodes,
-      clock,
       deadlines,
       timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
       ask: (node, hear) => {

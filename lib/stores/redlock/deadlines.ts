@@ -17,7 +17,7 @@ export class Deadlines {
   private timer: Timer | undefined;
   private timerAt = Infinity;
 
-  constructor(private readonly clock: Clock) {}
+  constructor(readonly clock: Clock) {}
 
   set(deadline: Deadline): void {
     this.open.add(deadline);

@@ -39,11 +39,10 @@ function writeBack(
   others: readonly RedlockNode[],
   settled: readonly number[],
   votes: Votes,
-  { nodes, clock, deadlines, commandTimeoutMs }: QuorumContext,
+  { nodes, deadlines, commandTimeoutMs }: QuorumContext,
 ): Promise<readonly number[]> {
   return poll({
     nodes: others,
-    clock,
     deadlines,
     timeoutMs: voteTimeoutMs(request.leaseMs, commandTimeoutMs),
     ask: (node, hear) => hearing(node.raiseFence(request, fence), hear),

@@ -1,15 +1,13 @@
 /** What vote.lua and give-back.lua are given: for the request of a ballot, and for one that only tries a node out. */
 import { giveBackCall, type BuiltCall, type GiveBackArgs, type VoteArgs } from '../wire/lua.generated.js';
 import { UNKNOWN_RUN_ID } from '../wire/redis-keys.js';
-import type { Leaving, Mark, VoteRequest } from './node-vote.js';
+import { DOES_NOT_WAIT, NO_MARK, type Leaving, type VoteRequest } from './node-vote.js';
 
 /** What a node is told of its caller with each vote. */
 export interface Caller {
   readonly process: string;
   readonly maxLeaseMs: number;
 }
-
-const NO_MARK: Mark = { mode: 'write', waitedMs: -1, patienceMs: 0 };
 
 /** `runId`: of the server, if it told on this connection; `notAfter`: in the time of the server. */
 export function voteArgs(request: TrialRequest, { process, maxLeaseMs }: Caller, proposal: number, runId: string | undefined, notAfter: number): VoteArgs {
@@ -33,5 +31,5 @@ export function leavingCall(leaving: Leaving, process: string): BuiltCall {
 export type TrialRequest = Omit<VoteRequest, 'on'>;
 
 export function trialRequest(id: string, leaseMs: number): TrialRequest {
-  return { id, leaseMs, mode: 'write', fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined, waitedMs: -1, patienceMs: 0 };
+  return { id, leaseMs, mode: 'write', fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined, waitedMs: DOES_NOT_WAIT, patienceMs: 0 };
 }

@@ -24,13 +24,13 @@ export interface VoteRequest {
   readonly graceMs: number;
   readonly owner: string | undefined;
   readonly label: string | undefined;
-  /** For how long its holder has been refused; -1 when it does not wait; -2 when it has the lock already, on other nodes. */
+  /** For how long its holder has been refused; {@link DOES_NOT_WAIT}; or -2 when it has the lock already, on other nodes. */
   readonly waitedMs: number;
   /** How long a node should keep the lock for the process when its turn has come, in ms. */
   readonly patienceMs: number;
 }
 
-/** The request of one ballot with this id. `waitedMs`: for how long its holder has been refused; -1 when it does not wait. */
+/** The request of one ballot with this id. `waitedMs`: for how long its holder has been refused, or {@link DOES_NOT_WAIT}. */
 export function voteRequestOf(request: AcquireRequest, on: NodeSpot, id: string, waitedMs: number, tookMs: number): VoteRequest {
   const { mode, fences, owner, label, graceMs = 0 } = request;
   const leaseMs = Math.floor(request.leaseMs);
@@ -86,10 +86,16 @@ export interface Leaving {
 /** The mark of a process that waits. */
 export interface Mark {
   readonly mode: LockMode;
-  /** For how long the process has waited, in ms; -1 when it does not want the lock any more. */
+  /** For how long the process has waited, in ms; {@link DOES_NOT_WAIT} when it does not want the lock any more. */
   readonly waitedMs: number;
   readonly patienceMs: number;
 }
+
+/** As `waitedMs`: nobody in the process waits. */
+export const DOES_NOT_WAIT = -1;
+
+/** Of a process in which nobody waits: a node removes its mark then. */
+export const NO_MARK: Mark = { mode: 'write', waitedMs: DOES_NOT_WAIT, patienceMs: 0 };
 
 /** A lease on a node after a renewal. */
 export interface RenewedThere {

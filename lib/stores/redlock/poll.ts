@@ -2,7 +2,6 @@
  * One question to all nodes at once. It is decided as soon as the missing replies cannot change the result, and at the latest
  * when the timeout of a node is over: a node that is dead or frozen costs nobody more than that.
  */
-import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import type { Deadline, Deadlines } from './deadlines.js';
 import { quorumOf, verdict } from './quorum.js';
@@ -38,8 +37,7 @@ export interface Asked {
 
 export interface Poll<N extends Asked, A, R> {
   readonly nodes: readonly N[];
-  readonly clock: Clock;
-  /** The deadlines of all polls of a store. */
+  /** The deadlines of all polls of a store, and their clock. */
   readonly deadlines: Deadlines;
   /** How long to wait for a node, in ms. */
   readonly timeoutMs: number;
@@ -65,7 +63,8 @@ export function leaseTimeoutMs(leaseMs: number, commandTimeoutMs: number): numbe
 }
 
 export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R> {
-  const { nodes, clock, timeoutMs, deadlines } = question;
+  const { nodes, timeoutMs, deadlines } = question;
+  const { clock } = deadlines;
   return new Promise<R>((resolve, reject) => {
     const replies = new Map<N, Reply<A>>();
     let open = true;
@@ -110,7 +109,7 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
 export function agree<N extends Asked, A extends string>(
   what: string,
   key: string | undefined,
-  question: Pick<Poll<N, A, A>, 'nodes' | 'clock' | 'deadlines' | 'timeoutMs' | 'ask'>,
+  question: Pick<Poll<N, A, A>, 'nodes' | 'deadlines' | 'timeoutMs' | 'ask'>,
 ): Promise<A> {
   const { nodes } = question;
   return poll<N, A, A>({

@@ -56,7 +56,6 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, com
   };
   const replies = await poll({
     nodes,
-    clock,
     deadlines,
     timeoutMs: leaseTimeoutMs(shortestMs, commandTimeoutMs),
     ask: (node, hear) => hearing(node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)), hear),

@@ -21,11 +21,10 @@ export interface QuorumView {
 const LONGEST_WAIT_MS = 500;
 
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
-export async function viewOf(key: string, { nodes, clock, deadlines, commandTimeoutMs }: QuorumContext): Promise<QuorumView> {
+export async function viewOf(key: string, { nodes, deadlines, commandTimeoutMs }: QuorumContext): Promise<QuorumView> {
   const quorum = quorumOf(nodes.length);
   const replies = await poll({
     nodes,
-    clock,
     deadlines,
     timeoutMs: Math.min(commandTimeoutMs, LONGEST_WAIT_MS),
     ask: (node, hear) => hearing(node.inspect(key), hear),

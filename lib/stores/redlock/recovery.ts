@@ -89,12 +89,11 @@ export class Recovery {
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
   private async survey(node: RedlockNode): Promise<readonly number[] | undefined> {
-    const { nodes, clock, deadlines, commandTimeoutMs, floors, log } = this.around;
+    const { nodes, deadlines, commandTimeoutMs, floors, log } = this.around;
     const quorum = quorumOf(nodes.length);
     const others = nodes.filter((other) => other !== node);
     const replies = await poll({
       nodes: others,
-      clock,
       deadlines,
       timeoutMs: Math.min(commandTimeoutMs, RETRY_MS),
       ask: (other, hear) => hearing(other.memory.survey(), hear),

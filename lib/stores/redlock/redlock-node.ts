@@ -3,7 +3,6 @@
  * others; its link decides whether requests may be sent to it (node-link.ts).
  */
 import type { LockStoreError } from '../../core/port/errors.js';
-import type { LockState } from '../../core/port/lock-state.js';
 import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import {
   downgradeCall, forceReleaseCall, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, voteCall, type BuiltCall, type VoteArgs, type VoteReply,
@@ -159,7 +158,7 @@ export class RedlockNode {
   /** The lock as this node alone knows it, with the ids of ballots, and until when each holder can be trusted here. */
   inspect(key: string): Promise<NodeView> {
     return this.link.run({ ...inspectCall(this.keys.spotOf(key)), key }, (reply, askedAt) => {
-      const state = withoutTurns(lockState(key, reply));
+      const state = lockState(key, reply);
       return { state, ends: state.holders.map(({ remainingMs }) => trustOf(remainingMs, askedAt)) };
     });
   }
@@ -176,10 +175,4 @@ export class RedlockNode {
 function toldBy(reply: ScriptReply, { proposal: fence, leaseMs: leftMs, mode }: VoteArgs): VoteReply {
   if (typeof reply !== 'number') return readVote(listOf(reply));
   return { kind: 'granted', now: reply, fence, leftMs, mode, shared: false, next: undefined };
-}
-
-/** A free lock that the node keeps for the next process is reported as held by nobody (shared/marks.lua). */
-function withoutTurns(state: LockState): LockState {
-  const holders = state.holders.filter(({ id }) => !id.startsWith('>'));
-  return { ...state, holders, mode: holders.length === 0 ? null : state.mode };
 }

@@ -37,7 +37,7 @@ import { NodeNews } from './node-news.js';
 import type { QuorumContext } from './quorum-context.js';
 import { listByQuorum, viewOf } from './quorum-view.js';
 import { leavingCall } from './node-calls.js';
-import { voteRequestOf } from './node-vote.js';
+import { DOES_NOT_WAIT, voteRequestOf } from './node-vote.js';
 import { quorumOf } from './quorum.js';
 import { redlockSummary } from './redlock-summary.js';
 import type { RedlockNode } from './redlock-node.js';
@@ -226,7 +226,7 @@ export class RedlockStore implements LockStore {
   private ballotFor(request: AcquireRequest, now: number): Ballot {
     const { key, id, queue } = request;
     const name = `${id}/${(++this.attempts).toString(36)}`;
-    const waitedMs = queue ? this.waiters.waitedMs(id, now) : -1;
+    const waitedMs = queue ? this.waiters.waitedMs(id, now) : DOES_NOT_WAIT;
     const ballot = new Ballot(this.context, id, voteRequestOf(request, this.keys.nodeSpotOf(key), name, waitedMs, this.tookMs));
     this.ballots.add(ballot, now);
     return ballot;
@@ -247,8 +247,8 @@ export class RedlockStore implements LockStore {
   }
 
   private agree<A extends string>(what: string, key: string | undefined, timeoutMs: number, ask: (node: RedlockNode, hear: Hear<A>) => void): Promise<A> {
-    const { nodes, clock, deadlines } = this.context;
-    return agree(what, key, { nodes, clock, deadlines, timeoutMs, ask });
+    const { nodes, deadlines } = this.context;
+    return agree(what, key, { nodes, deadlines, timeoutMs, ask });
   }
 
   private drop(ballot: Ballot): void {

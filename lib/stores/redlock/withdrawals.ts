@@ -6,7 +6,7 @@
 import type { Clock, Timer } from '../../core/port/clock.js';
 import type { DoubtfulRelease } from '../../core/lease/background-release.js';
 import type { NodeSpot } from '../wire/redis-keys.js';
-import type { Leaving, Mark } from './node-vote.js';
+import { NO_MARK, type Leaving } from './node-vote.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A vote that may stand on a node. Its id is that of the ballot. */
@@ -16,7 +16,6 @@ export interface Withdrawal extends Leaving, Pick<DoubtfulRelease, 'lateUntil'> 
   readonly until: number;
 }
 
-const UNWANTED: Mark = { mode: 'write', waitedMs: -1, patienceMs: 0 };
 const RETRY_MS = 250;
 /** How many are sent again to a node in one turn: few enough to be no burden to a node that has just come back. */
 const BATCH = 250;
@@ -40,7 +39,7 @@ export class Withdrawals {
 
   /** Removes this process's mark, so that no node keeps the lock for a process in which nobody waits. Sent once: marks also end by themselves. */
   unmark(on: NodeSpot, nodes: readonly RedlockNode[]): void {
-    for (const node of nodes) if (node.connected) node.release({ on, id: '-', mark: UNWANTED }, () => {});
+    for (const node of nodes) if (node.connected) node.release({ on, id: '-', mark: NO_MARK }, () => {});
   }
 
   /** Ends all further tries. Votes that still stand end with their leases. */

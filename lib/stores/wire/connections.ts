@@ -2,10 +2,10 @@
  * The port to a package of Redis clients: what the stores need of the connections to one Redis, Sentinel or Cluster. Each package
  * has an adapter in a folder of its own, and nothing outside that folder knows the package.
  *
- *     commands    for all scripts                    reconnects for ever; queues no commands while it is away
- *     replicated  for renewals with WAIT, which      the same; one for each number of replicas, made for the first
- *                 blocks a connection                of them
- *     subscribe() a new connection for messages      never reconnects: WakeChannel makes a new one
+ *     commands      for all scripts                  reconnects for ever; queues no commands while it is away
+ *     replicated()  a new one for renewals with      the same; the runner has one for each number of replicas
+ *                   WAIT, which blocks it
+ *     subscribe()   a new connection for messages    never reconnects: WakeChannel makes a new one
  */
 import type { Clock } from '../../core/port/clock.js';
 
@@ -72,8 +72,8 @@ export interface Subscriber {
 export interface Connections {
   readonly isCluster: boolean;
   readonly commands: Connection;
-  /** The connection for renewals that so many replicas must acknowledge: while some miss theirs, the others have one of their own. */
-  replicated(replicas: number): Connection;
+  /** Makes a connection for renewals that replicas must acknowledge. It is closed with the others. */
+  replicated(): Connection;
   /** A connection that owes an answer and from which nothing comes for this long, in ms, is given up. */
   readonly patienceMs: number;
   /** The name of the node in messages. */

@@ -34,89 +34,21 @@ export interface ScriptCall extends BuiltCall {
   readonly inOrder?: boolean | undefined;
 }
 
+/** What is sent, and how. */
+export type Sending = Pick<Errand, 'what' | 'key' | 'redisKeys' | 'timeoutMs' | 'send' | 'sendSource'>;
+
 /** One call of a script, which is sent by its hash. */
-export class ScriptRun implements Errand {
-  index = -1;
-  sentAt = 0;
-  deadline = 0;
-  isGivenUp = false;
-
-  constructor(
-    readonly line: Line,
-    private readonly call: ScriptCall,
-    private readonly onAnswer: (reply: unknown, sentAt: number) => void,
-    readonly failed: (error: LockStoreError) => void,
-  ) {}
-
-  get what(): string {
-    return this.call.script.name;
-  }
-
-  get key(): string | undefined {
-    return this.call.key;
-  }
-
-  get redisKeys(): readonly string[] {
-    return this.call.keys;
-  }
-
-  get timeoutMs(): number | undefined {
-    return this.call.timeoutMs;
-  }
-
-  send(): Promise<unknown> {
-    const { script, keys, args, inOrder } = this.call;
-    return inOrder ? this.sendSource() : this.line.client.evalsha(script.sha1, keys.length, ...keys, ...args);
-  }
-
-  sendSource(): Promise<unknown> {
-    const { script, keys, args } = this.call;
-    return this.line.client.eval(script.source, keys.length, ...keys, ...args);
-  }
-
-  answered(reply: unknown): void {
-    this.onAnswer(reply, this.sentAt);
-  }
+export function scriptSending({ client }: Line, { script, keys, args, key, timeoutMs, inOrder }: ScriptCall): Sending {
+  const sendSource = (): Promise<unknown> => client.eval(script.source, keys.length, ...keys, ...args);
+  const send = inOrder ? sendSource : (): Promise<unknown> => client.evalsha(script.sha1, keys.length, ...keys, ...args);
+  return { what: script.name, key, redisKeys: keys, timeoutMs, send, sendSource };
 }
 
-export interface CommandCall {
-  readonly what: string;
-  readonly key?: string | undefined;
-  readonly timeoutMs?: number | undefined;
-  send(): Promise<unknown>;
-}
-
-/** A command that is no script. */
-export class Command implements Errand {
-  index = -1;
-  sentAt = 0;
-  deadline = 0;
-  isGivenUp = false;
-
-  constructor(
-    readonly line: Line,
-    private readonly call: CommandCall,
-    private readonly onAnswer: (reply: unknown, sentAt: number) => void,
-    readonly failed: (error: LockStoreError) => void,
-  ) {}
-
-  get what(): string {
-    return this.call.what;
-  }
-
-  get key(): string | undefined {
-    return this.call.key;
-  }
-
-  get timeoutMs(): number | undefined {
-    return this.call.timeoutMs;
-  }
-
-  send(): Promise<unknown> {
-    return this.call.send();
-  }
-
-  answered(reply: unknown): void {
-    this.onAnswer(reply, this.sentAt);
-  }
+/** `onAnswer` gets the reply and the local instant at which it was asked for. */
+export function errandOf(line: Line, sending: Sending, onAnswer: (reply: unknown, sentAt: number) => void, failed: (error: LockStoreError) => void): Errand {
+  const errand: Errand = {
+    ...sending, line, failed, index: -1, sentAt: 0, deadline: 0, isGivenUp: false,
+    answered: (reply) => onAnswer(reply, errand.sentAt),
+  };
+  return errand;
 }

@@ -669,7 +669,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'bc3c87ec42ddda5dc53aa3dc103f941d527b57d3',
+  sha1: '7b297034f3b738c4df00cd1721dc33993a8ab804',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -746,7 +746,7 @@ local function answer(lock, request)
 end
 local function replaceLease(lock, request)
   local handsOn = request.handsOn and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
-  local there = leave(lock, request.replaces)
+  local there = leave(lock, request.replaces, request.replaces == request.id)
   if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
     takeOut(lock, request.id)
     enter(lock, request, math.max(request.leaseMs, request.minHoldMs))
@@ -1751,17 +1751,20 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: 'fa6990bc83de416780292adb43f376a75a089cc2',
+  sha1: '6ef7db16f6f6f0bac06f0c09acd416e6dcb56d3b',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
 ${sharedServerTime}
 ${sharedLockRecord}
 local lock = parseLock(text, {})
-local reply = { lock.mode, #lock.holders }
+local reply = { lock.mode, 0 }
 for _, holder in ipairs(lock.holders) do
-  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
-    reply[#reply + 1] = field
+  if holder.fence > 0 then
+    reply[2] = reply[2] + 1
+    for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
+      reply[#reply + 1] = field
+    end
   end
 end
 if not lock.queued then return reply end

@@ -7,6 +7,7 @@
  *        └───────────────────────────────┴──(it answers, and nothing failed for QUIET_MS)
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
+import { messageOf } from '../../core/port/errors.js';
 
 export interface OutageListener {
   /** The server does not serve. */
@@ -73,7 +74,7 @@ export class Outage {
 
   /** Notes that the connection ended; `complaint` is its last error. */
   closed(complaint: Error | undefined): void {
-    this.failed(complaint?.message ?? 'the connection was closed');
+    this.failed(complaint === undefined ? 'the connection was closed' : messageOf(complaint));
   }
 
   /** Notes that the server answered with an error. */

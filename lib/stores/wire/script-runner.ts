@@ -6,7 +6,7 @@ import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
 import { AwaitedAnswers, type Line } from './awaited-answers.js';
 import type { Connection, Connections, Sender } from './connections.js';
-import { Command, ScriptRun, type Errand, type ScriptCall } from './errand.js';
+import { errandOf, scriptSending, type Errand, type ScriptCall } from './errand.js';
 import type { Outage } from './outage.js';
 import { isNoScript, isReply, NOT_CONNECTED, reasonOf, reasonWith, storeFailure, type Attempt } from './store-failure.js';
 import { UnexpectedReplyError } from './unexpected-reply.js';
@@ -24,7 +24,10 @@ export class ScriptRunner {
   /** The connection for all but what waits for replicas. */
   readonly line: Line;
   private readonly awaited: AwaitedAnswers<Errand>;
-  /** The connections for renewals with WAIT, by the number of replicas. They have more patience, because they are silent while they wait. */
+  /**
+   * The connections for renewals with WAIT, one for each number of replicas: while some miss theirs, the others have one of their own.
+   * They have more patience, because they are silent while they wait.
+   */
   private readonly replicated = new Map<number, Line>();
   private readonly connecting = new Map<Connection, Promise<void>>();
   private closed = false;
@@ -44,7 +47,7 @@ export class ScriptRunner {
   run<T>(call: ScriptCall, decode: Decode<ScriptReply, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as ScriptReply, sentAt, this.clock.now()));
-      this.perform(new ScriptRun(this.line, call, answered, failed));
+      this.perform(errandOf(this.line, scriptSending(this.line, call), answered, failed));
     });
   }
 
@@ -64,7 +67,7 @@ export class ScriptRunner {
         const [reply, acknowledged] = both as [ScriptReply, number];
         resolve(decode(reply, acknowledged, sentAt));
       };
-      this.perform(new Command(line, { what: script.name, key, timeoutMs, send }, answered, failed));
+      this.perform(errandOf(line, { what: script.name, key, timeoutMs, send }, answered, failed));
     });
   }
 
@@ -85,7 +88,7 @@ export class ScriptRunner {
   timed<R, T>(what: string, send: (client: Sender) => Promise<unknown>, decode: Decode<R, T>): Promise<T> {
     return new Promise<T>((resolve, failed) => {
       const answered = (reply: unknown, sentAt: number): void => resolve(decode(reply as R, sentAt, this.clock.now()));
-      this.perform(new Command(this.line, { what, send: () => send(this.line.client) }, answered, failed));
+      this.perform(errandOf(this.line, { what, key: undefined, send: () => send(this.line.client) }, answered, failed));
     });
   }
 
@@ -102,7 +105,7 @@ export class ScriptRunner {
 
   private lineFor(replicas: number): Line {
     let line = this.replicated.get(replicas);
-    if (line === undefined) this.replicated.set(replicas, (line = this.lineOf(this.connections.replicated(replicas), this.timeoutMs)));
+    if (line === undefined) this.replicated.set(replicas, (line = this.lineOf(this.connections.replicated(), this.timeoutMs)));
     return line;
   }
 

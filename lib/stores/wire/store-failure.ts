@@ -2,7 +2,7 @@
  * Turns the errors of the clients into LockStoreErrors, which say which node failed, with which reason, for which lock, and whether
  * trying again can help.
  */
-import { LockStoreError } from '../../core/port/errors.js';
+import { LockStoreError, messageOf } from '../../core/port/errors.js';
 
 /** Error replies after which trying again does not help before an operator has acted. */
 const FOR_THE_OPERATOR = /\b(MISCONF|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
@@ -60,8 +60,8 @@ const NO_CONNECTION =
   /writeable and enableOfflineQueue|isn't ready and enableOfflineQueue|Connection is closed|retries per request|^The client is (?:closed|offline)|^Socket closed unexpectedly|^Disconnects client/;
 
 export function reasonOf(error: unknown): string {
-  const { message, lastNodeError } = (error ?? {}) as Complaint;
-  const said = withoutArguments(String(message ?? error)).replace(/\.$/, '').replace(IN_A_SCRIPT, '');
+  const { lastNodeError } = (error ?? {}) as Complaint;
+  const said = withoutArguments(messageOf(error)).replace(/\.$/, '').replace(IN_A_SCRIPT, '');
   if (NO_CONNECTION.test(said)) return NOT_CONNECTED;
   return lastNodeError == null ? said : `${said}: ${reasonOf(lastNodeError)}`;
 }
@@ -73,8 +73,8 @@ export function reasonOf(error: unknown): string {
 export function causeOf(error: unknown): Error | undefined {
   if (error == null) return undefined;
   if (error instanceof LockStoreError) return error;
-  const { name, message, stack, code, command, lastNodeError } = error as Complaint;
-  const copy = new Error(withoutArguments(String(message ?? error)), lastNodeError == null ? undefined : { cause: causeOf(lastNodeError) });
+  const { name, stack, code, command, lastNodeError } = error as Complaint;
+  const copy = new Error(withoutArguments(messageOf(error)), lastNodeError == null ? undefined : { cause: causeOf(lastNodeError) });
   if (name !== undefined) Object.defineProperty(copy, 'name', { value: name, configurable: true, writable: true });
   if (stack !== undefined) copy.stack = withoutArguments(stack);
   return Object.assign(copy, code === undefined ? {} : { code }, command?.name === undefined ? {} : { command: command.name });

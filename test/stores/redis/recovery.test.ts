@@ -7,6 +7,7 @@ import { acquireRequest, granted } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { recall, renew } from '../../../lib/stores/wire/lua.generated.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { closeStores, makeRedisStore } from '../../support/redis-store.js';
 
 const RECOVERY_MS = 1_000;
@@ -315,6 +316,25 @@ describe('A Redis that remembers', () => {
     await isStillHeld(held);
     expect(await held.release()).toBe('released');
     expect((await b.acquire('k')).fence).toBeGreaterThan(held.fence);
+  }, 30_000);
+});
+
+describe('A Redis that recovers', () => {
+  it('names nobody as holder of a lock that it keeps for those who may bring it back, and nobody as leader', async () => {
+    const store = makeRedisStore(server.url, 'a', { recoveryMs: 3_000 });
+    const locks = new LockService({ store, process: 'a' });
+    await locks.open();
+    const [holder, waiter] = ['a.1', 'a.2'].map((id) => acquireRequest({ key: 'leader:indexer', id }));
+    granted(await store.acquire(holder!));
+    expect((await store.acquire(waiter!)).kind).toBe('waiting');
+    const fenceKey = new RedisKeys('lock').spotOf(holder!.key).fenceKey;
+    const record = String(await server.command('GET', fenceKey));
+    await server.command('SET', fenceKey, record.replace(/ \w{16}:/, ` ${'0'.repeat(15)}1:`));
+    expect(await store.release(holder!)).toBe('released');
+    expect((await store.heartbeat([waiter!])).map(({ kind }) => kind)).toEqual(['waiting']);
+    expect(await store.inspect(holder!.key)).toMatchObject({ mode: null, holders: [], waiters: [{ id: 'a.2' }] });
+    expect(await locks.leader('indexer')).toBeNull();
+    expect(await locks.isLocked(holder!.key)).toBe(false);
   }, 30_000);
 });
 

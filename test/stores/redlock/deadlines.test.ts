@@ -44,7 +44,7 @@ describe('Deadlines', () => {
     const deadlines = new Deadlines(counted);
     const nodes = [{ name: 'a', heardAt: 0, fellSilent: () => {} }];
     const questions = async (): Promise<void> => {
-      for (let n = 0; n < 50; n++) await poll({ nodes, clock: counted, deadlines, timeoutMs: 500, ask: (_, hear) => hear({ kind: 'answer', answer: 'yes' }), decide: ({ size }) => (size === 1 ? 'done' : undefined) });
+      for (let n = 0; n < 50; n++) await poll({ nodes, deadlines, timeoutMs: 500, ask: (_, hear) => hear({ kind: 'answer', answer: 'yes' }), decide: ({ size }) => (size === 1 ? 'done' : undefined) });
     };
     await clock.runUntil(questions());
     expect(counted.timersSet).toBe(1);

@@ -29,7 +29,6 @@ async function answerOf(node: Voter, clock: FakeClock): Promise<string> {
 async function ask(clock: FakeClock, nodes: readonly Voter[], late: string[] = []): Promise<{ result: string; atMs: number }> {
   const result = await poll({
     nodes,
-    clock,
     deadlines: new Deadlines(clock),
     timeoutMs: 100,
     ask: (node: Voter, hear: Hear<string>) => hearing(answerOf(node, clock), hear),

@@ -52,7 +52,7 @@ describe('a URL', () => {
     const parameters = 'keyPrefix=app:&enableOfflineQueue=true&maxRetriesPerRequest=20&stringNumbers=true&readOnly=true&commandTimeout=1';
     const url = `redis://redis.example?${parameters}&lazyConnect=&connectTimeout=60000&enableAutoPipelining=true&connectionName=other`;
     const connections = connectionsTo(url);
-    for (const { options } of [connections.client, connections.replicated(1).client, subscriberOf(connections)] as Redis[]) {
+    for (const { options } of [connections.client, connections.replicated().client, subscriberOf(connections)] as Redis[]) {
       expect(options).toMatchObject({
         keyPrefix: '',
         enableOfflineQueue: false,

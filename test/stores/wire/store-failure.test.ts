@@ -1,4 +1,5 @@
-/** What the store makes of the errors of ioredis. */
+/** What the store makes of the errors of the clients. */
+import { connect } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../../lib/core/port/clock.js';
 import { DamagedLocks } from '../../../lib/stores/wire/damaged-locks.js';
@@ -6,7 +7,47 @@ import { listLocks } from '../../../lib/stores/redis/lock-listing.js';
 import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
-import { isTryAgain } from '../../../lib/stores/wire/store-failure.js';
+import { Outage } from '../../../lib/stores/wire/outage.js';
+import { causeOf, isTryAgain, storeFailure } from '../../../lib/stores/wire/store-failure.js';
+import { FakeClock } from '../../support/fake-clock.js';
+import { freePort } from '../../support/free-port.js';
+
+/** What Node says of a name with two addresses that both refuse the connection: an error whose own message is empty. */
+async function refusedTwice(): Promise<Error> {
+  const port = await freePort();
+  const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
+  const socket = connect({ host: 'redis.example', port, autoSelectFamily: true, lookup: (_host, _options, found) => found(null, addresses) });
+  return new Promise((resolve) => socket.once('error', resolve));
+}
+
+describe('a connection that both addresses of a name refuse', () => {
+  const both = /^connect ECONNREFUSED 127\.0\.0\.1:\d+; connect ECONNREFUSED 127\.0\.0\.2:\d+$/;
+
+  it('is told with the reasons of both', async () => {
+    const error = await refusedTwice();
+    expect(error.message).toBe('');
+    const failure = storeFailure(new Error('not connected'), { what: 'acquire', key: 'k', node: 'redis.example:6379' }, error);
+    expect(failure.nodes[0]!.reason).toMatch(/^not connected \(connect ECONNREFUSED 127\.0\.0\.1:\d+; connect ECONNREFUSED 127\.0\.0\.2:\d+\)$/);
+    expect(causeOf(error)).toMatchObject({ code: 'ECONNREFUSED', message: expect.stringMatching(both) });
+  });
+
+  it('is the reason of an outage', async () => {
+    const error = await refusedTwice();
+    const clock = new FakeClock();
+    const reasons: string[] = [];
+    const outage = new Outage(clock, { away: (reason) => reasons.push(reason), back: () => {}, ask: () => {} });
+    outage.watch();
+    outage.closed(error);
+    await clock.advance(1_000);
+    outage.close();
+    expect(reasons).toEqual([expect.stringMatching(both)]);
+  });
+
+  it('is told by its code where nothing else is said', () => {
+    const silent = Object.assign(new Error(''), { code: 'ECONNRESET' });
+    expect(storeFailure(silent, { what: 'acquire', key: 'k', node: 'n' }).nodes[0]!.reason).toBe('ECONNRESET');
+  });
+});
 
 describe('a command for several keys', () => {
   it.each([

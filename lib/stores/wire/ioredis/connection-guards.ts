@@ -10,6 +10,7 @@
 import type { Cluster, Redis } from 'ioredis';
 import type { Clock, Timer } from '../../../core/port/clock.js';
 import { CONNECTION_NAME, connectingMs, type ConnectionState } from '../connections.js';
+import { isReply } from '../store-failure.js';
 import type { Needs } from './connection-options.js';
 
 type Client = Redis | Cluster;
@@ -18,6 +19,11 @@ type Client = Redis | Cluster;
 const GIVEN_UP_AFTER_MS = 1_000;
 /** The event that the guards emit on a client when it is open. */
 export const OPEN = Symbol('open');
+/**
+ * The event that the guards emit on a Cluster client when a node has answered on a new connection, and when a connection has ended on
+ * which one had. A node that is down is connected to again and again, and each time ioredis tells that it came and went.
+ */
+export const NODE_MOVED = Symbol('node moved');
 
 interface WatchedState extends ConnectionState {
   isOpen: boolean;
@@ -43,12 +49,17 @@ export class ConnectionGuards {
 
   /** ioredis forgets a node of a Cluster whose connection closed. The slots are refreshed then, so that SCAN runs on every node. */
   watchCluster(client: Cluster): ConnectionState {
+    const moved = (): void => void client.emit(NODE_MOVED);
     client.on('ready', () => client.emit(OPEN));
     client.on('+node', (node: Redis) => {
       letAskingFail(node);
-      nameWhenReady(node);
+      // An error reply is an answer too.
+      node.on('ready', () => void name(node).then(moved, (error: unknown) => void (isReply(error) && moved())));
     });
-    client.on('-node', () => !this.needs.isClosed() && client.status === 'ready' && client.refreshSlotsCache());
+    client.on('-node', (node: Redis) => {
+      if (!this.needs.isClosed() && client.status === 'ready') client.refreshSlotsCache();
+      if (hasAnswered(node)) moved();
+    });
     return new ClusterState(client);
   }
 
@@ -145,6 +156,11 @@ function name(client: Redis): Promise<unknown> {
 
 export function isCluster(client: Client): client is Cluster {
   return 'isCluster' in client && client.isCluster === true;
+}
+
+/** Whether anything came from the server on the connection, which has ended. */
+function hasAnswered({ stream }: { readonly stream?: Redis['stream'] }): boolean {
+  return stream !== undefined && stream.bytesRead !== 0;
 }
 
 function hasGivenUp({ status, stream }: Redis): boolean {

@@ -33,6 +33,8 @@ export function forcedOptions(given: RedisOptions, needs: Needs): RedisOptions {
     // The application's own commands are dropped, because they may have names of commands that are used here.
     scripts: undefined,
     stringNumbers: false,
+    // Of version 6. Its other mapping gives some replies other shapes, and is refused on a connection of the older protocol.
+    replyMapping: 'legacy',
     enableAutoPipelining: false,
     readOnly: false,
     role: 'master',

@@ -7,7 +7,7 @@ import type { Clock } from '../../../core/port/clock.js';
 import { LockUsageError } from '../../../core/port/errors.js';
 import type { ClusterTarget, RedisTarget } from '../redis-target.js';
 import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from '../connections.js';
-import { ConnectionGuards, isCluster } from './connection-guards.js';
+import { ConnectionGuards, isCluster, NODE_MOVED } from './connection-guards.js';
 import { forcedClusterOptions, forcedOptions, type Needs } from './connection-options.js';
 import { IoredisConnection, type RedisClient } from './ioredis-connection.js';
 import { IoredisSubscriber } from './ioredis-subscriber.js';
@@ -30,7 +30,7 @@ export class IoredisConnections implements Connections {
   readonly node: string;
   readonly client: RedisClient;
   lastError: Error | undefined;
-  private readonly replicas = new Map<number, IoredisConnection>();
+  private readonly replicas: IoredisConnection[] = [];
   private readonly needs: Needs;
   private readonly guards: ConnectionGuards;
   private closed = false;
@@ -53,13 +53,11 @@ export class IoredisConnections implements Connections {
     connection.onOpen(() => (this.lastError = undefined));
   }
 
-  replicated(replicas: number): IoredisConnection {
-    const present = this.replicas.get(replicas);
-    if (present !== undefined) return present;
+  replicated(): IoredisConnection {
     // This connection is given as much patience as a command has time, because it is silent while it waits for replicas.
     const made = this.connect(this.timeoutMs);
     made.onError(() => {});
-    this.replicas.set(replicas, made);
+    this.replicas.push(made);
     return made;
   }
 
@@ -71,7 +69,7 @@ export class IoredisConnections implements Connections {
   }
 
   onChange(listener: () => void): void {
-    for (const event of ['close', '+node', '-node']) this.client.on(event, listener);
+    for (const event of ['close', NODE_MOVED]) this.client.on(event, listener);
   }
 
   subscribe(): Subscriber {
@@ -86,7 +84,7 @@ export class IoredisConnections implements Connections {
   close(): void {
     this.closed = true;
     this.guards.close();
-    for (const client of [this.client, ...[...this.replicas.values()].map((connection) => connection.client)]) {
+    for (const client of [this.client, ...this.replicas.map((connection) => connection.client)]) {
       client.disconnect();
       if (!isCluster(client)) client.stream?.destroy();
     }

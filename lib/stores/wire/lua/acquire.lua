@@ -121,10 +121,11 @@ local function answer(lock, request)
 end
 
 -- Takes away the lease that a request replaces; whether it was there. Its permit goes on to a request that says so, before those who
--- wait: for a short time a process may hand it on among its callers.
+-- wait: for a short time a process may hand it on among its callers. What the request's own id was granted owes no minHoldMs,
+-- because no work has begun under it.
 local function replaceLease(lock, request)
   local handsOn = request.handsOn and lock.permits == permitsOf(request) and holderOf(lock, request.replaces) and not holderOf(lock, request.id)
-  local there = leave(lock, request.replaces)
+  local there = leave(lock, request.replaces, request.replaces == request.id)
   if handsOn and #lock.holders < lock.permits and recoveryOf(lock) == 0 then
     takeOut(lock, request.id)
     enter(lock, request, math.max(request.leaseMs, request.minHoldMs))

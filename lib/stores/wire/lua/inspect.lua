@@ -5,6 +5,7 @@
 --- RETURNS each holder: id text, fence, owner encoded, leftMs, label encoded, graceMs  as many as the head says; leftMs until the lease and the grace after it have ended
 --- RETURNS each waiter: id text, mode w or r, label encoded  all that follow: first all readers, then all writers, each in the order they came
 --- INVARIANT whoever has ended is left out, though no other script has dropped it yet
+--- INVARIANT what keeps a lock that nobody holds is left out: the time for leases to be brought back, and a turn on a node of a Redlock
 --- @bind
 
 local text = redis.call('GET', lockKey)
@@ -14,10 +15,14 @@ if not text then return { '', 0 } end
 --- @include shared/lock-record
 
 local lock = parseLock(text, {})
-local reply = { lock.mode, #lock.holders }
+local reply = { lock.mode, 0 }
 for _, holder in ipairs(lock.holders) do
-  for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
-    reply[#reply + 1] = field
+  -- Only what stands in the place of a holder has no fence.
+  if holder.fence > 0 then
+    reply[2] = reply[2] + 1
+    for _, field in ipairs({ (string.gsub(holder.id, '^~', '')), holder.fence, holder.owner, holder.ending - now, holder.label, holder.graceMs }) do
+      reply[#reply + 1] = field
+    end
   end
 end
 if not lock.queued then return reply end

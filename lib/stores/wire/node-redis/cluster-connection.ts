@@ -90,7 +90,7 @@ export class ClusterConnection implements Connection, Sender {
     return () => void this.events.off('problem', listener);
   }
 
-  /** Calls `listener` when a node came or went. */
+  /** Calls `listener` when a node is connected, when a connection to one ended, and when slots have other masters than before. */
   onChange(listener: () => void): void {
     this.events.on('change', listener);
   }
@@ -183,21 +183,28 @@ export class ClusterConnection implements Connection, Sender {
     const silence = new Silence(clock, this.patienceMs, () => node.drop());
     const node: SingleConnection = new SingleConnection(() => Promise.resolve(source), this.needs, silence);
     this.nodes.set(name, node);
-    node.onOpen(() => this.changed());
+    let wasOpen = false;
+    node.onOpen(() => {
+      wasOpen = true;
+      this.changed(true);
+    });
     node.onEnd(() => {
       // It may have been taken off the map meanwhile, or its master may have changed.
       if (this.nodes.get(name) === node && !this.closed) void this.refresh();
-      this.changed();
+      const isNews = wasOpen;
+      wasOpen = false;
+      this.changed(isNews);
     });
     node.onError((error) => this.events.emit('problem', error));
     return node;
   }
 
-  private changed(): void {
+  /** `isNews`: whether another server may answer some commands from now on. A further try to connect that fails is none. */
+  private changed(isNews: boolean): void {
     const wasOpen = this.state.isOpen;
     this.state.isOpen = this.map.isKnown && this.anyOpen() !== undefined && !this.closed;
     if (wasOpen && !this.state.isOpen) this.events.emit('end');
-    this.events.emit('change');
+    if (isNews) this.events.emit('change');
     if (!wasOpen && this.state.isOpen) this.events.emit('open');
   }
 
@@ -211,9 +218,9 @@ export class ClusterConnection implements Connection, Sender {
     for (;;) {
       try {
         if (this.closed) return;
-        await this.map.read([...this.nodes.values()].filter(({ state }) => state.isOpen));
+        const haveMoved = await this.map.read([...this.nodes.values()].filter(({ state }) => state.isOpen));
         if (this.closed) return;
-        return await this.follow();
+        return await this.follow(haveMoved);
       } catch (error) {
         this.events.emit('problem', error);
         // While a node serves, nothing has ended: only the slots may be others by now.
@@ -223,8 +230,8 @@ export class ClusterConnection implements Connection, Sender {
     }
   }
 
-  /** Connects to the masters of the map, and leaves the nodes that are on it no more. */
-  private async follow(): Promise<void> {
+  /** Connects to the masters of the map, and leaves the nodes that are on it no more. `haveMoved`: whether slots have other masters. */
+  private async follow(haveMoved: boolean): Promise<void> {
     const names = this.map.masters.map(nameOf);
     for (const [name, node] of this.nodes) {
       if (names.includes(name)) continue;
@@ -232,7 +239,7 @@ export class ClusterConnection implements Connection, Sender {
       node.close();
     }
     await Promise.allSettled(this.map.masters.map((address) => this.nodeAt(address).start()));
-    this.changed();
+    this.changed(haveMoved);
   }
 }
 

@@ -43,9 +43,10 @@ export class ClusterMap {
 
   /**
    * Asks the nodes that are connected, and then those that the user named. Rejects when none of them knows. The node that was believed
-   * last is asked after the others: one that is cut off from them goes on saying what was before.
+   * last is asked after the others: one that is cut off from them goes on saying what was before. Resolves with whether any slot has
+   * another master than before.
    */
-  async read(connected: readonly SingleConnection[]): Promise<void> {
+  async read(connected: readonly SingleConnection[]): Promise<boolean> {
     let last: unknown;
     const inTurn = [...connected.filter((node) => node !== this.told), ...connected.filter((node) => node === this.told)];
     const ways = [
@@ -60,10 +61,11 @@ export class ClusterMap {
       try {
         const ranges = await ask();
         if (ranges.length === 0) throw new Error('CLUSTERDOWN no node has slots');
+        const before = this.ranges;
         this.ranges = ranges;
         const named = new Map(ranges.map(({ master }) => [nameOf(master), master]));
         this.masters = [...named.values()];
-        return;
+        return textOf(ranges) !== textOf(before);
       } catch (error) {
         last = error;
       }
@@ -94,6 +96,11 @@ export class ClusterMap {
 function rangeOf(told: unknown, asked: string): Range {
   const [from, to, [host, port]] = told as [number, number, [string | null, number]];
   return { from, to, master: { host: host || asked, port } };
+}
+
+/** The same for the same masters of the same slots: nodes name the ranges in different orders. */
+function textOf(ranges: readonly Range[]): string {
+  return ranges.map(({ from, to, master }) => `${from}-${to} ${nameOf(master)}`).sort().join(', ');
 }
 
 export function nameOf({ host, port }: Address): string {

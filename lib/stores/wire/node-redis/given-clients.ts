@@ -1,7 +1,7 @@
 /** Clients of node-redis that the application made: what they are, and with which options, so that connections like theirs can be made. */
 import { LockUsageError } from '../../../core/port/errors.js';
 import type { Address } from '../connections.js';
-import { at, type ClientOptions, type ClientSource, type NodeRedisClient, type SocketOptions } from './node-redis-client.js';
+import { at, mapped, type AddressMap, type ClientOptions, type ClientSource, type NodeRedisClient } from './node-redis-client.js';
 import type { NodeRedisTarget } from './node-redis-connections.js';
 import { addressOfUrl } from './translated-options.js';
 
@@ -19,8 +19,6 @@ export interface GivenClient {
   getMasterNode?(): Address | undefined;
   _execute?<T>(isReadonly: boolean, ask: (node: GivenClient) => Promise<T>): Promise<T>;
 }
-
-type AddressMap = Readonly<Record<string, Address>> | ((address: string) => Address | undefined);
 
 interface ClusterSettings {
   readonly rootNodes: readonly ClientOptions[];
@@ -100,10 +98,6 @@ function followed(client: GivenClient): NodeRedisTarget {
     return at(source, master);
   };
   return { kind: 'followed', locate };
-}
-
-function mapped(map: AddressMap | undefined): (address: Address) => SocketOptions {
-  return ({ host, port }) => (typeof map === 'function' ? map(`${host}:${port}`) : map?.[`${host}:${port}`]) ?? { host, port };
 }
 
 function missing(): never {

@@ -5,6 +5,7 @@
  *          └──────────────────────────────(refused, too late, end() was called)───────────────────▲
  */
 import type { Clock } from '../../../core/port/clock.js';
+import { messageOf } from '../../../core/port/errors.js';
 import { CONNECTION_NAME, connectingMs } from '../connections.js';
 import { isReply } from '../store-failure.js';
 import { forcedOptions, type ClientSource, type NodeRedisClient } from './node-redis-client.js';
@@ -76,8 +77,4 @@ export class LiveConnection {
       // Version 5 throws when the socket has ended already.
     }
   }
-}
-
-function messageOf(error: unknown): string {
-  return String((error as { message?: unknown } | undefined)?.message);
 }

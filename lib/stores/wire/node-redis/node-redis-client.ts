@@ -3,7 +3,7 @@
  * connecting to its end, and such a client never reconnects: what it does then differs between versions, and it cannot be told to
  * leave a server that has stopped answering.
  */
-import { connectTimeoutOf } from '../connections.js';
+import { connectTimeoutOf, type Address } from '../connections.js';
 
 /** Options of createClient. Those that are not named here are passed on. */
 export interface ClientOptions {
@@ -51,6 +51,13 @@ export interface ClientSource {
 export function at(source: ClientSource, address: SocketOptions): ClientSource {
   const { given } = source;
   return { given: { ...given, socket: { ...given.socket, ...address } }, make: (options) => source.make(options) };
+}
+
+/** Says under which address a server can be reached from here that is named otherwise: by its `host:port`. */
+export type AddressMap = Readonly<Record<string, Address>> | ((address: string) => Address | null | undefined) | null | undefined;
+
+export function mapped(map: AddressMap): (address: Address) => SocketOptions {
+  return ({ host, port }) => (typeof map === 'function' ? map(`${host}:${port}`) : map?.[`${host}:${port}`]) ?? { host, port };
 }
 
 /** The options that are forced on the client of one connection. The connection ends when `signal` aborts. */

@@ -31,7 +31,7 @@ class NodeRedisConnections implements Connections {
   lastError: Error | undefined;
   private readonly needs: Needs;
   private readonly link: SingleConnection | ClusterConnection;
-  private readonly replicas = new Map<number, SingleConnection | ClusterConnection>();
+  private readonly replicas: (SingleConnection | ClusterConnection)[] = [];
 
   constructor(
     private readonly target: NodeRedisTarget,
@@ -48,12 +48,10 @@ class NodeRedisConnections implements Connections {
     this.link.onOpen(() => (this.lastError = undefined));
   }
 
-  replicated(replicas: number): Connection {
-    const present = this.replicas.get(replicas);
-    if (present !== undefined) return present;
+  replicated(): Connection {
     // This connection is given as much patience as a command has time, because it is silent while it waits for replicas.
     const made = this.connect(this.needs.timeoutMs);
-    this.replicas.set(replicas, made);
+    this.replicas.push(made);
     return made;
   }
 
@@ -78,7 +76,7 @@ class NodeRedisConnections implements Connections {
 
   close(): void {
     this.link.close();
-    for (const connection of this.replicas.values()) connection.close();
+    for (const connection of this.replicas) connection.close();
   }
 
   /** A subscriber goes to the server that the commands go to, which a Sentinel might name differently by now. */

@@ -2,6 +2,7 @@
  * Asks the Sentinels of a master for its address, one after another, each over a connection of its own. The Sentinel that answered
  * is asked first the next time, and those that it knows are asked too.
  */
+import { messageOf } from '../../../core/port/errors.js';
 import type { Address } from '../connections.js';
 import { LiveConnection } from './live-connection.js';
 import { at, type ClientSource, type SocketOptions } from './node-redis-client.js';
@@ -41,7 +42,7 @@ export class SentinelGuide {
         last = error;
       }
     }
-    throw new Error(`no Sentinel names the master '${this.target.name}'. Last error: ${String((last as Error | undefined)?.message)}`, { cause: last });
+    throw new Error(`no Sentinel names the master '${this.target.name}'. Last error: ${messageOf(last)}`, { cause: last });
   }
 
   private async ask(sentinel: Address): Promise<Address> {

@@ -1,13 +1,10 @@
 /** Options in the words of ioredis, and URLs, for node-redis: a configuration means the same with both packages. */
 import { LockUsageError } from '../../../core/port/errors.js';
-import type { Address } from '../connections.js';
 import type { ClusterTarget, ServerOptions } from '../redis-target.js';
 import { serverOfUrl } from '../server-url.js';
 import type { CreateClient } from './given-clients.js';
-import type { ClientOptions, ClientSource, SocketOptions } from './node-redis-client.js';
+import { mapped, type AddressMap, type ClientOptions, type ClientSource, type SocketOptions } from './node-redis-client.js';
 import type { NodeRedisTarget } from './node-redis-connections.js';
-
-type NatMap = Readonly<Record<string, Address>> | ((address: string) => Address | null | undefined) | null | undefined;
 
 /** Options of ioredis that say how to connect and that node-redis does not have. */
 const ONLY_IOREDIS = ['Connector', 'dnsLookup', 'useSRVRecords', 'failoverDetector'];
@@ -31,7 +28,7 @@ export function targetOfOptions(options: ServerOptions | ClusterTarget, make: Cr
     sentinels: sentinels.map(({ host = 'localhost', port = SENTINEL_PORT }) => ({ host, port })),
     ofSentinels: source(optionsOf({ ...login, connectTimeout, family, tls: objectOf(sentinelTLS) }), make),
     ofMaster: source(optionsOf({ ...rest, tls: enableTLSForSentinelMode === true ? tls : undefined }), make),
-    map: mapped(natMap as NatMap),
+    map: mapped(natMap as AddressMap),
   };
 }
 
@@ -43,7 +40,7 @@ function ofCluster({ cluster, options = {} }: ClusterTarget, make: CreateClient)
   const roots = named.map((server) => source(optionsOf({ ...redisOptions, ...server }), make));
   // The login and TLS of a URL hold for all nodes, because the Cluster names the others by their addresses only.
   const { host, port, ...login } = named[0]!;
-  return { kind: 'cluster', roots, ofNodes: source(optionsOf({ ...redisOptions, ...login }), make), map: mapped((natMap ?? redisOptions.natMap) as NatMap) };
+  return { kind: 'cluster', roots, ofNodes: source(optionsOf({ ...redisOptions, ...login }), make), map: mapped((natMap ?? redisOptions.natMap) as AddressMap) };
 }
 
 /** Without what a URL leaves open, which would hide the same among the options for all nodes. */
@@ -69,10 +66,6 @@ function optionsOf({ host, port, path, family, connectTimeout, tls, username, pa
 
 function objectOf(value: unknown): object | undefined {
   return typeof value === 'object' && value !== null ? value : undefined;
-}
-
-function mapped(map: NatMap): (address: Address) => SocketOptions {
-  return ({ host, port }) => (typeof map === 'function' ? map(`${host}:${port}`) : map?.[`${host}:${port}`]) ?? { host, port };
 }
 
 /** The host and port of a URL of a node. */
