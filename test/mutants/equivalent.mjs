@@ -59,6 +59,11 @@ const list = [
   ['lib/core/key/key-value.ts', "if ('then' in value", 'The first half is for the compiler: a property that is not there is no function.', undefined, "typeof value.then === 'function'"],
   ['lib/core/key/lock-key.ts', 'if (known) return known;', 'It saves making the frame of a template again.', undefined, 'false'],
   ['lib/core/key/lock-key.ts', 'frames.set(texts, frame);', 'It saves making the frame of a template again.'],
+  // lib/core/port
+  ['lib/core/port/option-names.ts', 'Array.from({ length: b.length + 1 }', 'No number behind the last column is read.', '1', '2'],
+  ['lib/core/port/option-names.ts', 'for (let line = 1;', 'The row that comes before the first letter is the one that stands there already.', '1', '0'],
+  ['lib/core/port/request-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
+  ['lib/core/port/ticket-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
   // lib/core/hold and lib/nest
   ['lib/core/hold/sibling-gate.ts', 'if (this.line.has(caller)) caller.tellWaiting();', 'A caller that was let in says nothing.', undefined, 'true'],
   ['lib/core/hold/hold-part.ts', 'return this.gate?.isEmpty ?? true;', 'It is asked only of a hold that was entered, and that one has a gate.'],

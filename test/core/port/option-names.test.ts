@@ -1,0 +1,35 @@
+import { describe, expect, it } from '@jest/globals';
+import { optionsProblem } from '../../../lib/core/port/option-names.js';
+import { ACQUIRE_OPTIONS } from '../../../lib/core/port/request-options.js';
+
+const problemOf = (given: unknown): string | undefined => optionsProblem(given, ACQUIRE_OPTIONS);
+
+describe('The name of an option', () => {
+  it.each([
+    ['leaseMS', 'leaseMs'],
+    ['lease', 'leaseMs'],
+    ['wait_ms', 'waitMs'],
+    ['owmer', 'owner'],
+    ['ownr', 'owner'],
+    ['moode', 'mode'],
+    ['mod', 'mode'],
+    ['premits', 'permits'],
+    ['sygnel', 'signal'],
+    ['xenew', 'renew'],
+    ['labels', 'label'],
+    ['minRplicasx', 'minReplicas'],
+    ['TTL', 'leaseMs'],
+    ['retry-count', 'waitMs'],
+  ])('%s is refused, and %s is told to be meant', (name, meant) => {
+    expect(problemOf({ [name]: 1 })).toBe(`unknown option '${name}'; ${meant} is probably meant`);
+  });
+
+  it.each(['wt', 'mo', 'ms', 'colour', 'lbl', 'gracious', '_'])('%s is refused without a guess: too much of it would have to be wrong', (name) => {
+    expect(problemOf({ [name]: 1 })).toBe(`unknown option '${name}'`);
+  });
+
+  it('is known to every call that takes it', () => {
+    expect(problemOf({ leaseMs: 5_000, owner: 'ann', template: 'order:<0>' })).toBeUndefined();
+    expect(problemOf({})).toBeUndefined();
+  });
+});
