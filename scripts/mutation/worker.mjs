@@ -5,6 +5,8 @@ import { pathToFileURL } from 'node:url';
 const { setTimeout, clearTimeout } = globalThis;
 /** How long a test may take on top of five times what it takes without a mutant, in ms. */
 const PATIENCE_MS = 1_000;
+/** How long a test file may take to load, in ms: on a busy machine longer than most tests. */
+const LOADING_MS = 60_000;
 let alive = Number(process.env.MUTANT ?? 0);
 let hits = new Set();
 globalThis.__mutant = (id) => (hits.add(id), id === alive);
@@ -19,6 +21,7 @@ const loaded = new Map();
 /** The tests of a file by name. */
 async function testsOf(file) {
   if (!loaded.has(file)) {
+    process.send({ beginsFor: LOADING_MS });
     newFile();
     await import(pathToFileURL(file));
     loaded.set(file, new Map(takeTests().map((test) => [test.name, test])));

@@ -60,6 +60,8 @@ const list = [
   ['lib/core/key/lock-key.ts', 'if (known) return known;', 'It saves making the frame of a template again.', undefined, 'false'],
   ['lib/core/key/lock-key.ts', 'frames.set(texts, frame);', 'It saves making the frame of a template again.'],
   // lib/core/port
+  ['lib/core/port/clock.ts', 'const LONGEST_DELAY_MS = 2 ** 31 - 1;', 'Who waits longer than that sets the timer again, a millisecond sooner or later.', '1', '2'],
+  ['lib/core/port/clock.ts', 'Math.max(0, Math.ceil(delayMs))', 'Node makes a delay of 0 one of 1.', '0', '1'],
   ['lib/core/port/option-names.ts', 'Array.from({ length: b.length + 1 }', 'No number behind the last column is read.', '1', '2'],
   ['lib/core/port/option-names.ts', 'for (let line = 1;', 'The row that comes before the first letter is the one that stands there already.', '1', '0'],
   ['lib/core/port/request-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
