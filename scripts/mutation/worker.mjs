@@ -74,7 +74,9 @@ async function look(files) {
 /** The first of the tests that notices the mutant, and whether it fails without the mutant as well by now. */
 async function judge(mutant, tests, isFresh) {
   for (const told of tests) {
-    const test = (await testsOf(told.file)).get(told.name);
+    const inFile = await testsOf(told.file).catch((error) => `does not load: ${error?.message}`);
+    if (typeof inFile === 'string') return { by: told, failed: inFile };
+    const test = inFile.get(told.name);
     const attempt = (id) => ((alive = id), run(test, told));
     const failed = await attempt(mutant);
     if (failed === undefined) continue;

@@ -58,6 +58,14 @@ describe('A timer', () => {
   });
 });
 
+describe('The time of the process', () => {
+  it('goes on in milliseconds', async () => {
+    const before = systemClock.now();
+    await pass(20);
+    expect(systemClock.now() - before).toBeGreaterThan(15);
+  });
+});
+
 describe('The time since the machine booted', () => {
   it('is told in milliseconds', () => {
     expect(Math.abs(systemClock.uptimeMs() - uptime() * 1_000)).toBeLessThan(5_000);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { isLockError, LockClosedError, LockStoreError, LockTimeoutError, messageOf } from '../../../lib/core/port/errors.js';
+import { isLockError, LockClosedError, LockLostError, LockStoreError, LockTimeoutError, messageOf } from '../../../lib/core/port/errors.js';
 
 describe('An error of this library', () => {
   it('has a cause only where there was one, so that logs do not print an empty one', () => {
@@ -10,6 +10,12 @@ describe('An error of this library', () => {
 
   it('of a wait of which nothing more is known names no holders and no locks of the caller', () => {
     expect(new LockTimeoutError(`Lock 'k' is busy.`, { key: 'k', waitMs: 0 })).toMatchObject({ key: 'k', waitMs: 0, holders: [], held: [], cycle: undefined });
+  });
+
+  it('of a lease that was lost tells how the work ended, where there was work', () => {
+    const outcome = { status: 'fulfilled', value: 7 } as const;
+    expect(new LockLostError(`Lock 'k' was lost.`, { key: 'k', outcome })).toMatchObject({ key: 'k', outcome });
+    expect(new LockLostError(`Lock 'k' was lost.`, { key: 'k' }).outcome).toBeUndefined();
   });
 
   it.each<[string, unknown]>([

@@ -24,8 +24,14 @@ describe('The name of an option', () => {
     expect(problemOf({ [name]: 1 })).toBe(`unknown option '${name}'; ${meant} is probably meant`);
   });
 
-  it.each(['wt', 'mo', 'ms', 'colour', 'lbl', 'gracious', '_'])('%s is refused without a guess: too much of it would have to be wrong', (name) => {
+  it.each(['wt', 'mo', 'ms', 'colour', 'lbl', 'gracious', 'minRaplikaz', '_'])('%s is refused without a guess: too much of it would have to be wrong', (name) => {
     expect(problemOf({ [name]: 1 })).toBe(`unknown option '${name}'`);
+  });
+
+  it('is not looked for among what every object has, for options may be an instance of a class of the old kind', () => {
+    class Old {}
+    const given: unknown = Object.assign(Object.create({ constructor: Old, toString: () => 'options' }) as object, { leaseMs: 5_000 });
+    expect(problemOf(given)).toBeUndefined();
   });
 
   it('is known to every call that takes it', () => {
