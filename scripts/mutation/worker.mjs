@@ -76,7 +76,9 @@ async function judge(mutant, tests, isFresh) {
   for (const told of tests) {
     const inFile = await testsOf(told.file).catch((error) => `does not load: ${error?.message}`);
     if (typeof inFile === 'string') return { by: told, failed: inFile };
+    // A name may hold what was printed when the file was loaded, such as a promise, and be another one in this process.
     const test = inFile.get(told.name);
+    if (test === undefined) continue;
     const attempt = (id) => ((alive = id), run(test, told));
     const failed = await attempt(mutant);
     if (failed === undefined) continue;

@@ -65,6 +65,13 @@ const list = [
   ['lib/core/port/option-names.ts', 'Array.from({ length: b.length + 1 }', 'No number behind the last column is read.', '1', '2'],
   ['lib/core/port/option-names.ts', 'for (let line = 1;', 'The row that comes before the first letter is the one that stands there already.', '1', '0'],
   ['lib/core/port/request-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
+  ['lib/core/port/resolve-options.ts', 'const tooShort =', 'A lease of just that length is refused nowhere, so that nothing is said of it.', undefined, 'leaseMs <= SHORTEST_LEASE_MS'],
+  ['lib/core/port/resolve-options.ts', 'owner: given.owner ??', 'A module sets no owner, so its default is undefined as well.', undefined, 'given.owner'],
+  ['lib/core/port/resolve-options.ts', 'permits: given.permits ??', 'A module sets no permits, so its default is undefined as well.', undefined, 'given.permits'],
+  ['lib/core/port/resolve-options.ts', 'signal: given.signal ??', 'A module sets no signal, so its default is undefined as well.', undefined, 'given.signal'],
+  ['lib/core/port/resolve-options.ts', 'label: given.label ??', 'A module sets no label, so its default is undefined as well.', undefined, 'given.label'],
+  ['lib/core/port/resolve-options.ts', 'template: given.template ??', 'A module sets no template, so its default is undefined as well.', undefined, 'given.template'],
+  ['lib/core/port/resolve-options.ts', 'expectsBusy: given.expectsBusy ??', 'A module sets no expectsBusy, so its default is undefined as well.', undefined, 'given.expectsBusy'],
   ['lib/core/port/ticket-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
   // lib/core/hold and lib/nest
   ['lib/core/hold/sibling-gate.ts', 'if (this.line.has(caller)) caller.tellWaiting();', 'A caller that was let in says nothing.', undefined, 'true'],

@@ -11,6 +11,7 @@ import {
   outageError,
   permitsError,
   silenceError,
+  tooManyHoldsError,
   waitedStory,
 } from '../../../lib/core/port/hold-errors.js';
 
@@ -64,6 +65,12 @@ describe('The error of a wait that was in vain', () => {
   it('names a deadlock of calls as a circle, and tells a caller who may wait for itself', () => {
     expect(waitedStory({ cycle: ['a', 'b'] }, false)).toContain(` Deadlock in this process: 'a' -> 'b' -> 'a', each held`);
     expect(waitedStory({}, true)).toMatch(/^ A holder in this process got its lease from acquire\(\).*waits for itself/);
+  });
+});
+
+describe('The error of an owner with too many holds', () => {
+  it('says how many there can be, and what to do', () => {
+    expect(tooManyHoldsError('k', 'ann').message).toContain(`Lock 'k': owner 'ann' has 1000 holds of it already, which is the most there can be. Give some back first`);
   });
 });
 

@@ -6,7 +6,7 @@ const defaults = resolveDefaults();
 
 describe('Options', () => {
   it('have the documented defaults', () => {
-    expect(defaults).toMatchObject({
+    expect(resolveDefaults()).toMatchObject({
       mode: 'write', leaseMs: 30_000, waitMs: 10_000, renew: true, maxHoldMs: Infinity, minHoldMs: 0, minReplicas: 0, onLost: 'throw',
       maxLeaseMs: 60_000, handOn: 16, commandTimeoutMs: 2_000, shutdownGraceMs: 10_000,
     });
@@ -87,6 +87,7 @@ describe('Options', () => {
     [{ graceMs: -1 }, /graceMs.*whole number from 0/],
     [{ graceMs: '5s' }, /graceMs.*got '5s'/],
     [{ graceMs: 30_001 }, /leaseMs \(30000\) and graceMs \(30001\) together are longer than maxLeaseMs \(60000\)/],
+    [{ graceMs: 10_000, minHoldMs: 55_000, leaseMs: 55_000 }, /leaseMs \(55000\) and graceMs \(10000\) together/],
     [{ graceMs: 10_000, minHoldMs: 55_000 }, /minHoldMs \(55000\) and graceMs \(10000\) together/],
     [{ maxHoldMs: 99 }, /maxHoldMs .* from 100/],
     [{ maxHoldMs: 500, minHoldMs: 1_000 }, /shorter than minHoldMs/],
