@@ -6,7 +6,7 @@
 //
 // All mutants stand in one build of the library and are switched on one at a time, so that nothing is loaded again between
 // two of them; a test is only asked about the mutants that it comes by. The tests are those that need no server, and of
-// those that come by a second.s worth, the nearest first; with --all every one. Mutants that nothing can notice are explained in test/mutants/equivalent.mjs. Fails when one survives without being explained,
+// those that come by a second's worth, the nearest first; with --all every one. Mutants that nothing can notice are explained in test/mutants/equivalent.mjs. Fails when one survives without being explained,
 // or when what the list explains is not there any more.
 import { fork } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -5,6 +5,8 @@ import { pathToFileURL } from 'node:url';
 const { setTimeout, clearTimeout } = globalThis;
 /** How long a test may take on top of five times what it takes without a mutant, in ms. */
 const PATIENCE_MS = 1_000;
+/** How long a test file may take to load, in ms: on a busy machine longer than most tests. */
+const LOADING_MS = 60_000;
 let alive = Number(process.env.MUTANT ?? 0);
 let hits = new Set();
 globalThis.__mutant = (id) => (hits.add(id), id === alive);
@@ -19,6 +21,7 @@ const loaded = new Map();
 /** The tests of a file by name. */
 async function testsOf(file) {
   if (!loaded.has(file)) {
+    process.send({ beginsFor: LOADING_MS });
     newFile();
     await import(pathToFileURL(file));
     loaded.set(file, new Map(takeTests().map((test) => [test.name, test])));
@@ -71,7 +74,11 @@ async function look(files) {
 /** The first of the tests that notices the mutant, and whether it fails without the mutant as well by now. */
 async function judge(mutant, tests, isFresh) {
   for (const told of tests) {
-    const test = (await testsOf(told.file)).get(told.name);
+    const inFile = await testsOf(told.file).catch((error) => `does not load: ${error?.message}`);
+    if (typeof inFile === 'string') return { by: told, failed: inFile };
+    // A name may hold what was printed when the file was loaded, such as a promise, and be another one in this process.
+    const test = inFile.get(told.name);
+    if (test === undefined) continue;
     const attempt = (id) => ((alive = id), run(test, told));
     const failed = await attempt(mutant);
     if (failed === undefined) continue;

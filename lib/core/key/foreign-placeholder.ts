@@ -31,22 +31,23 @@ export function foreignPlaceholder(template: string, parameters: number, subject
 }
 
 /** Whether the match can mean an argument. A number that is the position of none is text, and so is a name if there are no parameters. */
-function isWithin(match: RegExpMatchArray, parameters: number): boolean {
+function isWithin(match: RegExpExecArray, parameters: number): boolean {
   const position = /^\d+/.exec(nameIn(match));
   return position === null ? parameters > 0 : Number(position[0]) < parameters;
 }
 
-function nameIn(match: RegExpMatchArray): string {
-  return match.slice(1).find((group) => group !== undefined) ?? '';
+/** The name or position in the placeholder. Of the groups of both patterns only one is filled. */
+function nameIn(match: RegExpExecArray): string {
+  return match.slice(1).join('');
 }
 
 /** The template with each placeholder that was found replaced by one of ours, such as `<0>`. */
-function replaced(template: string, found: readonly RegExpMatchArray[], subject: TemplateSubject): string {
+function replaced(template: string, found: readonly RegExpExecArray[], subject: TemplateSubject): string {
   const known: string[] = [];
   let result = '';
   let end = 0;
   for (const match of found) {
-    const at = match.index ?? 0;
+    const at = match.index;
     // In 'order:0' the colon is part of the match, but it is the separator too, so it stays in front of the placeholder.
     const separator = at > 0 && /^:+\d/.test(match[0]) ? ':' : '';
     const path = subject === 'arguments' ? argumentPath(nameIn(match), known) : requestPath(nameIn(match));

@@ -28,7 +28,7 @@ export function guardOf(separator: string): string | undefined {
 export function valueEscaper(guards: readonly string[]): (text: string) => string {
   if (guards.length === 0) return wellFormed;
   const special = [...new Set(guards)];
-  const set = special.map((char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`).join('');
+  const set = special.map((char) => `\\u{${char.codePointAt(0)!.toString(16)}}`).join('');
   const first = new RegExp(`[${set}%]|\\p{Cs}`, 'u');
   const escapes = special.map((char) => percent(char).slice(1)).join('|');
   const every = new RegExp(`[${set}]|%(?=(?:25)*(?:${escapes}))`, 'gu');

@@ -43,7 +43,6 @@ export function parseKeyTemplate(template: string, place: string, subject: Templ
   const fail: Malformed = (problem) => {
     throw new LockKeyError(`${place}: the key template '${template}' is malformed: ${problem}.`);
   };
-  if (typeof template !== 'string') throw new LockKeyError(`${place}: expected a key template, got ${typeof template}.`);
   if (template === '') fail('it is empty');
   const { literals, paths } = split(template, fail);
   const frame = keyFrame(literals, fail);
@@ -65,7 +64,7 @@ function split(template: string, fail: Malformed): Parts {
       at += 1;
     } else {
       const end = template.indexOf('>', at);
-      if (end < 0) fail(`'${template.slice(at)}' is not closed; write '<<' for a literal '<'`);
+      if (end === -1) fail(`'${template.slice(at)}' is not closed; write '<<' for a literal '<'`);
       paths.push(template.slice(at + 1, end));
       literals.push(literal);
       literal = '';
@@ -81,7 +80,7 @@ function parsePath(path: string, subject: TemplateSubject, fail: Malformed): rea
   if (!segments.every((segment) => /^[^\s<>]+$/u.test(segment))) {
     fail(`'<${path}>' has an empty part; expected ${subject === 'arguments' ? '<0> or <0.id>' : '<user.id>'}`);
   }
-  const startsWithNumber = /^(?:0|[1-9]\d*)$/.test(segments[0] ?? '');
+  const startsWithNumber = /^(?:0|[1-9]\d*)$/.test(segments[0]!);
   if (subject === 'arguments' && !startsWithNumber) fail(`'<${path}>' does not start with the position of an argument; expected <0> or <0.id>`);
   if (subject === 'request' && startsWithNumber) {
     fail(`'<${path}>' starts with the position of an argument, and a route has none; expected a path into the request, such as <params.id>`);
@@ -111,7 +110,7 @@ function read(subject: unknown, path: readonly string[]): unknown {
   for (const segment of path) {
     // A missing part in the middle of the path makes the value missing, which valueText refuses.
     if (value === undefined || value === null) return value;
-    value = typeof value === 'object' ? Reflect.get(value, segment) : Reflect.get(Object(value), segment);
+    value = Reflect.get(Object(value), segment);
   }
   return value;
 }

@@ -43,9 +43,9 @@ function objectText(value: object): string {
   if (tag === 'Error' || tag === 'RegExp' || ArrayBuffer.isView(value)) {
     throw new UnfitForKey(`is of type ${tag}, which is no id`);
   }
-  const text = ownText(value);
-  // This is the text of Object.prototype.toString; that of another realm is not the same function, so the text is compared.
-  if (text === undefined || /^\[object [^\]]*\]$/.test(text)) {
+  const text = textOf(value);
+  // An object without a toString of its own has the text of Object.prototype.toString, whatever realm it is of.
+  if (text === undefined || /^\[object .*\]$/s.test(text)) {
     const object = `is an object (${className(value)}) without an id-like toString`;
     throw new UnfitForKey(`${object}: name a property of it, as in <0.id>`);
   }
@@ -59,10 +59,10 @@ function dateText(value: object): string {
   return new Date(time).toISOString();
 }
 
-/** The text that the object's own toString returns; undefined when it has none, or returns no string. */
-function ownText(value: object): string | undefined {
+/** The text that the object's toString returns; undefined when it has none, or returns no string. */
+function textOf(value: object): string | undefined {
   const { toString } = value;
-  if (typeof toString !== 'function' || toString === Object.prototype.toString) return undefined;
+  if (typeof toString !== 'function') return undefined;
   const text: unknown = Reflect.apply(toString, value, []);
   return typeof text === 'string' ? text : undefined;
 }

@@ -5,5 +5,5 @@
 
 /** A number that is the same for leases of like length: of two with the same number neither is twice as long as the other. */
 export function likeLength(leaseMs: number): number {
-  return Math.floor(Math.log2(Math.max(1, leaseMs)));
+  return Math.floor(Math.log2(leaseMs));
 }

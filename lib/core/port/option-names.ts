@@ -84,14 +84,11 @@ function unknownOption(name: string, names: Readonly<Record<string, true>>): str
 
 function guess(given: string, names: readonly string[]): string | undefined {
   const word = plain(given);
-  const same = names.find((name) => plain(name) === word);
-  if (same !== undefined) return same;
   const known = OTHER_WORDS.filter(([, words]) => words.split(' ').includes(word)).flatMap(([means]) => means);
   const meant = known.find((name) => names.includes(name));
   if (meant !== undefined) return meant;
-  const near = names.map((name) => [name, wrongLetters(word, plain(name))] as const).sort(([, a], [, b]) => a - b)[0];
-  const most = Math.min(MAX_WRONG_LETTERS, word.length / 3);
-  return near !== undefined && near[1] <= most ? near[0] : undefined;
+  const [nearest, wrong] = names.map((name) => [name, wrongLetters(word, plain(name))] as const).sort(([, a], [, b]) => a - b)[0]!;
+  return wrong <= Math.min(MAX_WRONG_LETTERS, word.length / 3) ? nearest : undefined;
 }
 
 function plain(name: string): string {

@@ -157,7 +157,7 @@ function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: stri
     throw invalid(`expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(options.label)}`, key);
   }
   checkPermits(options, key);
-  if (options.signal !== undefined && typeof options.signal?.addEventListener !== 'function') {
+  if (options.signal !== undefined && typeof options.signal.addEventListener !== 'function') {
     throw invalid(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
   }
 }

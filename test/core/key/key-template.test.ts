@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { LockKeyError } from '../../../lib/core/port/errors.js';
@@ -24,6 +25,8 @@ describe('a key template', () => {
     ['zero:<0>', [0], 'zero:0'],
     ['no:<0>', [false], 'no:false'],
     ['grüße:<0>', ['ä€😀'], 'grüße:ä€😀'],
+    ['length:<0.length>', ['four'], 'length:4'],
+    ['title:<0>', ['an [object in view'], 'title:an [object in view'],
   ])('%s renders as documented', (template, args, key) => {
     expect(render(template, ...args)).toBe(key);
   });
@@ -39,6 +42,10 @@ describe('a key template', () => {
     expect(render('order:<0.id>', { id: new Uuid('0f-1a') })).toBe('order:0f-1a');
   });
 
+  it('renders an id object that has a property then, which is no function', () => {
+    expect(render('step:<0>', { then: 'pack', toString: () => 'pick' })).toBe('step:pick');
+  });
+
   it('reads inherited properties and getters', () => {
     class Order {
       get id() {
@@ -51,7 +58,7 @@ describe('a key template', () => {
   it.each([
     ['', 'it is empty'],
     ['order:<0', `'<0' is not closed`],
-    ['order:<>', `empty part`],
+    ['order:<>', `'<>' has an empty part; expected <0> or <0.id>`],
     ['order:<a>', 'does not start with the position of an argument'],
     ['order:<-1>', 'does not start with the position of an argument'],
     ['order:<01>', 'does not start with the position of an argument'],
@@ -62,6 +69,7 @@ describe('a key template', () => {
     ['order:<0>a<1>', 'could be part of a value'],
     ['order:<0>%3A<1>', 'could be part of a value'],
     ['order:\ud800', 'surrogate'],
+    ['order:\ud800<0>', 'surrogate'],
   ])('%j is refused when the class is defined, naming class and method', (template, problem) => {
     expect(() => parseKeyTemplate(template, 'OrderService.pay')).toThrow(LockKeyError);
     expect(() => parseKeyTemplate(template, 'OrderService.pay')).toThrow(problem);
@@ -88,6 +96,10 @@ describe('a value that is no id', () => {
     ['a Promise', Promise.resolve('7'), 'is a promise'],
     ['a thenable', { then: () => undefined, toString: () => 'x' }, 'is a promise'],
     ['an Error', new Error('x'), 'is of type Error'],
+    ['a RegExp', /x/, 'is of type RegExp'],
+    ['an object of another realm', runInNewContext('({ id: 7 })'), 'is an object (Object) without an id-like toString'],
+    ['an object of a class without a name', new (class {})(), 'is an object (without a class) without an id-like toString'],
+    ['an object with a tag of its own', { [Symbol.toStringTag]: 'a]b' }, 'without an id-like toString'],
     ['a Buffer', Buffer.from('x'), 'is of type Uint8Array'],
     ['an invalid Date', new Date(NaN), 'is an invalid Date'],
     ['an object whose text is empty', { toString: () => '' }, 'whose toString is empty'],
@@ -103,6 +115,7 @@ describe('a value that is no id', () => {
     expect(() => render('order:<0.customer.id>', {})).toThrow('<0.customer.id> (argument 0) is undefined');
     expect(() => render('order:<0.customer.id>', null)).toThrow('is null');
     expect(() => render('order:<0.customer.id>')).toThrow('is undefined');
+    expect(() => render('order:<0.customer.constructor.name>', {})).toThrow('is undefined');
   });
 
   it('keeps the error of a getter as the cause', () => {
@@ -167,6 +180,15 @@ describe('a template with several placeholders', () => {
     expect(render('x:<0>é<1>', 'é%C3', '%C3%A9')).toBe('x:%C3%A9%C3é%25C3%A9');
   });
 
+  it('escapes of a separator of several characters the one that is rarest in ids: the colon, or what is no letter and no digit', () => {
+    expect(render('x:<0>-:<1>', 'a-b:c', 'd')).toBe('x:a-b%3Ac-:d');
+    expect(render('x:<0>to-<1>', 'tom-b', 'd')).toBe('x:tom%2Dbto-d');
+  });
+
+  it('writes two digits for every byte that it escapes', () => {
+    expect(render('x:<0>\n<1>', 'a\nb', 'c')).toBe('x:a%0Ab\nc');
+  });
+
   it('makes different keys of different values, whatever the separators', () => {
     fc.assert(
       fc.property(separator, separator, fc.tuple(value, value, value), fc.tuple(value, value, value), (first, second, one, two) => {
@@ -223,12 +245,21 @@ describe('a key given whole', () => {
     expect(() => checkKey(key as string)).toThrow(LockKeyError);
   });
 
+  it('is refused with an error that says at once what is wrong with it', () => {
+    expect(() => checkKey('')).toThrow(/^a key must not be empty\.$/);
+  });
+
   it('is refused beyond the stated length, counted in bytes', () => {
     const longest = 'ä'.repeat(LONGEST_KEY_BYTES / 2);
     expect(checkKey(longest)).toBe(longest);
     expect(() => checkKey(`${longest}a`)).toThrow(`has ${LONGEST_KEY_BYTES + 1} bytes, more than the ${LONGEST_KEY_BYTES} allowed`);
     expect(checkKey('{'.repeat(LONGEST_KEY_BYTES))).toHaveLength(LONGEST_KEY_BYTES);
     expect(() => render('order:<0>', 'x'.repeat(LONGEST_KEY_BYTES))).toThrow(/OrderService\.pay: the key .* 518 bytes/);
+  });
+
+  it('that is too long stands in the error with its beginning only', () => {
+    const start = 'tenant:12:document:0123456789abcdefghijk';
+    expect(() => checkKey(`${start}${'x'.repeat(LONGEST_KEY_BYTES)}`)).toThrow(`the key '${start}…' has ${LONGEST_KEY_BYTES + start.length} bytes`);
   });
 });
 
@@ -241,6 +272,10 @@ describe('a template of a request', () => {
 
   it('has no arguments', () => {
     expect(() => route('cart:<0>')).toThrow(`'<0>' starts with the position of an argument, and a route has none`);
+  });
+
+  it('is refused with an example of a path into the request', () => {
+    expect(() => route('cart:<user.>')).toThrow(`'<user.>' has an empty part; expected <user.id>`);
   });
 
   it('names the missing part of the request', () => {

@@ -1,12 +1,14 @@
-/** A boot that has nothing but timers of the library to wait for, in a process of its own. */
+/** The clock of the machine, and a boot that has nothing but its timers to wait for, in a process of its own. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { dirname, join } from 'node:path';
+import { uptime } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
-import { systemClock } from '../../../lib/core/port/clock.js';
+import { keptAlive, systemClock } from '../../../lib/core/port/clock.js';
 import { builtPackage } from '../../support/built-package.js';
 import { runToItsEnd } from '../../support/ended-program.js';
+import { gate } from '../../support/locks.js';
 
 const clock = join(dirname(builtPackage()), 'core', 'port', 'clock.js');
 
@@ -23,6 +25,53 @@ async function printed(program: string): Promise<string> {
   return (await runToItsEnd(process.execPath, ['--input-type=module', '--eval', program], { env })).stdout.trim();
 }
 
+/** How many timers keep this process alive. */
+const keepers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+const pass = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));
+
+describe('A timer', () => {
+  it.each([
+    ['of a while', 600_000],
+    ['that is longer than one of Node can be', 2 ** 40],
+  ])('%s does not fire at once', async (_what, delayMs) => {
+    let hasFired = false;
+    const timer = systemClock.setTimer(() => (hasFired = true), delayMs);
+    await pass(10);
+    expect(hasFired).toBe(false);
+    systemClock.clearTimer(timer);
+  });
+
+  it('whose time is over fires, and one that was cleared does not', async () => {
+    const fired: string[] = [];
+    systemClock.setTimer(() => fired.push('over'), -5);
+    systemClock.setTimer(() => fired.push('now'), 0);
+    systemClock.clearTimer(systemClock.setTimer(() => fired.push('cleared'), 0));
+    await pass(10);
+    expect(fired).toEqual(['over', 'now']);
+  });
+
+  it('does not keep the process alive', () => {
+    const before = keepers();
+    const timer = systemClock.setTimer(() => undefined, 600_000);
+    expect(keepers()).toBe(before);
+    systemClock.clearTimer(timer);
+  });
+});
+
+describe('The time of the process', () => {
+  it('goes on in milliseconds', async () => {
+    const before = systemClock.now();
+    await pass(20);
+    expect(systemClock.now() - before).toBeGreaterThan(15);
+  });
+});
+
+describe('The time since the machine booted', () => {
+  it('is told in milliseconds', () => {
+    expect(Math.abs(systemClock.uptimeMs() - uptime() * 1_000)).toBeLessThan(5_000);
+  });
+});
+
 describe('A boot that waits', () => {
   it('keeps its process alive until its error is told, and no longer', async () => {
     expect(await printed(PROGRAM)).toBe('no store');
@@ -30,6 +79,28 @@ describe('A boot that waits', () => {
 });
 
 describe('What keeps the process alive while calls wait', () => {
+  it('does so until it is let go', () => {
+    const before = keepers();
+    const letGo = systemClock.keepAlive();
+    expect(keepers()).toBe(before + 1);
+    letGo();
+    expect(keepers()).toBe(before);
+  });
+
+  it.each([
+    ['answers', () => undefined],
+    ['fails', () => Promise.reject(new Error('no store'))],
+  ])('does so for as long as work lasts that %s', async (_how, end) => {
+    const before = keepers();
+    const work = gate();
+    const done = keptAlive(systemClock, () => work.promise.then(end)).catch(() => undefined);
+    await new Promise((resolve) => void setImmediate(resolve));
+    expect(keepers()).toBe(before + 1);
+    work.open();
+    await done;
+    expect(keepers()).toBe(before);
+  });
+
   it('keeps nothing of the request whose call waited first, however long others wait after it', async () => {
     const requests = new AsyncLocalStorage<object>();
     const begin = (request: object): [() => void, WeakRef<object>] => [requests.run(request, () => systemClock.keepAlive()), new WeakRef(request)];

@@ -1,5 +1,41 @@
 import { describe, expect, it } from '@jest/globals';
-import { messageOf } from '../../../lib/core/port/errors.js';
+import { isLockError, LockClosedError, LockLostError, LockStoreError, LockTimeoutError, messageOf } from '../../../lib/core/port/errors.js';
+
+describe('An error of this library', () => {
+  it('has a cause only where there was one, so that logs do not print an empty one', () => {
+    const cause = new Error('ECONNRESET');
+    expect(new LockStoreError('The store failed.', { cause })).toHaveProperty('cause', cause);
+    expect('cause' in new LockStoreError('The store failed.')).toBe(false);
+  });
+
+  it('of a wait of which nothing more is known names no holders and no locks of the caller', () => {
+    expect(new LockTimeoutError(`Lock 'k' is busy.`, { key: 'k', waitMs: 0 })).toMatchObject({ key: 'k', waitMs: 0, holders: [], held: [], cycle: undefined });
+  });
+
+  it('of a lease that was lost tells how the work ended, where there was work', () => {
+    const outcome = { status: 'fulfilled', value: 7 } as const;
+    expect(new LockLostError(`Lock 'k' was lost.`, { key: 'k', outcome })).toMatchObject({ key: 'k', outcome });
+    expect(new LockLostError(`Lock 'k' was lost.`, { key: 'k' }).outcome).toBeUndefined();
+  });
+
+  it.each<[string, unknown]>([
+    ['an error of this package', new LockClosedError('The lock module has shut down.')],
+    ['one of another copy of it', Object.assign(new Error('busy'), { code: 'LOCK_TIMEOUT' })],
+  ])('is known by its code: %s', (_name, error) => {
+    expect(isLockError(error)).toBe(true);
+  });
+
+  it.each<[string, unknown]>([
+    ['an error of the system', Object.assign(new Error('busy'), { code: 'EBUSY' })],
+    ['an error whose code only holds the word', Object.assign(new Error('no'), { code: 'ERR_LOCK_FILE' })],
+    ['an error without a code', new Error('LOCK_TIMEOUT')],
+    ['a text', 'LOCK_TIMEOUT'],
+    ['null', null],
+    ['undefined', undefined],
+  ])('is not %s', (_name, error) => {
+    expect(isLockError(error)).toBe(false);
+  });
+});
 
 describe('The words of what was thrown', () => {
   it.each([
@@ -7,6 +43,7 @@ describe('The words of what was thrown', () => {
     ['an error of another realm', { name: 'Error', message: 'it broke there' }, 'it broke there'],
     ['a string', 'no', 'no'],
     ['nothing', undefined, 'undefined'],
+    ['null', null, 'null'],
     ['an object without a prototype', Object.create(null), '[object Object]'],
     ['an object whose message has no text', { message: Object.create(null) as unknown }, '[object Object]'],
   ])('are found in %s', (_name, thrown: unknown, words) => {
