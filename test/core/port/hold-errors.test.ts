@@ -1,22 +1,17 @@
 /** What the errors of calls and holds say. */
 import { describe, expect, it } from '@jest/globals';
-import { LockStoreError, LockUsageError, type BusyHolder } from '../../../lib/core/port/errors.js';
+import { LockStoreError, LockUsageError } from '../../../lib/core/port/errors.js';
 import {
   asStoreError,
   busyError,
   givenUpError,
-  isSilence,
   lateError,
   notHeldError,
   outageError,
   permitsError,
   silenceError,
   tooManyHoldsError,
-  waitedStory,
 } from '../../../lib/core/port/hold-errors.js';
-
-const holder = (facts: Partial<BusyHolder> = {}): BusyHolder => ({ process: 'p1', fence: 7, isHere: false, ...facts });
-const storyOf = (...holders: BusyHolder[]): string => waitedStory({ holders }, false);
 
 describe('The error of a lock that the running code must hold', () => {
   it.each([
@@ -33,38 +28,6 @@ describe('The error of a wait that was in vain', () => {
   it('says how long the call waited, or that it did not', () => {
     expect(busyError('k', 300).message).toBe(`Lock 'k' was still busy after 300 ms. It was not taken; try again later.`);
     expect(busyError('k', 0).message).toBe(`Lock 'k' is busy. It was not taken; try again later.`);
-  });
-
-  it('says nothing more when nothing more is known', () => {
-    expect(waitedStory({}, false)).toBe('');
-  });
-
-  it('names the one lock that the waiting call held', () => {
-    expect(waitedStory({ held: ['a'] }, false)).toBe(` The call that waited holds 'a'.`);
-  });
-
-  it('names all of three holders, and of four the first three', () => {
-    const names = ['p1', 'p2', 'p3', 'p4'].map((process) => holder({ process }));
-    expect(storyOf(...names.slice(0, 3))).toBe(' Held by process p1; process p2; process p3.');
-    expect(storyOf(...names)).toBe(' Held by process p1; process p2; process p3; and 1 more.');
-  });
-
-  it.each<[string, Partial<BusyHolder>, string]>([
-    ['its process', {}, 'process p1'],
-    ['host and pid of its process', { host: 'web-1', pid: 42 }, 'web-1, pid 42'],
-    ['this process', { isHere: true, host: 'web-1', pid: 42 }, 'this process'],
-    ['its label', { label: 'Orders.pay' }, 'Orders.pay in process p1'],
-    ['its owner', { owner: 'ann' }, `owner 'ann' in process p1`],
-    ['label and owner', { label: 'Orders.pay', owner: 'ann' }, `Orders.pay, owner 'ann' in process p1`],
-    ['when it began', { since: new Date(0) }, 'process p1 since 1970-01-01T00:00:00.000Z'],
-    ['the ticket with which it was handed off', { handedOff: true }, 'process p1, handed off with a ticket that nobody has adopted yet'],
-  ])('tells of a holder %s', (_what, facts, told) => {
-    expect(storyOf(holder(facts))).toBe(` Held by ${told}.`);
-  });
-
-  it('names a deadlock of calls as a circle, and tells a caller who may wait for itself', () => {
-    expect(waitedStory({ cycle: ['a', 'b'] }, false)).toContain(` Deadlock in this process: 'a' -> 'b' -> 'a', each held`);
-    expect(waitedStory({}, true)).toMatch(/^ A holder in this process got its lease from acquire\(\).*waits for itself/);
   });
 });
 
@@ -123,16 +86,6 @@ describe('The error of a store that failed', () => {
 });
 
 describe('A store that does not answer', () => {
-  it.each([
-    ['no wait', 0, 100],
-    ['a short wait', 60, 100],
-    ['a wait', 300, 300],
-    ['a long wait', 10_000, 500],
-  ])('is silent after %s (%d ms) once it has not answered for %d ms, or up to one less', (_what, waitMs, ms) => {
-    expect(isSilence(ms - 0.5, waitMs)).toBe(true);
-    expect(isSilence(ms - 1, waitMs)).toBe(false);
-  });
-
   it('is told from a lock that is busy', () => {
     expect(silenceError('k', 300).message).toContain(`Lock 'k': the store did not respond within 300 ms. The work did not begin`);
     expect(silenceError('k', 0).message).toContain(`Lock 'k': the store did not respond in time.`);
