@@ -48,7 +48,7 @@ export function sendEvents(response: EventResponse, events: Observable<string>):
   const viewing = new Subscription();
   raw.on('close', () => viewing.unsubscribe());
   if ('raw' in response) response.hijack();
-  // The response begins in the next turn, because an interceptor may still set headers, or fail, so that an exception filter answers.
+  // The response begins in the next turn, because an interceptor may still set headers. On Express it may fail as well, and be answered for.
   systemClock.nextTurn(() => {
     if (raw.headersSent || raw.destroyed || viewing.closed) return;
     // Fastify writes the headers that hooks have set for its reply only when it sends the response itself.

@@ -6,7 +6,9 @@ import type { ModulesContainer } from '@nestjs/core';
  * for work that ends only when a lock module tells it to. For that, the module whose hooks come first gets a provider.
  */
 export function beforeAllDestroyHooks(modules: ModulesContainer, act: () => void): void {
-  const first = [...modules.values()].reduce((nearest, module) => (module.distance <= nearest.distance ? module : nearest));
+  // The distance to the root module is 0 in a module that was loaded later, and Nest calls no hooks of it.
+  const reached = [...modules.values()].filter(({ distance }) => distance > 0);
+  const first = reached.reduce((nearest, module) => (module.distance <= nearest.distance ? module : nearest));
   const token = Symbol('nestjs-holdfast:shutdown');
   first.addProvider({ provide: token, useValue: { onModuleDestroy: act } });
   // Nest 12 calls the hooks of a module level by level, the highest first. Nest 11 begins all of them at once.

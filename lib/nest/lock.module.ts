@@ -55,7 +55,8 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   /** Makes the lock module from its options. */
   static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
     checkShape(options);
-    return super.forRoot({ ...options, ...ownOptions(options) });
+    const { name, isGlobal } = options;
+    return super.forRoot({ ...options, ...ownOptions(options), name, isGlobal });
   }
 
   /** Makes the lock module from options that a factory or a class gives when the application starts. */
@@ -89,7 +90,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
   }
 
-  /** Refuses new calls. The hooks of other modules have ended. Holds go on, so the store stays open until onApplicationShutdown. */
+  /** Refuses new calls. Of a global module the hook is called after those of the application. Holds go on, so the store stays open until onApplicationShutdown. */
   onModuleDestroy(): void {
     this.ownLocks()?.prepareShutdown();
   }

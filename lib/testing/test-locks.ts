@@ -14,7 +14,7 @@ import { optionsProblem, type NamesOf, type OptionList } from '../core/port/opti
 import { lockDefaultNames } from '../core/port/request-options.js';
 import { LockService, type LockServiceOptions } from '../lock.service.js';
 import { DEFAULT_INSTANCE, locksToken, MODULE_OPTIONS, storeToken } from '../nest/lock-names.js';
-import type { LockModuleOptions } from '../nest/lock-module-options.js';
+import { ownOptions, type LockModuleOptions } from '../nest/lock-module-options.js';
 import { LockModule } from '../nest/lock.module.js';
 import type { BusyOptions } from './busy-options.js';
 import { TestStore } from './test-store.js';
@@ -135,7 +135,7 @@ export class TestLocks {
         provide: locksToken(name),
         inject: [MODULE_OPTIONS, storeToken(name)],
         useFactory: async (options: LockModuleOptions, wire: TestWire) => {
-          const locks = this.service(wire, options);
+          const locks = this.service(wire, ownOptions(options));
           await locks.open();
           return locks;
         },

@@ -1,6 +1,7 @@
 /** What other parts of the application may wait for in their own hooks, while Nest has not called those of the lock module yet. */
 import { describe, expect, it } from '@jest/globals';
-import { Inject, Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable, Module, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { LazyModuleLoader } from '@nestjs/core';
 import { Leader, LockClosedError, LockModule, LockService, type Lease } from '../../lib/index.js';
 import { startApp } from './application.js';
 
@@ -86,5 +87,52 @@ describe('A hook that runs when the application shuts down', () => {
     reports.begin();
     await app.close();
     await expect(reports.report).resolves.toBeUndefined();
+  });
+
+  it('may lock after the grace, and also when there is none', async () => {
+    @Injectable()
+    class Worker implements OnModuleDestroy {
+      done = 0;
+
+      constructor(@Inject(LockService) private readonly locks: LockService) {}
+
+      async onModuleDestroy(): Promise<void> {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        await this.locks.withLock('flush', () => (this.done += 1));
+      }
+    }
+    const app = await startApp({ providers: [Worker] }, LockModule.forRoot({ embedded: true, shutdownGraceMs: 0 }));
+    const worker = app.get(Worker);
+    await app.close();
+    expect(worker.done).toBe(1);
+  });
+
+  it('may wait for work that ends when its signal aborts, though a module was loaded lazily before', async () => {
+    @Module({})
+    class Late {}
+
+    @Injectable()
+    class Reports implements OnModuleInit, OnModuleDestroy {
+      private report: Promise<unknown> | undefined;
+
+      constructor(
+        @Inject(LockService) private readonly locks: LockService,
+        @Inject(LazyModuleLoader) private readonly loader: LazyModuleLoader,
+      ) {}
+
+      async onModuleInit(): Promise<void> {
+        await this.loader.load(() => Late);
+        this.report = this.locks.withLock('report', { onLost: 'ignore' }, aborted);
+      }
+
+      async onModuleDestroy(): Promise<void> {
+        await this.report;
+        ended.push('reports');
+      }
+    }
+    const ended: string[] = [];
+    const app = await startApp({ providers: [Reports] }, quick());
+    await app.close();
+    expect(ended).toEqual(['reports']);
   });
 });

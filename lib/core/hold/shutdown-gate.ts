@@ -6,6 +6,7 @@ import type { Clock } from '../port/clock.js';
 import { LockClosedError } from '../port/errors.js';
 import type { Adoption } from './adoption.js';
 import type { Hold } from './hold.js';
+import type { ReasonToReject } from '../queue/caller-queue.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { ResolvedDefaults } from '../port/lock-options.js';
 import { Alarm } from '../lease/schedule.js';
@@ -17,6 +18,7 @@ export class ShutdownGate {
   private holds = 0;
   /** When holds are declared lost, in clock.now() time; undefined before the shutdown is announced. */
   private graceEndsAt: number | undefined;
+  private letProcessEnd: () => void = () => {};
   private closing = false;
   private closed = false;
   private readonly graceOver = new Alarm(() => this.endTheRest());
@@ -63,6 +65,7 @@ export class ShutdownGate {
     if (this.graceEndsAt !== undefined) return;
     this.graceEndsAt = this.clock.now() + this.defaults.shutdownGraceMs;
     this.watchdog.schedule.set(this.graceOver, this.graceEndsAt);
+    this.letProcessEnd = this.clock.keepAlive();
   }
 
   /** Begins the shutdown: calls that wait and new calls are rejected, except those inside a hold. */
@@ -70,7 +73,7 @@ export class ShutdownGate {
     if (this.closing) return;
     this.closing = true;
     this.announce();
-    this.refuseWaiting();
+    this.refuseWaiting((key, insideHold) => this.refusal(key, insideHold));
   }
 
   /** Resolves when all holds have ended or the grace is over; undefined when there are none. */
@@ -92,8 +95,10 @@ export class ShutdownGate {
   }
 
   private endTheRest(): void {
-    this.closed = true;
-    this.refuseWaiting();
+    this.letProcessEnd();
+    // Before the shutdown begins, calls that come later are served: other parts of the application still need them to end.
+    this.closed = this.closing;
+    this.refuseWaiting(closedError);
     const { shutdownGraceMs } = this.defaults;
     const overstaying: Hold[] = (this.overstaying = []);
     this.watchdog.loseAll(`the module was shut down and the work went on for longer than shutdownGraceMs (${shutdownGraceMs} ms)`);
@@ -101,8 +106,8 @@ export class ShutdownGate {
     if (overstaying.length > 0) this.overstayed(overstaying.sort((a, b) => b.heldMs - a.heldMs));
   }
 
-  private refuseWaiting(): void {
-    this.queue.rejectWaiting((key, insideHold) => this.refusal(key, insideHold));
+  private refuseWaiting(reasonFor: ReasonToReject): void {
+    this.queue.rejectWaiting(reasonFor);
     for (const call of this.adoptions) call.shutdownWent();
   }
 }

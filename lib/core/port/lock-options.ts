@@ -122,7 +122,8 @@ export interface LockDefaults
    */
   commandTimeoutMs?: number | undefined;
   /**
-   * How long holds may go on after the shutdown began, in ms. Then their signals abort.
+   * How long holds may go on after the shutdown began, in ms. Then their signals abort. In a Nest application it begins before the first
+   * `onModuleDestroy` hook, so it should be long enough for what such hooks wait for.
    * @default 10000
    */
   shutdownGraceMs?: number | undefined;

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { LockClosedError, LockLostError } from '../../../lib/core/port/errors.js';
 import type { Finding } from '../../../lib/core/port/report.js';
 import { Fleet, gate } from '../../support/locks.js';
@@ -151,6 +151,29 @@ describe('Shutdown', () => {
     }]);
     goesOn.open();
     await expect(work).rejects.toMatchObject({ code: 'LOCK_LOST' });
+  });
+
+  it('that is announced goes on serving calls, also after the grace, which ends what holds and waits by then', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process({ shutdownGraceMs: 1_000 });
+    const letGo = jest.fn();
+    jest.spyOn(fleet.clock, 'keepAlive').mockReturnValue(letGo);
+    const lease = await locks.acquire('k');
+    const waiting = expect(locks.acquire('k', { waitMs: Infinity })).rejects.toThrow(LockClosedError);
+    await fleet.clock.settle();
+    letGo.mockClear();
+    locks.announceShutdown();
+    await (await locks.acquire('other')).release();
+    await fleet.clock.advance(999);
+    lease.assertHeld();
+    expect(letGo).not.toHaveBeenCalled();
+    await fleet.clock.advance(2);
+    await waiting;
+    expect(lease.signal.aborted).toBe(true);
+    expect(letGo).toHaveBeenCalled();
+    await (await fleet.clock.runUntil(locks.acquire('other'))).release();
+    await fleet.clock.runUntil(locks.close());
+    await expect(locks.acquire('other')).rejects.toThrow(LockClosedError);
   });
 
   it('has nothing to say when everything ended in time', async () => {
