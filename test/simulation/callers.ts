@@ -9,7 +9,7 @@ import { isLockError } from '../../lib/core/port/errors.js';
 import type { JudgedCall } from './phase-judge.js';
 import { PERMIT_KEY } from './plan.js';
 import type { Random } from './random.js';
-import { Tickets } from './tickets.js';
+import { ANSWER_WITHIN_MS, Tickets } from './tickets.js';
 import type { WitnessedHold } from './witness.js';
 import type { Member, World } from './world.js';
 
@@ -90,7 +90,7 @@ export class Callers {
       isPlain: keys.length === 1 && own === undefined && inside === undefined && permits === undefined,
     };
     const call: Call = {
-      member, keys, waitMs: options.waitMs!, since: this.world.time.now, pausedMs: member.process.pausedMs, waiting: true, judged,
+      member, keys, waitMs: options.waitMs!, since: this.world.time.now, pausedMs: member.process.stoodStillMs, waiting: true, judged,
       what: () => `${member.process.name} ${options.mode} [${keys.join()}] ${JSON.stringify(options)}`,
     };
     this.open.add(call);
@@ -173,9 +173,9 @@ export class Callers {
   private async release({ member, what }: Call, lease: Lease): Promise<void> {
     const { world } = this;
     const asked = world.time.now;
-    const paused = member.process.pausedMs;
+    const paused = member.process.stoodStillMs;
     await lease.release();
-    const tookMs = world.time.now - asked - (member.process.pausedMs - paused);
+    const tookMs = world.time.now - asked - (member.process.stoodStillMs - paused);
     // One that goes with the next request of its process is answered when the replicas have that one's grant.
     const boundMs = (world.plan.minReplicas > 0 ? 2 : 1) * world.plan.commandTimeoutMs;
     if (tookMs > boundMs * SLOW + LATE_MS) world.violations.push(`a release took ${tookMs.toFixed(0)} ms: ${what()}`);
@@ -192,7 +192,7 @@ export class Callers {
     const { witness, plan } = world;
     const since = world.time.now;
     const judged: JudgedCall = { process: member.process, keys: [], mode: 'write', leaseMs: 0, since, isPlain: false };
-    const call: Call = { member, keys: [], waitMs: 0, since, pausedMs: member.process.pausedMs, waiting: false, judged, what: () => `${member.process.name} brings a ticket` };
+    const call: Call = { member, keys: [], waitMs: 0, since, pausedMs: member.process.stoodStillMs, waiting: false, judged, what: () => `${member.process.name} brings a ticket` };
     this.open.add(call);
     try {
       const adopted = await this.tickets.adopt(member, random);
@@ -227,10 +227,10 @@ export class Callers {
   private checkWait(call: Call): void {
     const { world } = this;
     const { process } = call.member;
-    const tookMs = world.time.now - call.since - (process.pausedMs - call.pausedMs);
+    const tookMs = world.time.now - call.since - (process.stoodStillMs - call.pausedMs);
     // Who does not want to wait still waits for the store's answer; who takes several gives back what he has. Who waited in vain is
     // told who holds the lock.
-    const answerMs = call.waitMs === 0 || call.keys.length > 1 ? 2 * world.plan.commandTimeoutMs : TOLD_WITHIN_MS;
+    const answerMs = call.waitMs === 0 || call.keys.length > 1 ? Math.max(2 * world.plan.commandTimeoutMs, ANSWER_WITHIN_MS) : TOLD_WITHIN_MS;
     if (tookMs > call.waitMs * SLOW + answerMs + LATE_MS) world.violations.push(`a call was answered only after ${tookMs.toFixed(0)} ms: ${call.what()}`);
   }
 

@@ -28,7 +28,7 @@ export class SimProcess {
   /** Since when it runs, or is paused. */
   changedAt = 0;
   /** All the time it stood still so far. */
-  pausedMs = 0;
+  private pausedMs = 0;
   /** Whether its machine slept, ever. */
   hasSlept = false;
   private asleepSince: number | undefined;
@@ -68,6 +68,11 @@ export class SimProcess {
   /** The world's instant of an instant on this process's clock. */
   worldInstant(local: number): number {
     return (local - this.startAt) / (1 + this.drift) + this.sleptMs;
+  }
+
+  /** How long it has stood still, a stop that goes on included: a judge that looks at a lease of a process that stands still may end one of its calls. */
+  get stoodStillMs(): number {
+    return this.pausedMs + (this.state === 'paused' ? this.time.now - this.changedAt : 0);
   }
 
   /** Something reaches the process: at once, or when it runs again. */

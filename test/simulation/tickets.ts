@@ -32,7 +32,8 @@ const MAX_TICKETS = 6;
 const CLOCKS_DIFFER_MS = 10;
 const LATE_MS = 30;
 const SLOW = 1.005;
-const ANSWER_WITHIN_MS = 800;
+/** A call that does not want to wait waits for the store's answer this long at most. */
+export const ANSWER_WITHIN_MS = 800;
 
 export class Tickets {
   private readonly given: Given[] = [];
@@ -64,7 +65,7 @@ export class Tickets {
     const { world } = this;
     const given = random.pick(this.given);
     const waitMs = random.pick(world.plan.waitsMs);
-    const [sentAt, paused] = [world.time.now, process.pausedMs];
+    const [sentAt, paused] = [world.time.now, process.stoodStillMs];
     given.tries += 1;
     try {
       const lease = await locks.adopt(given.text, { leaseMs: random.pick(world.plan.leasesMs), waitMs });
@@ -79,7 +80,7 @@ export class Tickets {
       if (!isLost && error.code !== 'LOCK_STORE' && error.code !== 'LOCK_CLOSED') world.violations.push(`an adoption failed with ${error.code}: ${error.message}`);
       return undefined;
     } finally {
-      const tookMs = world.time.now - sentAt - (process.pausedMs - paused);
+      const tookMs = world.time.now - sentAt - (process.stoodStillMs - paused);
       if (tookMs > Math.max(waitMs, ANSWER_WITHIN_MS) * SLOW + LATE_MS) world.violations.push(`an adoption of '${given.keys.join()}' was answered only after ${tookMs.toFixed(0)} ms`);
     }
   }
