@@ -22,8 +22,9 @@ for (const client of clients) client.on('error', () => {});
 const [own] = clients;
 
 class AppModule {}
-// New masters of a Redlock vote after the longest lease.
-const options = kind === 'redlock' ? { redis: clients, leaseMs: 800, maxLeaseMs: 1_000 } : { redis: own };
+// New masters of a Redlock vote after the longest lease. A failover may lose a release: then the lock is free when its lease ends, while a
+// call still waits.
+const options = kind === 'redlock' ? { redis: clients, leaseMs: 800, maxLeaseMs: 1_000 } : { redis: own, leaseMs: 3_000 };
 Module({ imports: [LockModule.forRoot(options)] })(AppModule);
 
 async function main() {
