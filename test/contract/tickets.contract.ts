@@ -12,6 +12,7 @@ interface Adopting {
   readonly leaseMs?: number;
   readonly graceMs?: number;
   readonly notAfter?: number;
+  readonly ticketEnd?: number;
 }
 
 export function handsHoldsOn(stage: Stage, promised: Promised): void {
@@ -23,8 +24,11 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
 
   const handOff = (ticketId: string, givers: readonly Contender[], withinMs = WITHIN_MS, stays = false): Promise<HandOffOutcome> =>
     deskOf(givers[0]!).handOff({ ticketId, withinMs, holds: givers.map(({ key, id }) => ({ key, id, stays })) });
-  const adopt = (ticketId: string, adopters: readonly Contender[], { leaseMs = USUAL_LEASE_MS, graceMs = 0, notAfter = clock.now() + 60_000 }: Adopting = {}): Promise<AdoptOutcome> =>
-    deskOf(adopters[0]!).adopt({ ticketId, holds: adopters.map(({ key, id }) => ({ key, id })), leaseMs, graceMs, label: 'Payments.pay', minReplicas: 0, notAfter });
+  const adopt = (ticketId: string, adopters: readonly Contender[], how: Adopting = {}): Promise<AdoptOutcome> => {
+    const { leaseMs = USUAL_LEASE_MS, graceMs = 0, notAfter = clock.now() + 60_000, ticketEnd = Number.MAX_SAFE_INTEGER } = how;
+    const holds = adopters.map(({ key, id }) => ({ key, id }));
+    return deskOf(adopters[0]!).adopt({ ticketId, until: ticketEnd, holds, leaseMs, graceMs, label: 'Payments.pay', minReplicas: 0, notAfter });
+  };
   const adopted = async (...args: Parameters<typeof adopt>): Promise<readonly AdoptedHold[]> => {
     const outcome = await adopt(...args);
     if (outcome.kind !== 'adopted') throw new Error(`expected an adoption, got ${JSON.stringify(outcome)}`);
@@ -154,6 +158,21 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
     await delay(clock, SHORT_MS + 50);
     expect((await adopt(ticketId, [adopter])).kind).toBe('gone');
     await adopter.acquires();
+    await adopter.release();
+  });
+
+  promised(['T3'], 'a ticket that requests which came twice have put there anew after its time is too late', async () => {
+    const key = stage.newKey();
+    const [giver, adopter, ticketId] = [stage.contender(key), stage.contender(key), newTicket()];
+    await giver.acquires();
+    const first = await handOff(ticketId, [giver], SHORT_MS);
+    if (first.kind !== 'handedOff') throw new Error(`expected a hand-off, got ${JSON.stringify(first)}`);
+    await delay(clock, SHORT_MS + 50);
+    await giver.acquires();
+    expect((await handOff(ticketId, [giver])).kind).toBe('handedOff');
+    expect(await adopt(ticketId, [adopter], { ticketEnd: first.until })).toMatchObject({ kind: 'gone', key });
+    expect((await adopter.inspect()).holders).toMatchObject([{ id: ticketId }]);
+    await adopted(ticketId, [adopter]);
     await adopter.release();
   });
 

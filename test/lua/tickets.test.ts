@@ -17,7 +17,7 @@ async function handOff(lock: LuaLock, id: string, { withinMs = 5_000, stays = fa
 
 async function adopt(lock: LuaLock, id: string, how: Partial<AdoptArgs> & { readonly floor?: number; readonly known?: string } = {}): Promise<ReplyItems> {
   const { floor = 0, known = await lock.memory(how.recoveryMs), ...terms } = how;
-  const said = { ticketId: TICKET, notAfter: (await lua.now()) + 5_000, leaseMs: 4_000, graceMs: 0, longestMs: 60_000, recoveryMs: 0, label: 'Payments.pay', ...terms };
+  const said = { ticketId: TICKET, ticketEnd: Number.MAX_SAFE_INTEGER, notAfter: (await lua.now()) + 5_000, leaseMs: 4_000, graceMs: 0, longestMs: 60_000, recoveryMs: 0, label: 'Payments.pay', ...terms };
   return (await lua.run(adoptCall({ keys: [lock] }, { ...said, holds: [{ id, floor, known }] }))) as ReplyItems;
 }
 
@@ -118,6 +118,15 @@ describe('adopt.lua', () => {
     await lua.past((await lua.now()) + 55);
     expect(outcomeOf(await adopt(lock, 'w.1'))).toBe('gone');
     expect(((await lock.acquire('w.2', { queue: 0 })) as number[])[0]).toBe(3);
+  });
+
+  it('answers gone after the end that the hand-off told, though a second hand-off has put the ticket there anew', async () => {
+    const lock = lua.lock('ad6');
+    await lock.takes('p.1');
+    await handOff(lock, 'p.1');
+    expect(outcomeOf(await adopt(lock, 'w.1', { ticketEnd: (await lua.now()) - 1 }))).toBe('gone');
+    expect(((await lock.inspect()) as unknown[])[2]).toBe(TICKET);
+    expect(outcomeOf(await adopt(lock, 'w.1', { ticketEnd: (await lua.now()) + 5_000 }))).toBe('adopted');
   });
 
   it('answers late after its limit, and nothing is done', async () => {

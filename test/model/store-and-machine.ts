@@ -115,7 +115,7 @@ export class StoreAndMachine {
   private async adopt({ key, ticket, leaseMs }: Extract<Act, { act: 'adopt' }>): Promise<AdoptOutcome> {
     const how = { mode: 'write', queue: false, minHoldMs: 0, fences: 1, owner: undefined, permits: undefined, replaces: undefined, handsOn: false } as const;
     const { key: name, id } = await this.newRequest({ act: 'acquire', key, leaseMs, ...how });
-    const terms = { leaseMs, graceMs: 0, label: 'Orders.adopted', minReplicas: 0, notAfter: this.target.clock.now() + 60_000 };
+    const terms = { leaseMs, graceMs: 0, label: 'Orders.adopted', minReplicas: 0, until: Number.MAX_SAFE_INTEGER, notAfter: this.target.clock.now() + 60_000 };
     const ask = (store: LockStore): Promise<AdoptOutcome> => store.tickets!.adopt({ ticketId: this.ticketId(ticket), holds: [{ key: name, id }], ...terms });
     const expected = await ask(this.model);
     const actual = await ask(this.storeOf({ key: name, id }));

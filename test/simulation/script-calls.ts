@@ -94,7 +94,8 @@ export class ScriptCalls {
         const nowMs = Math.floor(nowUs / 1000);
         const holds = locks.map((each) => ({ id: this.newId(), floor: random.pick([0, nowUs + 1_000]), known: this.recovery(each).known }));
         const terms = { leaseMs: random.pick([150, 30_000]), graceMs: random.pick([0, 700]), longestMs: 60_000, recoveryMs: random.pick([0, 300]), label: 'Orders.pay' };
-        return scripts.adoptCall({ keys: locks }, { ticketId, notAfter: random.pick([NEVER, NEVER, nowMs - 1]), ...terms, holds });
+        const ends = { ticketEnd: random.pick([NEVER, NEVER, nowMs - 1]), notAfter: random.pick([NEVER, NEVER, nowMs - 1]) };
+        return scripts.adoptCall({ keys: locks }, { ticketId, ...ends, ...terms, holds });
       }
       case 10:
       case 11:

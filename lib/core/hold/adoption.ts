@@ -95,8 +95,8 @@ export class Adoption implements AbortListener {
     this.sentAt = clock.now();
     this.notAfter = this.sentAt + defaults.commandTimeoutMs;
     this.replacements = watchdog.replacements;
-    const { ticketId, holds, notAfter } = this;
-    tickets.adopt({ ticketId, holds, leaseMs: Math.min(leaseMs, maxHoldMs), graceMs, label, minReplicas, notAfter }).then(
+    const { ticketId, holds, notAfter, ticket: { until } } = this;
+    tickets.adopt({ ticketId, until, holds, leaseMs: Math.min(leaseMs, maxHoldMs), graceMs, label, minReplicas, notAfter }).then(
       (outcome) => this.heard(outcome),
       (error: unknown) => this.failed(asStoreError(error, this.key)),
     );

@@ -5,7 +5,8 @@
  *   T1  A hand-off puts the ticket into the place of the hold in one step: nobody else is let in, and waiters stay where they are.
  *   T2  The hold keeps its mode, its owner, its permit and what is left of its minHoldMs. A ticket owes no grace, because nobody works under it.
  *   T3  An adoption puts a new holder into the place of the ticket in one step, with a higher fence, while the ticket's time lasts and
- *       no adoption came before. The fence is that of the other holds of its owner, if there are any.
+ *       no adoption came before. A network that delivers requests twice may put a ticket there anew after its time; it counts as late,
+ *       except in a store with several clocks. The fence is that of the other holds of its owner, if there are any.
  *   T4  Both are idempotent: the same request again has the same outcome. An adoption does not act after `notAfter`.
  *   T5  The ticket's lock passes on by itself when its time is over, and no sooner than its minHoldMs.
  *   T6  A store that forgot grants no adoption while it waits for those who hold; nobody brings a ticket back.
@@ -34,6 +35,8 @@ export type HandOffOutcome =
 
 export interface AdoptRequest {
   readonly ticketId: string;
+  /** The last instant of the ticket, as the hand-off told it: on the store's clock, in ms. */
+  readonly until: number;
   /** The locks of the ticket, each with the id of its new holder. */
   readonly holds: readonly HolderRef[];
   readonly leaseMs: number;

@@ -37,7 +37,7 @@ export function adopt(request: AdoptRequest, at: Instant, lockOf: LockOf, nextFe
     const lock = lockOf(key);
     if (liveHolder(lock, id, at) !== undefined) continue;
     const ticket = liveHolder(lock, request.ticketId, at);
-    if (ticket === undefined || leaseEnd(ticket) < at.ms) return { kind: 'gone', key };
+    if (ticket === undefined || Math.min(request.until, leaseEnd(ticket)) < at.ms) return { kind: 'gone', key };
   }
   return { kind: 'adopted', holds: request.holds.map(({ key, id }) => adoptOne(request, id, lockOf(key)!, at, nextFence)) };
 }

@@ -51,8 +51,11 @@ export class RedisTickets implements TicketStore {
 
   async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
     const adopted: AdoptedHold[] = [];
-    for (const holds of this.together(request.holds)) {
-      const outcome = await this.adoptSome({ ...request, holds });
+    const parts = this.together(request.holds);
+    // Each server has a clock of its own, and the ticket names one end.
+    const until = parts.length > 1 ? Number.MAX_SAFE_INTEGER : request.until;
+    for (const holds of parts) {
+      const outcome = await this.adoptSome({ ...request, until, holds });
       if (outcome.kind !== 'adopted') return outcome;
       adopted.push(...outcome.holds);
     }
@@ -77,13 +80,14 @@ export class RedisTickets implements TicketStore {
 
   private async adoptSome(request: AdoptRequest, isRepeated = false): Promise<AdoptOutcome> {
     const { runner, spots, trust, memories, clock, maxLeaseMs, recoveryMs } = this.parts;
-    const { ticketId, leaseMs, graceMs, label, notAfter } = request;
+    const { ticketId, until, leaseMs, graceMs, label, notAfter } = request;
     const { key } = request.holds[0]!;
     const places = request.holds.map((hold) => spots.of(hold.key));
     const limit = trust.clock.before(places[0]!.source, notAfter, clock.now());
     const known = places.map(({ group }) => memories.of(group));
     const holds = request.holds.map(({ id }, n) => ({ id, floor: trust.floors.of(places[n]!.group), known: known[n]! }));
-    const asked = { ticketId, notAfter: limit || LONG_AGO, leaseMs: Math.floor(leaseMs), graceMs, label, longestMs: maxLeaseMs, recoveryMs, holds };
+    const limits = { ticketEnd: until, notAfter: limit || LONG_AGO, longestMs: maxLeaseMs, recoveryMs };
+    const asked = { ...limits, ticketId, leaseMs: Math.floor(leaseMs), graceMs, label, holds };
     const call = adoptCall({ keys: places }, asked);
     const outcome = await runner.run({ ...call, key }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);

@@ -931,9 +931,9 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '09951db964a8698de506c2e6d2f539fa9e7a1e0e',
+  sha1: '74088e6df9213db086d8734f38b80e689ad2e679',
   source: `local keys = KEYS
-local ticketId, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV, (#ARGV - 7) / 3
+local ticketId, ticketEnd, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV, (#ARGV - 8) / 3
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
@@ -944,7 +944,7 @@ ${sharedQueue}
 ${sharedSettle}
 ${sharedCloseLock}
 local function requestOf(n)
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n + 5], floor = tonumber(args[3 * n + 6]), known = args[3 * n + 7] }
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n + 6], floor = tonumber(args[3 * n + 7]), known = args[3 * n + 8] }
 end
 if now > notAfter then return { 'late', now, 0, '' } end
 local holds, gone, recoversForMs = {}, 0, 0
@@ -957,7 +957,7 @@ for n = 1, count do
   settle(lock)
   hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
   if not hold.adopted then
-    if gone == 0 and (not hold.ticket or leaseEnd(hold.ticket) < now) then gone = n end
+    if gone == 0 and (not hold.ticket or math.min(ticketEnd, leaseEnd(hold.ticket)) < now) then gone = n end
     recoversForMs = math.max(recoversForMs, leftMs)
   end
   holds[n] = hold
@@ -1005,6 +1005,8 @@ export interface AdoptKeys {
 export interface AdoptArgs {
   /** The id that stands for the ticket. */
   readonly ticketId: string;
+  /** The last server time in ms at which the ticket can be adopted, as the hand-off told it. */
+  readonly ticketEnd: number;
   /** Server time in ms after which nothing is done. */
   readonly notAfter: number;
   /** How long they may hold without a renewal. */
@@ -1022,7 +1024,7 @@ export interface AdoptArgs {
 }
 
 export function adoptCall(on: AdoptKeys, request: AdoptArgs): BuiltCall {
-  return { script: adopt, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey, each.fenceKey])], args: [request.ticketId, request.notAfter, request.leaseMs, request.graceMs, request.label === undefined ? '-' : toField(request.label), request.longestMs, request.recoveryMs, ...request.holds.flatMap((each) => [each.id, each.floor, each.known])] };
+  return { script: adopt, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey, each.fenceKey])], args: [request.ticketId, request.ticketEnd, request.notAfter, request.leaseMs, request.graceMs, request.label === undefined ? '-' : toField(request.label), request.longestMs, request.recoveryMs, ...request.holds.flatMap((each) => [each.id, each.floor, each.known])] };
 }
 
 /** Adopted; gone, with the number of the lock from 1; late, after notAfter; or recovering, for so many ms; memory of the first lock's slot group, of the one that is gone. */

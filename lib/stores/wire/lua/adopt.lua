@@ -4,19 +4,20 @@
 ---   queueKey  its waiters
 ---   fenceKey  the slot group's last fence
 --- ARGV[1] ticketId: text  the id that stands for the ticket
---- ARGV[2] notAfter: number  server time in ms after which nothing is done
---- ARGV[3] leaseMs: number  how long they may hold without a renewal
---- ARGV[4] graceMs: number  how long the lock stays taken after a lease that ended without a release
---- ARGV[5] label: encoded or -  what an operator reads
---- ARGV[6] longestMs: number  the longest lease that can be
---- ARGV[7] recoveryMs: number  how long nothing new is granted after the server forgot
+--- ARGV[2] ticketEnd: number  the last server time in ms at which the ticket can be adopted, as the hand-off told it
+--- ARGV[3] notAfter: number  server time in ms after which nothing is done
+--- ARGV[4] leaseMs: number  how long they may hold without a renewal
+--- ARGV[5] graceMs: number  how long the lock stays taken after a lease that ended without a release
+--- ARGV[6] label: encoded or -  what an operator reads
+--- ARGV[7] longestMs: number  the longest lease that can be
+--- ARGV[8] recoveryMs: number  how long nothing new is granted after the server forgot
 --- ARGV[...] holds  for each lock:
 ---   id: text       of its new holder
 ---   floor: number  the highest fence that the caller has seen in the slot group
 ---   known: text    what the server told the caller as its memory, or as many dashes
 --- RETURNS all head: outcome text, now, detail, memory text  adopted; gone, with the number of the lock from 1; late, after notAfter; or recovering, for so many ms; memory of the first lock's slot group, of the one that is gone
 --- RETURNS each hold: fence, mode mode, end, minHoldMs, contended flag, owner encoded, permits, memory text  the end is that of the lease, without its grace; minHoldMs is what is left of it; contended when others wait; permits that the lock has, or 0
---- INVARIANT a ticket is adopted once, and not after its time
+--- INVARIANT a ticket is adopted once, and not after its time, also when requests that came twice have put it there anew
 --- INVARIANT the fence rises, unless other holds of the same owner go on, which share theirs
 --- @bind
 
@@ -43,7 +44,7 @@ for n = 1, count do
   settle(lock)
   hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
   if not hold.adopted then
-    if gone == 0 and (not hold.ticket or leaseEnd(hold.ticket) < now) then gone = n end
+    if gone == 0 and (not hold.ticket or math.min(ticketEnd, leaseEnd(hold.ticket)) < now) then gone = n end
     recoversForMs = math.max(recoversForMs, leftMs)
   end
   holds[n] = hold
