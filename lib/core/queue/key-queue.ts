@@ -58,23 +58,11 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     if (this.request?.asker !== caller) caller.tellWaiting();
   }
 
-  /**
-   * Admits the first callers if the lease at hand admits them, else asks the store for the first. Called whenever the line or a lease
-   * has changed. `at`: the time now, if known.
-   */
-  pump(at?: number): void {
-    let now = at;
-    while (!this.isResting && this.line.first) {
-      now ??= this.parts.clock.now();
-      // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
-      if (this.leases.current && this.leases.current.turns > 0) this.parts.watchdog.sleep.look(now);
-      const { first } = this.line;
-      const { current } = this.leases;
-      if (!first) break;
-      if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, now);
-      this.admit(first, current, now);
-    }
-    if (!this.isResting) this.tidy();
+  /** Called whenever the line or a lease has changed: serves the callers that wait. `now`: the time, if it is known. */
+  pump(now?: number): void {
+    if (this.isResting) return;
+    if (this.line.size > 0) this.serve(now ?? this.parts.clock.now());
+    if (this.line.size === 0 && !this.isResting) this.tidy();
   }
 
   leaseOf(id: string): StoreLease | undefined {
@@ -153,6 +141,17 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     for (const caller of this.line.all()) {
       if (caller.options.waitMs === 0) caller.giveUp(refusedAtOnce(request, caller));
       else caller.tellWaiting();
+    }
+  }
+
+  /** Admits the first callers as long as the lease at hand admits them, and asks the store for the next. */
+  private serve(now: number): void {
+    // A machine that has just woken up may get here before its timers fire. What is found then can change the line and the lease.
+    if (this.leases.current && this.leases.current.turns > 0) this.parts.watchdog.sleep.look(now);
+    for (let first = this.line.first; first && !this.isResting; first = this.line.first) {
+      const { current } = this.leases;
+      if (!current?.admits(first.options, now, this.parts.handOn, first.arrival)) return this.ask(first, now);
+      this.admit(first, current, now);
     }
   }
 

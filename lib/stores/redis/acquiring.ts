@@ -38,15 +38,15 @@ export class Acquiring {
 
   constructor(readonly parts: AcquiringParts) {}
 
-  /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. */
-  acquire(request: AcquireRequest): Promise<AcquireOutcome> {
+  /** Asks for a lock. Rejects with LockStoreError when the outcome is not known. The store has this function as its own, as that of Releases. */
+  readonly acquire = (request: AcquireRequest): Promise<AcquireOutcome> => {
     const { bundles, spots, places } = this.parts;
     const spot = spots.of(request.key);
     const known = places.count > 0 ? places.askAgain(request) : undefined;
     return new Promise((resolve, reject) => {
       bundles.add(acquire, spot.source, new Acquisition(this, request, spot, known, resolve, reject));
     });
-  }
+  };
 
   sendAgain(acquisition: Acquisition): void {
     this.parts.bundles.add(acquire, acquisition.spot.source, acquisition);

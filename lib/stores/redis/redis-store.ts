@@ -71,6 +71,7 @@ const ANY_MASTER = -1;
 export class RedisStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly tickets: RedisTickets;
+  readonly acquire: (request: AcquireRequest) => Promise<AcquireOutcome>;
   readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
   summary: StoreSummary | undefined;
   readonly recovery: StoreRecovery;
@@ -113,6 +114,7 @@ export class RedisStore implements LockStore {
     this.bringingBack = new BringingBack({ ...parts, renewals, releases });
     this.release = releases.release;
     this.acquiring = new Acquiring({ ...parts, renewals });
+    this.acquire = this.acquiring.acquire;
     this.tickets = new RedisTickets({ ...parts, renewals });
     this.pushedGrants = new PushedGrants({ ...parts, acquiring: this.acquiring, tell: (wake) => this.listener(wake) });
     this.heartbeats = new Heartbeats({ ...parts, missed: (id) => this.channel.missed(id) });
@@ -145,10 +147,6 @@ export class RedisStore implements LockStore {
 
   mayHaveForgotten({ key, memory }: HolderRef & HeldLease): boolean {
     return this.memories.isOutdated(this.keys.groupOf(key), memory);
-  }
-
-  acquire(request: AcquireRequest): Promise<AcquireOutcome> {
-    return this.acquiring.acquire(request);
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
