@@ -86,7 +86,7 @@ export class FlakyProxy {
   /** The connections there are now end with a reset; new ones are accepted. */
   resetConnections(): void {
     for (const { client, server } of this.links) {
-      client.resetAndDestroy();
+      reset(client);
       server.destroy();
     }
     this.links.clear();
@@ -145,7 +145,7 @@ export class FlakyProxy {
 
   /** The clients of connections that are held up see them end; new ones are well. */
   loseHeldUp(): void {
-    for (const { client, heldUp } of this.links) if (heldUp) client.resetAndDestroy();
+    for (const { client, heldUp } of this.links) if (heldUp) reset(client);
   }
 
   /** What was held up arrives. Resolves when the server has answered. */
@@ -241,6 +241,12 @@ export class FlakyProxy {
       if (underway.length === 1) pass();
     });
   }
+}
+
+/** A socket that has begun to end cannot be reset: libuv refuses it, Node leaves the handle open, and at its exit the process waits for it for ever. */
+function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 export async function startFlakyProxy(targetPort: number): Promise<FlakyProxy> {
