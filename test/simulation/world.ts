@@ -47,6 +47,7 @@ const OTHER_GONE_WITHIN_MS = 2_000;
 export class World implements Recorder {
   readonly time = new VirtualTime();
   readonly history: HistoryEvent[] = [];
+  private readonly crashed = new Set<string>();
   readonly happened: string[] = [];
   readonly violations: string[] = [];
   readonly setting: Setting;
@@ -139,6 +140,13 @@ export class World implements Recorder {
     // Clocks of a master and its replica go together, and nothing new is granted for longer than they are apart.
     if (this.setting.replicated.length === 0) this.fencesExcusedUntil = time.now + longestMs + plan.recoveryMs;
     if (!plan.certain && plan.recoveryMs < plan.maxLeaseMs) witness.doubtAll();
+    this.losesWhatTheDeadHeld();
+  }
+
+  /** Nobody brings back the leases of a process that has crashed. */
+  private losesWhatTheDeadHeld(): void {
+    const held = new Map(this.history.filter(({ id }) => this.crashed.has(id.split('.')[0]!)).map(({ key, id }) => [`${key} ${id}`, { key, id }]));
+    for (const { key, id } of held.values()) this.history.push({ at: this.time.now, key, id, kind: 'lost' });
   }
 
   /** A running server loaded older data. What it grants before those who hold have heard of it and come back is not undone. */
@@ -214,6 +222,7 @@ export class World implements Recorder {
   crash(member: Member): void {
     this.note(`${member.process.name} crashes`);
     member.process.crash();
+    this.crashed.add(member.process.name);
     this.witness.forget(member.process);
     for (const way of member.ways) for (const socket of [...way.sockets]) socket.cut(false);
   }

@@ -23,8 +23,7 @@ export class Wire extends StoreAround {
   slowMs = 0;
   /** Wakes of these kinds are lost. */
   readonly lostWakes = new Set<Wake['kind']>();
-  /** The store is reached anew: it may have forgotten what it granted. */
-  reconnect: (doubt: Doubt) => void = () => {};
+  private readonly doubters: ((doubt: Doubt) => void)[] = [];
 
   constructor(
     store: LockStore,
@@ -50,7 +49,12 @@ export class Wire extends StoreAround {
   }
 
   override onDoubt(listener: (doubt: Doubt) => void): void {
-    this.reconnect = listener;
+    this.doubters.push(listener);
+  }
+
+  /** The store is reached anew, or says that it may have forgotten what it did. */
+  reconnect(doubt: Doubt): void {
+    for (const listener of this.doubters) listener(doubt);
   }
 
   override acquire(request: AcquireRequest): Promise<AcquireOutcome> {

@@ -19,6 +19,11 @@ const LONGEST_RETRY_MS = 250;
  * repeated for as long as its lease would last.
  */
 const MANY = 200;
+/**
+ * So many of the last releases are remembered: what a replica lacks when it is promoted are the last milliseconds, in which a process
+ * releases at most some hundred locks.
+ */
+const MAX_REMEMBERED = 256;
 
 export interface DoubtfulRelease extends ReleaseRequest {
   /** The local instant until which a request for this id that got no answer may still act in the store. */
@@ -26,22 +31,39 @@ export interface DoubtfulRelease extends ReleaseRequest {
 }
 
 /** A lease that is given back. */
-interface EndingLease extends DoubtfulRelease {
+export interface EndingLease extends DoubtfulRelease {
   /** How long the store may keep the lease without a further request, in ms. */
   readonly storeLengthMs: number;
   /** Whether the store said that it does not know it. */
   readonly goneFromStore: boolean;
+  /** The memory of the store that knew it last. */
+  readonly memory: string | undefined;
+}
+
+/** What is kept of a lease that the store has released, in case that it forgets the release. */
+interface AnsweredRelease {
+  readonly key: string;
+  readonly id: string;
+  readonly abandoned: boolean | undefined;
+  readonly memory: string | undefined;
+  /** When the lease has ended by itself, also in a store that has it still, in clock.now() time. */
+  readonly endsAt: number;
 }
 
 export class BackgroundRelease {
   private readonly pending = new Set<Promise<void>>();
+  /** The last releases that the store has answered, as a ring: the next one takes the place of the oldest. */
+  private remembered: AnsweredRelease[] = [];
+  private nextPlace = 0;
   private closed = false;
 
   constructor(
     private readonly store: LockStore,
     private readonly clock: Clock,
     private readonly schedule: Schedule,
-  ) {}
+  ) {
+    store.onDoubt?.((doubt) => doubt !== 'all' && this.releaseForgotten(doubt === 'replaced'));
+  }
 
   /** Releases an id; nobody waits for the answer. After `endsInMs` the id has ended by itself, and tries that fail are not repeated. */
   release(request: DoubtfulRelease, endsInMs: number): void {
@@ -59,7 +81,7 @@ export class BackgroundRelease {
   releaseAndTell(lease: EndingLease, done: (outcome: ReleaseOutcome) => void): void {
     this.store.release(lease).then(
       (outcome) => {
-        if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
+        this.released(lease);
         done(outcome);
       },
       () => {
@@ -67,6 +89,14 @@ export class BackgroundRelease {
         done('unknown');
       },
     );
+  }
+
+  /** Called when the store has answered the release of a lease. */
+  released(lease: EndingLease): void {
+    const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
+    this.remembered[this.nextPlace] = { key, id, abandoned, memory, endsAt: askedAt + storeLengthMs };
+    this.nextPlace = (this.nextPlace + 1) % MAX_REMEMBERED;
+    if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
 
   /**
@@ -88,6 +118,22 @@ export class BackgroundRelease {
   /** Ends all tries. A lease that was not released yet ends by itself. */
   close(): void {
     this.closed = true;
+  }
+
+  /**
+   * Releases again what was released shortly before: a store that lost its last writes, as a replica that is promoted, still has the leases,
+   * and their locks would stay taken until they end. `isReplaced`: the store is in an earlier state, and its memory does not show it.
+   */
+  private releaseForgotten(isReplaced: boolean): void {
+    const now = this.clock.now();
+    const known: AnsweredRelease[] = [];
+    for (const release of this.remembered) {
+      if (release.endsAt <= now) continue;
+      if (isReplaced || this.store.mayHaveForgotten?.(release)) this.release(release, release.endsAt - now);
+      else known.push(release);
+    }
+    this.remembered = known;
+    this.nextPlace = known.length % MAX_REMEMBERED;
   }
 
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {

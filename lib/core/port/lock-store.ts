@@ -215,12 +215,12 @@ export interface LockStore {
   /** Sets the function that receives wakes. Called once, before the first acquire. */
   onWake(listener: (wake: Wake) => void): void;
   /**
-   * Sets the function that is told that the store may have forgotten what it granted, because it is reached anew or says so itself:
-   * what is in doubt is renewed at once then. Called once, before the first acquire. A store that cannot forget does not have it.
+   * Adds a function that is told that the store may have forgotten what it did, because it is reached anew or says so itself: what is in
+   * doubt is renewed, or released again, at once then. Called before the first acquire. A store that cannot forget does not have it.
    */
   onDoubt?(listener: (doubt: Doubt) => void): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
-  mayHaveForgotten?(lease: HolderRef & HeldLease): boolean;
+  mayHaveForgotten?(lease: HolderRef & Pick<HeldLease, 'memory'>): boolean;
   /**
    * P1–P3, P7, P13, P14. Asks for a lock. Rejects with LockStoreError when the outcome is unknown: then the caller must ask again
    * with the same id, or release it, together with the id that it replaces.

@@ -1,10 +1,10 @@
 /** A lease that this process gives back with its next request for the same lock: the store does both in one command. */
-import type { BackgroundRelease, DoubtfulRelease } from '../lease/background-release.js';
+import type { BackgroundRelease, EndingLease } from '../lease/background-release.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 
 export class ReplacedLease {
   constructor(
-    private readonly lease: DoubtfulRelease,
+    private readonly lease: EndingLease,
     /** Called once with how the release of the lease ended. */
     private done: ((outcome: ReleaseOutcome) => void) | undefined,
     /** Whether its permit goes on to the next request, before those who wait. */
@@ -22,9 +22,9 @@ export class ReplacedLease {
     done?.(outcome);
   }
 
-  /** Called when the store has released the lease: a late request for it, which may still be on its way, is released as well. */
+  /** Called when the store has released the lease. */
   released(background: BackgroundRelease): void {
-    background.releaseLate(this.lease);
+    background.released(this.lease);
   }
 
   /** Releases the lease by itself, because the request that should do it is not sent again. */

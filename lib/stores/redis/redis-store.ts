@@ -90,7 +90,7 @@ export class RedisStore implements LockStore {
   private readonly heartbeats: Heartbeats;
   private readonly channel: WakeChannel;
   private listener: (wake: Wake) => void = () => {};
-  private doubted: (doubt: Doubt) => void = () => {};
+  private readonly doubters: ((doubt: Doubt) => void)[] = [];
 
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, report } = options;
@@ -142,10 +142,10 @@ export class RedisStore implements LockStore {
   }
 
   onDoubt(listener: (doubt: Doubt) => void): void {
-    this.doubted = listener;
+    this.doubters.push(listener);
   }
 
-  mayHaveForgotten({ key, memory }: HolderRef & HeldLease): boolean {
+  mayHaveForgotten({ key, memory }: HolderRef & Pick<HeldLease, 'memory'>): boolean {
     return this.memories.isOutdated(this.keys.groupOf(key), memory);
   }
 
@@ -233,6 +233,10 @@ export class RedisStore implements LockStore {
       memories.recalls.soon();
       this.doubted('all');
     });
+  }
+
+  private doubted(doubt: Doubt): void {
+    for (const listener of this.doubters) listener(doubt);
   }
 
   /** The leases that an earlier memory knew are renewed; and processes with another wire format must not boot now. */

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { BackgroundRelease, type DoubtfulRelease } from '../../../lib/core/lease/background-release.js';
+import { BackgroundRelease, type EndingLease } from '../../../lib/core/lease/background-release.js';
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
+import type { Doubt, ReleaseRequest } from '../../../lib/core/port/lock-store.js';
+import { ReplacedLease } from '../../../lib/core/queue/replaced-lease.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { FakeClock } from '../../support/fake-clock.js';
 import { StoreAround } from '../../support/store-around.js';
@@ -11,9 +12,19 @@ import { StoreAround } from '../../support/store-around.js';
 class Releases extends StoreAround {
   readonly asked: { at: number; request: ReleaseRequest }[] = [];
   failures = 0;
+  forgets: string | undefined;
+  doubt: (doubt: Doubt) => void = () => {};
 
   constructor(private readonly clock: FakeClock) {
     super(new MemoryStore({ clock, maxLeaseMs: 60_000 }));
+  }
+
+  override onDoubt(listener: (doubt: Doubt) => void): void {
+    this.doubt = listener;
+  }
+
+  override mayHaveForgotten({ memory }: { readonly memory: string | undefined }): boolean {
+    return memory === this.forgets;
   }
 
   override async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
@@ -36,7 +47,7 @@ function setUp(): { clock: FakeClock; store: Releases; background: BackgroundRel
   return { clock, store, background: new BackgroundRelease(store, clock, new Schedule(clock)) };
 }
 
-const lease = (lateUntil?: number): DoubtfulRelease & { storeLengthMs: number; goneFromStore: boolean } => ({ key: 'k', id: 'p.1', abandoned: true, lateUntil, storeLengthMs: 1_000, goneFromStore: false });
+const lease = (lateUntil?: number): EndingLease => ({ key: 'k', id: 'p.1', abandoned: true, lateUntil, storeLengthMs: 1_000, goneFromStore: false, memory: 'M1' });
 
 describe('A release in the background', () => {
   it('is sent once when it is answered, for the id and as it was asked for', async () => {
@@ -155,5 +166,59 @@ describe('A release in the background', () => {
     background.releaseLate({ ...lease(400), askedAt: 399 });
     await clock.advance(5_000);
     expect(store.asked).toHaveLength(1);
+  });
+
+  describe('that the store has answered is sent again when the store may have forgotten it', () => {
+    const asked = (store: Releases): string[] => store.asked.splice(0).map(({ request: { key, id } }) => `${key} ${id}`);
+
+    async function released(...leases: readonly EndingLease[]): Promise<ReturnType<typeof setUp>> {
+      const stage = setUp();
+      for (const each of leases) stage.background.releaseAndTell({ ...each, lateUntil: -Infinity }, () => undefined);
+      await stage.clock.settle();
+      stage.store.asked.splice(0);
+      return stage;
+    }
+
+    it('where it says so, once, with what was said of its work', async () => {
+      const { clock, store } = await released(lease(), { ...lease(), id: 'p.2', memory: 'M2' });
+      store.forgets = 'M2';
+      store.doubt('where it says so');
+      store.doubt('where it says so');
+      await clock.settle();
+      expect(store.asked.map(({ request }) => request)).toEqual([{ key: 'k', id: 'p.2', abandoned: true }]);
+    });
+
+    it('whatever the memory was, when the store is in an earlier state; and not when it is only reached anew', async () => {
+      const { clock, store } = await released(lease(), { ...lease(), id: 'p.2' });
+      store.doubt('all');
+      await clock.settle();
+      expect(asked(store)).toEqual([]);
+      store.doubt('replaced');
+      await clock.settle();
+      expect(asked(store)).toEqual(['k p.1', 'k p.2']);
+    });
+
+    it('until its lease has ended by itself', async () => {
+      const { clock, store } = await released(lease(), { ...lease(), id: 'p.2', storeLengthMs: 1_500 });
+      await clock.advance(1_000);
+      store.doubt('replaced');
+      await clock.settle();
+      expect(asked(store)).toEqual(['k p.2']);
+    });
+
+    it('of as many as the last 256, the later ones in the place of the earliest', async () => {
+      const { clock, store } = await released(...Array.from({ length: 300 }, (_, n) => ({ ...lease(), id: `p.${n}` })));
+      store.doubt('replaced');
+      await clock.settle();
+      expect(new Set(asked(store))).toEqual(new Set(Array.from({ length: 256 }, (_, n) => `k p.${n + 44}`)));
+    });
+
+    it('also when it was the part of a request', async () => {
+      const { clock, store, background } = setUp();
+      new ReplacedLease(lease(-Infinity), () => undefined).released(background);
+      store.doubt('replaced');
+      await clock.settle();
+      expect(asked(store)).toEqual(['k p.1']);
+    });
   });
 });

@@ -1,0 +1,65 @@
+/** A Redis that forgets releases: it goes back to a state in which holders stand who had released their locks. */
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { LockService } from '../../../lib/lock.service.js';
+import { eventually } from '../../support/eventually.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { closeStores, makeRedisStore } from '../../support/redis-store.js';
+
+const LEASE_MS = 60_000;
+/** Long before the leases in the snapshot end, and long after a recovery. */
+const SOON_MS = 15_000;
+
+let server: RedisServer;
+const services: LockService[] = [];
+
+beforeEach(async () => {
+  server = await startRedis();
+}, 60_000);
+afterEach(async () => {
+  await Promise.all(services.splice(0).map((locks) => locks.close()));
+  await closeStores();
+  await server.stop();
+});
+
+async function openLocks(process: string): Promise<LockService> {
+  const store = makeRedisStore(server.url, process, { recoveryMs: 500 });
+  const locks = new LockService({ store, process, leaseMs: LEASE_MS, waitMs: SOON_MS, shutdownGraceMs: 0 });
+  services.push(locks);
+  await locks.open();
+  return locks;
+}
+
+describe('What a process has released is free after its Redis', () => {
+  it('was killed and restarted with an older snapshot', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    const held = [await a.acquire('k'), await a.acquire('r', { mode: 'read' }), await a.acquire(['m', 'n'])];
+    await server.command('SAVE');
+    for (const lease of held) expect(await lease.release()).toBe('released');
+    await server.kill();
+    await server.restart({ keepData: true });
+    for (const key of ['k', 'r', 'm', 'n']) expect((await b.acquire(key)).fence).toBeGreaterThan(0);
+  }, 60_000);
+
+  it('loaded an older snapshot while it ran', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    const held = await a.acquire('k');
+    await server.command('SAVE');
+    await held.release();
+    await server.command('DEBUG', 'RELOAD', 'NOSAVE');
+    await eventually(async () => expect((await b.inspect('k')).holders).toEqual([]), SOON_MS);
+    expect((await b.acquire('k')).fence).toBeGreaterThan(held.fence);
+  }, 60_000);
+
+  it('was restarted with a snapshot from before a hand-over inside the process, and what is held stays held', async () => {
+    const [a, b] = [await openLocks('a'), await openLocks('b')];
+    const first = await a.acquire('k', { minHoldMs: 1 });
+    const next = a.acquire('k', { minHoldMs: 1 });
+    await server.command('SAVE');
+    await first.release();
+    const held = await next;
+    await server.kill();
+    await server.restart({ keepData: true });
+    await eventually(async () => expect((await b.inspect('k')).holders).toMatchObject([{ fence: held.fence }]), SOON_MS);
+    expect(await held.verify()).toBe(true);
+  }, 60_000);
+});
