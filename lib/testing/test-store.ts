@@ -22,7 +22,7 @@ import { HALF_MS, wholeGrant } from './whole-milliseconds.js';
 const LONGEST_WAIT_MS = 3_600_000;
 const ELSEWHERE = 'elsewhere.';
 
-/** A request that waits. */
+/** A request to the store that is not granted, because the lock is taken or the store is down. */
 interface Wait {
   readonly key: string;
   /** Whether the store answered the last time when the request asked. */
@@ -76,7 +76,10 @@ export class TestStore {
     this.grantTime(this.waiting.values());
   }
 
-  /** Notes that a call began to wait, perhaps for the request of an earlier call, whose hour may be over: each wait for this lock gets a new one. */
+  /**
+   * Called when a call begins to wait. It may wait for a request that an earlier call made, and for which no more time passes by itself. So time
+   * may pass anew for all requests for this lock.
+   */
   callWaits(key: string): void {
     this.grantTime([...this.waiting.values()].filter((wait) => wait.key === key));
   }

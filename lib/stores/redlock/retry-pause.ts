@@ -3,7 +3,7 @@
  *
  * The pause is random, so that two requests that split the votes do not split them again. It is shorter for a request that has
  * waited longer, and longer where the nodes take long to answer, so that a crowd of waiters does not overload them. A request that has
- * waited for seconds, as who stands for election does for days, asks seldom: its mark on the nodes keeps its turn, and they call it.
+ * waited for seconds asks seldom, because its mark on the nodes keeps its turn, and a message calls it: candidates wait for days.
  */
 const LONGEST_MS = 400;
 const SHORTEST_MS = 100;

@@ -126,12 +126,12 @@ export class RedisKeys {
     return lockKey.replace('}:l:', '}:m:');
   }
 
-  /** The {@link LockKeys} as a list. */
+  /** The {@link LockKeys} of a lock as a list. */
   all(group: number, key: string): [lock: string, queue: string, fence: string] {
     return [this.lock(group, key), this.queue(group, key), this.fence(group)];
   }
 
-  /** What concerns every process; none can have this name. */
+  /** The channel for what concerns every process. No process can have the name that stands in it. */
   get channelOfAll(): string {
     return `${this.channelPrefix}~`;
   }

@@ -3,8 +3,8 @@
  * t0 and answered at t1 proves that the server's clock showed S at some instant between t0 and t1. From one such sample follow
  * until when a grant that came as a message may be trusted, and until when on the server's clock a request may act.
  *
- * Samples are kept for each source: 0 for a single server, the slot group in a Cluster. All are dropped with a new connection, which
- * may lead to another server.
+ * Samples are kept for each source, which is a number that the store chooses: one for a single server; in a Cluster one for each slot group
+ * and one for "any master". All are dropped with a new connection, which may lead to another server.
  */
 
 /** By how much two clocks may drift apart in `lengthMs`, in ms. Every lease rests on this assumption. */
