@@ -65,6 +65,54 @@ describe('bring-back.lua', () => {
   });
 });
 
+describe('A lease that comes back to a server with an older record of its lock', () => {
+  const idsIn = async (lock: LuaLock): Promise<unknown[]> => ((await lock.inspect()) as unknown[]).filter((item) => typeof item === 'string' && /^(?:p|q|giver)\./.test(item));
+
+  it('takes the place of an earlier hold of its owner, and stands beside those that share its fence', async () => {
+    const lock = lua.lock('bb20');
+    const owner = 'job-7';
+    expect(await bringBack(lock, 'p.dead', { fence: 70, owner })).toBe(1);
+    expect(await bringBack(lock, 'p.1', { fence: 80, owner })).toBe(1);
+    expect(await bringBack(lock, 'p.2', { fence: 80, owner })).toBe(1);
+    expect(await bringBack(lock, 'p.dead', { fence: 70, owner })).toBe(0);
+    expect(await idsIn(lock)).toEqual(['p.1', 'p.2']);
+  });
+
+  it('reads beside other readers, though its owner wrote in the record', async () => {
+    const lock = lua.lock('bb21');
+    expect(await bringBack(lock, 'p.dead', { fence: 70, owner: 'job-7' })).toBe(1);
+    expect(await bringBack(lock, 'p.1', { mode: 'read', fence: 80, owner: 'job-7' })).toBe(1);
+    expect(await bringBack(lock, 'q.1', { mode: 'read', fence: 81 })).toBe(1);
+    expect(await idsIn(lock)).toEqual(['p.1', 'q.1']);
+  });
+
+  it('reads beside other readers, though it wrote in the record, before its downgrade', async () => {
+    const lock = lua.lock('bb22');
+    expect(await bringBack(lock, 'p.1', { fence: 70 })).toBe(1);
+    expect(await bringBack(lock, 'p.1', { mode: 'read', fence: 70 })).toBe(1);
+    expect(await bringBack(lock, 'q.1', { mode: 'read', fence: 71 })).toBe(1);
+    expect(await idsIn(lock)).toEqual(['p.1', 'q.1']);
+  });
+
+  it.each([{ mode: 'read', owner: undefined }, { mode: 'permit', owner: '2' }, { mode: 'write', owner: 'job-7' }] as const)(
+    'leaves nothing of the ticket of which it was made ($mode), so that nobody else adopts that',
+    async ({ mode, owner }) => {
+      const lock = lua.lock(`bb23 ${mode}`);
+      const ticketId = 'giver.=abc';
+      expect(await bringBack(lock, ticketId, { mode, fence: 70, owner })).toBe(1);
+      expect(await bringBack(lock, 'p.1', { mode, fence: 80, owner, ticketId })).toBe(1);
+      expect(await idsIn(lock)).toEqual(['p.1']);
+    },
+  );
+
+  it('lasts for what is left of its minHoldMs, as it did before', async () => {
+    const lock = lua.lock('bb24');
+    const call = bringBackCall(lock, { ...lease, id: 'p.1', notAfter: (await lua.now()) + 1_000, fence: 70, minHoldMs: 20_000 });
+    const [, , leftMs] = (await lua.run(call)) as number[];
+    expect(leftMs).toBe(20_000);
+  });
+});
+
 describe('A server that is about to open again', () => {
   const recoveryMs = 20_000;
 

@@ -137,6 +137,16 @@ describe('adopt.lua', () => {
     expect(((await lock.inspect()) as unknown[])[2]).toBe(TICKET);
   });
 
+  it('keeps the whole grace of an adopted hold, also behind a minHoldMs that is as long as a lease can be', async () => {
+    const lock = lua.lock('ad7');
+    await lock.takes('p.1', { minHoldMs: 60_000 });
+    await handOff(lock, 'p.1');
+    const { end } = readAdoptHold(await adopt(lock, 'w.1', { leaseMs: 1_000, graceMs: 5_000 }), adoptHeadSize);
+    const [code, now, leftMs] = (await lock.acquire('w.2', { queue: 0 })) as number[];
+    expect(code).toBe(3);
+    expect(now! + leftMs!).toBeGreaterThan(end + 4_500);
+  });
+
   it('answers recovering while a server that forgot waits for those who hold, also for a ticket that it has', async () => {
     const lock = lua.lock('ad5');
     await lock.takes('p.1');

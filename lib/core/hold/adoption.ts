@@ -135,7 +135,7 @@ export class Adoption implements AbortListener {
     this.settle(() => {
       const leases = holds.map(({ grant, owner, permits, minHoldMs }, n) => {
         const options = { ...this.call.options, mode: grant.mode, owner, permits, minHoldMs };
-        return queue.adopted.add(this.holds[n]!, options, grant, now);
+        return queue.adopted.add(this.holds[n]!, this.ticketId, options, grant, now);
       });
       this.resolve(leases);
     });

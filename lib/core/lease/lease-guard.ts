@@ -10,6 +10,8 @@ export interface GrantedRequest extends HolderRef {
   readonly options: ResolvedOptions;
   /** The local instant until which a try of it that got no answer may still act in the store. */
   readonly lateUntil: number;
+  /** The holder id of the ticket of which the lease was made, if it was. */
+  readonly ticketId?: string | undefined;
 }
 
 /** Called once when a lease is lost. */

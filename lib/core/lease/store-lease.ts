@@ -41,6 +41,8 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   askedAt: number | undefined;
   /** Whether the work of its last caller never began, so that the lock need not stay taken for minHoldMs. */
   abandoned = false;
+  /** The holder id of the ticket of which it was made, if it was. */
+  readonly ticketId: string | undefined;
   declare protected readonly keeper: LeaseKeeper;
   /** How many of the callers on the lease have held it for longer than their maxHoldMs. */
   private overdueUsers = 0;
@@ -65,6 +67,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     this.admittedAt = grantedAt;
     this.fence = this.nextFence = grant.fence;
     this.sharesFence = request.options.mode === 'read';
+    this.ticketId = request.ticketId;
   }
 
   /**

@@ -165,6 +165,8 @@ export interface HeldLease {
   readonly trustedUntil: number;
   /** The store's memory that knew it last: one that it still has did not forget the lease, so the lease was lost. */
   readonly memory: string | undefined;
+  /** The holder id of the ticket of which the lease was made: a store that went back to an earlier state may have the ticket again. */
+  readonly ticketId?: string | undefined;
 }
 
 export type RenewOutcome =

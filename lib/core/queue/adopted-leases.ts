@@ -22,8 +22,8 @@ export class AdoptedLeases implements LeaseKeeper {
   }
 
   /** Makes a lease of what the store granted, guards it, and puts its only caller on it. */
-  add({ key, id }: HolderRef, options: ResolvedOptions, grant: Grant, at: number): StoreLease {
-    const lease = new StoreLease({ key, id, options, lateUntil: -Infinity }, grant, at, 0, this, this.watchdog);
+  add({ key, id }: HolderRef, ticketId: string, options: ResolvedOptions, grant: Grant, at: number): StoreLease {
+    const lease = new StoreLease({ key, id, options, lateUntil: -Infinity, ticketId }, grant, at, 0, this, this.watchdog);
     this.leases.set(id, lease);
     this.watchdog.watch(lease, at);
     lease.admit(options, at);

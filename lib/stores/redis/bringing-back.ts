@@ -172,13 +172,13 @@ export class BringingBack {
   private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
     const { clock, trust, keys, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
     const now = clock.now();
-    const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, permits, label } = held;
+    const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, permits, label, ticketId } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
     const notAfter = trust.clock.before(trust.sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
       id, mode: permits === undefined ? mode : 'permit', notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, known: memory, owner: permits === undefined ? owner : String(permits), label,
+      longestMs: maxLeaseMs, recoveryMs, known: memory, ticketId, owner: permits === undefined ? owner : String(permits), label,
     };
   }
 

@@ -191,11 +191,12 @@ const sharedLockRecord = `local function parseLock(text, request)
   local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
   for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
     if mode == 'p' then permits = tonumber(owner) end
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    graceMs = tonumber(graceMs) or 0
+    ending, minEnd = math.min(tonumber(ending), latest + graceMs), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
         ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-        graceMs = tonumber(graceMs) or 0,
+        graceMs = graceMs,
       }
     end
   end
@@ -669,7 +670,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '7b297034f3b738c4df00cd1721dc33993a8ab804',
+  sha1: 'c7935d982f82a2372fb6ee8bb4cf079541c36642',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -931,7 +932,7 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '74088e6df9213db086d8734f38b80e689ad2e679',
+  sha1: '39fafd7b9c43725115e93b128b531fb90869ff5b',
   source: `local keys = KEYS
 local ticketId, ticketEnd, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV, (#ARGV - 8) / 3
 ${sharedServerTime}
@@ -1061,7 +1062,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: 'd2927990b30d251c65a0c946194dd147c03647eb',
+  sha1: '414e1d9203f7a7f515b68837f1c82cf596ae956c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1075,16 +1076,17 @@ ${sharedSettle}
 ${sharedCloseLock}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, longestMs, recoveryMs, known = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local mode, notAfter, leaseMs, fence, fences, minHoldMs, graceMs, longestMs, recoveryMs, known, ticketId = string.match(args[3 * n - 1], '^(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local owner, label = string.match(args[3 * n], '^(%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), known = known, owner = owner, label = label }
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[3 * n - 2], mode = mode, notAfter = tonumber(notAfter), leaseMs = tonumber(leaseMs), fence = tonumber(fence), fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), known = known, ticketId = ticketId, owner = owner, label = label }
 end
 local function fitsBeside(lock, lease)
   if #lock.holders == 0 then return true end
   if permitsOf(lease) ~= lock.permits then return false end
   if lock.mode == 'p' then return #lock.holders < lock.permits or lock.recoversForMs > 0 end
   if lock.mode == 'r' then return lease.mode == 'r' end
-  return ownedBy(lock, lease.owner) ~= nil
+  local kin = ownedBy(lock, lease.owner)
+  return kin ~= nil and (kin.fence == lease.fence or lock.recoversForMs <= 0)
 end
 local function makeRoom(lock, lease)
   for _, holder in ipairs(lock.holders) do
@@ -1105,7 +1107,7 @@ local function enterAgain(lock, lease)
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = {
-    ending = lock.now + lease.leaseMs + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
+    ending = lock.now + math.max(lease.leaseMs, lease.minHoldMs) + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
     minEnd = lease.minHoldMs > 0 and lock.now + lease.minHoldMs or 0, owner = lease.owner, label = lease.label,
     graceMs = lease.graceMs,
   }
@@ -1120,9 +1122,13 @@ local function bringBack(lease)
   local holder = holderOf(lock, lease.id)
   if holder then
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
+    if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else
     settle(lock)
-    if memory ~= lease.known then holder = enterAgain(lock, lease) end
+    if memory ~= lease.known then
+      removeHolder(lock, lease.ticketId, true)
+      holder = enterAgain(lock, lease)
+    end
     if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   closeLock(lock)
@@ -1175,6 +1181,8 @@ export interface BringBackArgs {
   readonly recoveryMs: number;
   /** The memory of the server that knew the lease last. */
   readonly known?: string | undefined;
+  /** The ticket of which the lease was made. */
+  readonly ticketId?: string | undefined;
   /** Whose requests share a lock; of a hold with a permit how many there are. */
   readonly owner?: string | undefined;
   /** What an operator reads. */
@@ -1184,7 +1192,7 @@ export interface BringBackArgs {
 /** Puts one more request into a call of bring-back.lua. */
 export function addBringBack(keys: string[], args: ScriptArgument[], on: BringBackKeys, request: BringBackArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
+  args.push(request.id, `${request.mode[0]} ${request.notAfter} ${request.leaseMs} ${request.fence} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.known ?? '-'} ${request.ticketId ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
 }
 
 /** A call of bring-back.lua for one request. */
@@ -1238,7 +1246,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '73552c8d3984685743dff9535ece61c7de77ae78',
+  sha1: 'd95ef429238ae2120b9d54bb4fd06aba16799905',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1318,7 +1326,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: 'f1db205b59468fb9b06e43db0eb8115894923c0e',
+  sha1: '11440401e9a229753e83085b8c55c1dac2adaffe',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1376,7 +1384,7 @@ export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs
 
 export const giveBack = {
   name: 'give-back',
-  sha1: 'c45d641655443e1688b7bd09f5f8de2726c0c68f',
+  sha1: '08069befe24a62d3242da42b7400f9b631f98e12',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 local replies, uncommon = {}, {}
@@ -1535,7 +1543,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: '3a89b7246f946ab53e9fca8ca475c31d85cfd97c',
+  sha1: '2ce8584e63474fa2076d6c7e7d6969adb93c53a6',
   source: `local keys = KEYS
 local ticketId, withinMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
@@ -1611,7 +1619,7 @@ export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: 'e10ad0eb114fdfe1c6ba923cd8e7b42e4821b9f3',
+  sha1: '0aceaa7a1e55c78217bf82bd59d7669870c02c71',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1753,7 +1761,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: '6ef7db16f6f6f0bac06f0c09acd416e6dcb56d3b',
+  sha1: '9389adf62be65db154de1ec46a2bb5b3bf5d8516',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1841,7 +1849,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'a1c04f3fece0a4f62e61fbfdcd62c39959840c46',
+  sha1: 'd712b747cad59d4173eb12783db52a4a1d242b49',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -1940,7 +1948,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '89db0a1343fd735779640af5b83f93cd990f115a',
+  sha1: '1d49f84a99a78950f135c35027d790b1f9ada0a8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 ${sharedServerTime}
@@ -2027,7 +2035,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: 'bd32047fef93985dae74caff5aea88838c6c2165',
+  sha1: '8b5c92ccaf5806e880a2ffb0215e5b9daa7a039f',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2188,7 +2196,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: 'dd223c6cc6aa843a6b7fda034ead154632eb8e84',
+  sha1: 'fa69b1e670d4c096304487232ca5760191188f78',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}

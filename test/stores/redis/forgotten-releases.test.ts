@@ -1,4 +1,4 @@
-/** A Redis that forgets releases: it goes back to a state in which holders stand who had released their locks. */
+/** A Redis that forgets what ended: it goes back to a state with holders who had released their locks, and with tickets that were used. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { LockService } from '../../../lib/lock.service.js';
 import { eventually } from '../../support/eventually.js';
@@ -61,5 +61,19 @@ describe('What a process has released is free after its Redis', () => {
     await server.restart({ keepData: true });
     await eventually(async () => expect((await b.inspect('k')).holders).toMatchObject([{ fence: held.fence }]), SOON_MS);
     expect(await held.verify()).toBe(true);
+  }, 60_000);
+});
+
+describe('A ticket that was adopted before its Redis was restarted with an older snapshot', () => {
+  it.each([{ permits: 1 }, { mode: 'read' }, { owner: 'job-7' }] as const)('is not adopted again beside the hold that was made of it (%j)', async (options) => {
+    const [a, b, c] = [await openLocks('a'), await openLocks('b'), await openLocks('c')];
+    const ticket = await (await a.acquire('k', options)).handOff({ withinMs: LEASE_MS });
+    await server.command('SAVE');
+    const adopted = await b.adopt(ticket);
+    await server.kill();
+    await server.restart({ keepData: true });
+    await expect(c.adopt(ticket)).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    expect(await adopted.verify()).toBe(true);
+    expect((await c.inspect('k')).holders).toMatchObject([{ fence: adopted.fence }]);
   }, 60_000);
 });

@@ -5,7 +5,7 @@
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each lease:
 ---   id: text  of the holder
----   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <known>  what the lease is
+---   terms: <mode> <notAfter> <leaseMs> <fence> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <known> <ticketId>  what the lease is
 ---     mode: hold          how it holds the lock
 ---     notAfter: number    server time in ms after which its holder does not trust it
 ---     leaseMs: number     how long it lasts from now
@@ -16,6 +16,7 @@
 ---     longestMs: number   the longest lease that can be
 ---     recoveryMs: number  how long nothing new is granted after the server forgot
 ---     known: text or -    the memory of the server that knew the lease last
+---     ticketId: text or -  the ticket of which the lease was made
 ---   who: <owner> <label>  for whom
 ---     owner: encoded or -  whose requests share a lock; of a hold with a permit how many there are
 ---     label: encoded or -  what an operator reads
@@ -26,6 +27,7 @@
 --- RETURNS each 3 refused: words text  what the server said to this lease's keys
 --- INVARIANT a lease that the server knew with the memory that it still has was lost: it ended, or was taken away
 --- INVARIANT while the server recovers the newer fence wins; after that whoever has the lock
+--- INVARIANT a ticket of which a lease was made is gone when the lease has come back
 --- INVARIANT while leases go on being brought back, nobody new is let in
 --- INVARIANT the last fence is never below that of a lease that was brought back
 --- @bind
@@ -43,13 +45,15 @@
 --- @request
 
 -- Whether a lease can stand beside those who hold the lock. A failover may bring back the records of holders that ended since:
--- while the server recovers they are not counted against those who bring back a permit, and nobody new is let in.
+-- while the server recovers they are not counted against those who bring back a permit, and nobody new is let in. Holds of one owner
+-- that have each other beside them share a fence, so another fence of the owner is of a hold that ended before this lease was granted.
 local function fitsBeside(lock, lease)
   if #lock.holders == 0 then return true end
   if permitsOf(lease) ~= lock.permits then return false end
   if lock.mode == 'p' then return #lock.holders < lock.permits or lock.recoversForMs > 0 end
   if lock.mode == 'r' then return lease.mode == 'r' end
-  return ownedBy(lock, lease.owner) ~= nil
+  local kin = ownedBy(lock, lease.owner)
+  return kin ~= nil and (kin.fence == lease.fence or lock.recoversForMs <= 0)
 end
 
 -- A failover may bring back the record of an earlier holder, whose fence is lower; nobody was let in since.
@@ -76,7 +80,7 @@ local function enterAgain(lock, lease)
   if not fitsBeside(lock, lease) and not (lock.recoversForMs > 0 and makeRoom(lock, lease)) then return nil end
   if #lock.holders == 0 then lock.mode, lock.permits = lease.mode, permitsOf(lease) end
   local holder = {
-    ending = lock.now + lease.leaseMs + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
+    ending = lock.now + math.max(lease.leaseMs, lease.minHoldMs) + lease.graceMs, id = lease.id, fence = lease.fence, fences = lease.fences,
     minEnd = lease.minHoldMs > 0 and lock.now + lease.minHoldMs or 0, owner = lease.owner, label = lease.label,
     graceMs = lease.graceMs,
   }
@@ -92,9 +96,14 @@ local function bringBack(lease)
   local holder = holderOf(lock, lease.id)
   if holder then
     holder.ending = math.max(holder.ending, now + lease.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs)
+    -- The record may be from before the downgrade of its hold, and other readers come back as well.
+    if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end
   else
     settle(lock)
-    if memory ~= lease.known then holder = enterAgain(lock, lease) end
+    if memory ~= lease.known then
+      removeHolder(lock, lease.ticketId, true)
+      holder = enterAgain(lock, lease)
+    end
     if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   closeLock(lock)

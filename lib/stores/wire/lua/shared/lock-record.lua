@@ -18,11 +18,12 @@ local function parseLock(text, request)
   local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
   for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
     if mode == 'p' then permits = tonumber(owner) end
-    ending, minEnd = math.min(tonumber(ending), latest), math.min(tonumber(minEnd), latest)
+    graceMs = tonumber(graceMs) or 0
+    ending, minEnd = math.min(tonumber(ending), latest + graceMs), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
         ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-        graceMs = tonumber(graceMs) or 0,
+        graceMs = graceMs,
       }
     end
   end
