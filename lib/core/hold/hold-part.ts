@@ -80,6 +80,8 @@ export class HoldPart {
     this.assertCovers(wish.options);
     const lossBefore = hold.lossNow();
     if (lossBefore) throw lossBefore;
+    // Whoever was just told of the loss of another lease may have ended this hold.
+    if (!hold.isOpen) return false;
     const gate = (this.gate ??= new SiblingGate());
     const entered = await new Promise<boolean>((resolve, reject) => {
       gate.enter(new Caller(wish, hold.host.watchdog.schedule, resolve, reject));
@@ -102,20 +104,15 @@ export class HoldPart {
   /** Lets no further call in, leaves the lease once the calls inside have ended, and calls `done` with how that ended. */
   end(now: number, done: (outcome: ReleaseOutcome) => void): void {
     this.isDraining = true;
-    if (!this.gate || this.gate.isEmpty) {
-      this.gate?.close();
-      return this.leave(now, done);
-    }
+    if (!this.gate || this.gate.isEmpty) return this.leave(now, done);
     this.gate.close();
     this.whenDrained = () => this.leave(this.hold.host.clock.now(), done);
     this.letReadersIn();
   }
 
-  /** Gives its lock to a ticket: from now on the lease is not this hold's, and without other readers not this process's. */
+  /** Gives its lock, with no call inside, to a ticket: from now on the lease is not this hold's, and without other readers not this process's. */
   giveToTicket(now: number): HandedLease {
     const { lease, hold } = this;
-    this.isDraining = true;
-    this.gate?.close();
     const stays = lease.handOff(hold);
     return handedLeaseOf(lease, now, stays);
   }

@@ -131,6 +131,26 @@ describe('A call inside a hold that was lost', () => {
   });
 });
 
+describe('A call that is about to come into a hold', () => {
+  it('asks for the lock anew when who is told of the loss of another lock ends the hold in this moment', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const goOn = gate();
+    const [hold, other] = [await locks.acquire('k', { leaseMs: 60_000 }), await locks.acquire('other', { leaseMs: 3_000 })];
+    other.signal.addEventListener('abort', () => void hold.release());
+    const fence = hold.run(async () => {
+      await goOn.promise;
+      // Nobody has seen yet that the machine slept: the call finds it out.
+      fleet.clock.sleepMachine(10_000);
+      return locks.withLock('k', (lease) => lease.fence);
+    });
+    goOn.open();
+    expect(await fleet.clock.runUntil(fence)).toBeGreaterThan(hold.fence);
+    expect(hold.signal.aborted).toBe(false);
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+});
+
 describe('A hold inside another one', () => {
   it('that is longer than its maxHoldMs is lost, and the hold around it goes on', async () => {
     const fleet = new Fleet();
