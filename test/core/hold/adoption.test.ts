@@ -208,12 +208,14 @@ describe('An adoption', () => {
 
   it('that a shutdown refuses sends nothing to the store', async () => {
     const { fleet, locks, wire, ticketOf } = setUp();
-    const ticket = await ticketOf('k');
-    await fleet.clock.runUntil(locks.close());
+    const [ticket, lease] = [await ticketOf('k'), await locks.acquire('other')];
+    const closing = locks.close();
     const before = wire.commands;
     await expect(locks.adopt(ticket)).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
-    await fleet.clock.advance(5_000);
+    await fleet.clock.advance(1_000);
     expect(wire.commands).toBe(before);
+    await lease.release();
+    await fleet.clock.runUntil(closing);
   });
 
   it('inside a hold is served though a shutdown begins while it asks', async () => {

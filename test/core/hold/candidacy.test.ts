@@ -66,6 +66,16 @@ describe('The function of a leader whose term was lost', () => {
   });
 });
 
+describe('The function of a leader that was lost or stopped', () => {
+  it('has not failed when it throws an error about its own lock, whichever that is', async () => {
+    const on = setUp();
+    const { leadership } = leads(on, ({ key }) => Promise.reject(new LockTimeoutError('busy', { key, waitMs: 0 })));
+    await on.clock.settle();
+    await leadership.stop();
+    expect([on.log, on.events.filter(({ type }) => type === 'termFailed')]).toEqual([[], []]);
+  });
+});
+
 describe('The function of a leader whose term goes on', () => {
   it('failed also when it throws what the end of a term would be', async () => {
     const { clock, locks, events } = setUp();
@@ -101,6 +111,16 @@ describe('A rest', () => {
     await clock.advance(2);
     expect(terms).toBe(2);
     chance.mockRestore();
+    await leadership.stop();
+  });
+
+  it('is one of a millisecond at least, so that the event loop turns between two terms', async () => {
+    const { clock, locks } = setUp();
+    let terms = 0;
+    const leadership = locks.lead('indexer', async () => void (terms += 1), { restMs: 0 });
+    await clock.advance(20);
+    expect(terms).toBeGreaterThan(15);
+    expect(terms).toBeLessThanOrEqual(21);
     await leadership.stop();
   });
 

@@ -1,0 +1,90 @@
+/** A request for several locks that ends without them: what it waits for, what it gives back, and what it leaves behind. */
+import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../../lib/core/port/clock.js';
+import { LockClosedError } from '../../../lib/core/port/errors.js';
+import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { isLost } from '../../../lib/core/hold/entered.js';
+import type { Entered } from '../../../lib/core/hold/hold-part.js';
+import { enterAll, type Gathering } from '../../../lib/core/hold/several-keys.js';
+import { Wish } from '../../../lib/core/hold/wish.js';
+import { Schedule } from '../../../lib/core/lease/schedule.js';
+import { FakeClock } from '../../support/fake-clock.js';
+import { leaseWith } from '../../support/leases.js';
+import { Fleet } from '../../support/locks.js';
+
+describe('A request for several locks', () => {
+  it('that one of them refuses is answered when all others were given back, within half a second', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const other = await fleet.process().locks.acquire('c');
+    const release = wire.release.bind(wire);
+    wire.release = async (request) => (await delay(fleet.clock, request.key === 'a' ? 20 : 200), release(request));
+    const since = fleet.clock.now();
+    await expect(fleet.clock.runUntil(locks.acquire(['a', 'b', 'c'], { waitMs: 300 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT', key: 'c' });
+    expect(fleet.clock.now() - since).toBe(500);
+    expect([await locks.isLocked('a'), await locks.isLocked('b')]).toEqual([false, false]);
+    await other.release();
+  });
+
+  it('that are renewed renews none of them when it has all', async () => {
+    const { locks, wire } = new Fleet().process();
+    const lease = await locks.acquire(['a', 'b']);
+    expect(wire.sent.renew).toBe(0);
+    await lease.release();
+  });
+
+  it('that is aborted while its fixed leases begin gives all of them back, and ends with the reason', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.renew = () => new Promise<never>(() => {});
+    const stop = new AbortController();
+    const request = locks.acquire(['a', 'b'], { renew: false, signal: stop.signal });
+    request.catch(() => {});
+    await fleet.clock.advance(100);
+    stop.abort(new Error('enough'));
+    await expect(fleet.clock.runUntil(request)).rejects.toThrow('enough');
+    await fleet.clock.settle();
+    expect([await locks.isLocked('a'), await locks.isLocked('b')]).toEqual([false, false]);
+  });
+
+  it.each([['while its fixed leases begin', { renew: false }], ['while it waits for one', {}]])('that a shutdown meets %s is refused by the name of the first', async (when, options) => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.renew = () => new Promise<never>(() => {});
+    const other = when.includes('waits') ? await fleet.process().locks.acquire('b') : undefined;
+    const request = locks.acquire(['a', 'b'], options);
+    request.catch(() => {});
+    await fleet.clock.advance(100);
+    const closing = locks.close();
+    const refused = await fleet.clock.runUntil(request.catch((error: unknown) => error));
+    expect(refused).toBeInstanceOf(LockClosedError);
+    expect(refused).toMatchObject({ key: 'a' });
+    await fleet.clock.runUntil(closing);
+    await other?.release();
+    expect([await fleet.process().locks.isLocked('a'), await fleet.process().locks.isLocked('b')]).toEqual([false, false]);
+  });
+
+  it('is told of a loss no more once it has ended', async () => {
+    const clock = new FakeClock();
+    const leases = [leaseWith(), leaseWith()];
+    const options = resolveDefaults();
+    const host = { clock, watchdog: { schedule: new Schedule(clock) }, context: { find: () => undefined } } as unknown as Gathering['host'];
+    const shutdown = { holdBegan: () => {}, holdEnded: () => {}, refusal: () => undefined } as unknown as Gathering['shutdown'];
+    const wish = new Wish(['a', 'b'], 1, options, clock.now(), { around: undefined, insideHold: false }, { waitBegan: () => undefined });
+    let entered = 0;
+    const enter = async (): Promise<Entered> => {
+      const lease = leases[(entered += 1) - 1]!;
+      lease.admit(options, clock.now());
+      return lease;
+    };
+    expect(await clock.runUntil(enterAll(wish, { host, shutdown, enter }))).toEqual(leases);
+    expect(leases.map(({ followers }) => followers.length)).toEqual([0, 0]);
+  });
+});
+
+describe('Locks that a call has got', () => {
+  it('are lost when one of them is', () => {
+    const [held, lost] = [{ lease: { isLost: false } }, { lease: { isLost: true } }] as unknown as [Entered, Entered];
+    expect([isLost([held, lost]), isLost([lost, held]), isLost([held, held]), isLost(lost), isLost(held)]).toEqual([true, true, false, true, false]);
+  });
+});
