@@ -29,7 +29,6 @@ export class HoldPart {
   /** The nested calls. It is made for the first of them, because most holds have none. */
   private gate: SiblingGate | undefined;
   private isDraining = false;
-  private isDowngraded = false;
   private isOverdue = false;
   private hasLeft = false;
   private whenDrained: (() => void) | undefined;
@@ -96,9 +95,7 @@ export class HoldPart {
   /** Called when a nested call ends. */
   leaveInside(mode: LockMode): void {
     this.gate?.leave(mode);
-    if (!this.isDraining) return;
-    if (this.isEmpty) this.whenDrained?.();
-    else this.letReadersIn();
+    if (this.isDraining && this.isEmpty) this.whenDrained?.();
   }
 
   /** Lets no further call in, leaves the lease once the calls inside have ended, and calls `done` with how that ended. */
@@ -141,8 +138,7 @@ export class HoldPart {
 
   /** When only nested calls that read go on, the write lease becomes a read lease, so that readers of other processes need not wait. */
   private letReadersIn(): void {
-    if (this.isDowngraded || this.outer || !this.gate?.onlyReaders || this.mode === 'read') return;
-    this.isDowngraded = true;
+    if (this.outer || !this.gate?.onlyReaders || this.mode === 'read') return;
     void this.downgrade();
   }
 

@@ -1,5 +1,5 @@
 /** One lock of a hold with the calls inside it: who gets in, when its lease is left, and what its end has to do with the holds around it. */
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { LockLostError } from '../../../lib/core/port/errors.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import { Fleet, gate } from '../../support/locks.js';
@@ -128,6 +128,21 @@ describe('A call inside a hold that was lost', () => {
     });
     await fleet.clock.advance(100);
     await (await other.acquire('k', { waitMs: 0 })).release();
+  });
+});
+
+describe('A call that has just come into a hold', () => {
+  it('and finds that it was lost meanwhile does not begin, and keeps the lock from nobody', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const work = jest.fn();
+    await locks.withLock('k', { leaseMs: 1_000, graceMs: 30_000, onLost: 'ignore' }, async () => {
+      queueMicrotask(() => fleet.clock.block(1_000));
+      await expect(locks.withLock('k', work)).rejects.toBeInstanceOf(LockLostError);
+    });
+    expect(work).not.toHaveBeenCalled();
+    await fleet.clock.advance(100);
+    await (await fleet.process().locks.acquire('k', { waitMs: 0 })).release();
   });
 });
 

@@ -1,8 +1,9 @@
 /** A request for several locks that ends without them: what it waits for, what it gives back, and what it leaves behind. */
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { LockClosedError } from '../../../lib/core/port/errors.js';
-import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import type { WithLockOptions } from '../../../lib/core/port/lock-options.js';
+import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
 import { isLost } from '../../../lib/core/hold/entered.js';
 import type { Entered } from '../../../lib/core/hold/hold-part.js';
 import { enterAll, type Gathering } from '../../../lib/core/hold/several-keys.js';
@@ -51,6 +52,7 @@ describe('A request for several locks', () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
     wire.renew = () => new Promise<never>(() => {});
+    const goesOn = await locks.acquire('goes on');
     const other = when.includes('waits') ? await fleet.process().locks.acquire('b') : undefined;
     const request = locks.acquire(['a', 'b'], options);
     request.catch(() => {});
@@ -59,28 +61,45 @@ describe('A request for several locks', () => {
     const refused = await fleet.clock.runUntil(request.catch((error: unknown) => error));
     expect(refused).toBeInstanceOf(LockClosedError);
     expect(refused).toMatchObject({ key: 'a' });
+    await goesOn.release();
     await fleet.clock.runUntil(closing);
     await other?.release();
     expect([await fleet.process().locks.isLocked('a'), await fleet.process().locks.isLocked('b')]).toEqual([false, false]);
   });
 
   it('is told of a loss no more once it has ended', async () => {
-    const clock = new FakeClock();
-    const leases = [leaseWith(), leaseWith()];
-    const options = resolveDefaults();
-    const host = { clock, watchdog: { schedule: new Schedule(clock) }, context: { find: () => undefined } } as unknown as Gathering['host'];
-    const shutdown = { holdBegan: () => {}, holdEnded: () => {}, refusal: () => undefined } as unknown as Gathering['shutdown'];
-    const wish = new Wish(['a', 'b'], 1, options, clock.now(), { around: undefined, insideHold: false }, { waitBegan: () => undefined });
-    let entered = 0;
-    const enter = async (): Promise<Entered> => {
-      const lease = leases[(entered += 1) - 1]!;
-      lease.admit(options, clock.now());
-      return lease;
-    };
-    expect(await clock.runUntil(enterAll(wish, { host, shutdown, enter }))).toEqual(leases);
+    const { leases, taking } = gathering();
+    expect(await taking).toEqual(leases);
     expect(leases.map(({ followers }) => followers.length)).toEqual([0, 0]);
   });
+
+  it('whose signal aborts in the moment at which it has all of them asks for nothing more', async () => {
+    const stop = new AbortController();
+    const { renewNow, taking } = gathering({ renew: false, signal: stop.signal }, () => stop.abort(new Error('enough')));
+    await expect(taking).rejects.toThrow('enough');
+    expect(renewNow).not.toHaveBeenCalled();
+  });
 });
+
+/** A request for two locks that are granted at once; `atLast` is called in the moment at which it gets the second one. */
+function gathering(given: WithLockOptions = {}, atLast: () => void = () => {}) {
+  const clock = new FakeClock();
+  const leases = [leaseWith(), leaseWith()];
+  const options = resolveOptions(given, resolveDefaults());
+  const renewNow = jest.fn(async () => {});
+  const host = { clock, watchdog: { schedule: new Schedule(clock), renewNow }, context: { find: () => undefined } } as unknown as Gathering['host'];
+  const shutdown = { holdBegan: () => {}, holdEnded: () => {}, refusal: () => undefined } as unknown as Gathering['shutdown'];
+  const wish = new Wish(['a', 'b'], 1, options, clock.now(), { around: undefined, insideHold: false }, { waitBegan: () => undefined });
+  let entered = 0;
+  const enter = async (): Promise<Entered> => {
+    const lease = leases[entered]!;
+    entered += 1;
+    lease.admit(options, clock.now());
+    if (entered === leases.length) atLast();
+    return lease;
+  };
+  return { leases, renewNow, taking: clock.runUntil(enterAll(wish, { host, shutdown, enter })) };
+}
 
 describe('Locks that a call has got', () => {
   it('are lost when one of them is', () => {
