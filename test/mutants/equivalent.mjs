@@ -135,6 +135,7 @@ const list = [
   ['lib/core/hold/run-in-hold.ts', "const cause = outcome.status === 'rejected' ?", 'A loss has no cause of its own, and work that has ended well no reason.', undefined, 'true'],
   ['lib/core/hold/several-keys.ts', 'aborted: () => stop.abort(signal?.reason)', 'Only a signal calls it; the question mark is for the compiler.', undefined, 'signal.reason'],
   ['lib/core/hold/several-keys.ts', 'if (signal) offAbort(signal, ended);', 'Nobody listens to a signal that is not there; the condition is for the compiler.', 'signal', 'true'],
+  ['lib/core/hold/several-keys.ts', 'const refusal = shutdown.refusal(keys[0]!', 'The refusal is made anew where the locks were given back.', '0', '1'],
   ['lib/core/hold/several-keys.ts', 'const leftMs = Math.max(0,', 'A wait of 1 ms for what goes on in the background is none.', '0', '1'],
   ['lib/core/hold/shutdown-gate.ts', 'if (this.closing) return;', 'To begin again rejects those who wait by then, and there are none.', undefined, 'false'],
   ['lib/core/hold/shutdown-gate.ts', 'this.announce();', 'LockService announces every shutdown before it begins.'],
