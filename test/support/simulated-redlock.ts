@@ -17,7 +17,8 @@ import { USUAL_OPTIONS } from './store-options.js';
 /** A process with a store, the ways from it to the masters, and what it wrote to its log. */
 export interface RedlockMember {
   readonly store: RedlockStore;
-  readonly ways: readonly Way[];
+  /** One for each node: a test leads a node elsewhere by another way in its place. */
+  readonly ways: Way[];
   readonly told: Finding[];
 }
 
@@ -39,12 +40,17 @@ export class SimulatedRedlock {
 
   /** Makes a process, whose store is not open yet. */
   member(name: string, options: Partial<RedlockStoreOptions> = {}): RedlockMember {
-    const ways = this.servers.map((server) => new Way(this.machine, server, this.random.fork(), this.time));
+    const ways = this.servers.map((server) => this.wayTo(server));
     const told: Finding[] = [];
-    const nodes = ways.map((way) => byIoredis(SimClient.for(() => way)));
+    const nodes = this.servers.map(({ name: host }, n) => byIoredis(SimClient.for(() => ways[n]!, { host })));
     const store = new RedlockStore({ ...USUAL_OPTIONS, clock: this.clock, report: (finding) => told.push(finding), nodes, process: name, ...options });
     this.stores.push(store);
     return { store, ways, told };
+  }
+
+  /** A way from the machine of the processes to a master. */
+  wayTo(server: SimServer): Way {
+    return new Way(this.machine, server, this.random.fork(), this.time);
   }
 
   /** A process whose store is open. */
@@ -62,6 +68,16 @@ export class SimulatedRedlock {
     marked.catch(() => undefined);
     if (!(await this.time.runUntil(() => settled, this.time.now + withinMs))) throw new Error(`not settled within ${withinMs} ms of virtual time`);
     return marked;
+  }
+
+  /** Timers of the processes that are set and have not fired. */
+  get pendingTimers(): number {
+    return this.machine.timers.size;
+  }
+
+  /** Lets so much time pass. */
+  async pass(ms: number): Promise<void> {
+    await this.time.run(ms);
   }
 
   async close(): Promise<void> {
