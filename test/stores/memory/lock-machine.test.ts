@@ -66,6 +66,13 @@ describe('A request', () => {
     expect(ask('one too many', { owner: 'o' })).toEqual({ kind: 'full' });
   });
 
+  it('of an owner is not refused for the number of readers beside it who are not that owner', () => {
+    const { granted } = setUp();
+    const { fence } = granted('a', { ...reading, owner: 'o' });
+    for (let n = 0; n < MAX_HOLDS_OF_OWNER; n += 1) granted(`b${n}`, reading);
+    expect(granted('c', { ...reading, owner: 'o' }).fence).toBe(fence);
+  });
+
   it('that replaces a hold of a lock without permits does not pass those who wait', () => {
     const { ask, granted, told } = setUp();
     granted('a');

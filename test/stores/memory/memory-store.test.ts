@@ -120,6 +120,11 @@ describe('The embedded store', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  it('is a place of its own for tickets', () => {
+    expect(store.tickets.place).toMatch(/^embedded [\w-]{8}$/);
+    expect(new MemoryStore({ clock, maxLeaseMs: 60_000 }).tickets.place).not.toBe(store.tickets.place);
+  });
+
   it('refuses an adoption that it cannot keep as it refuses a request', async () => {
     const adoption = { ticketId: 't', until: Infinity, holds: [{ key: 'order:1', id: 'b' }], leaseMs: 1_000, graceMs: 0, label: undefined, notAfter: Infinity };
     await expect(store.tickets.adopt({ ...adoption, minReplicas: 1 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
