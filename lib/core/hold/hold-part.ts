@@ -28,9 +28,9 @@ export class HoldPart {
   readonly outer: HoldPart | undefined;
   /** The nested calls. It is made for the first of them, because most holds have none. */
   private gate: SiblingGate | undefined;
-  private isDraining = false;
   private isOverdue = false;
   private hasLeft = false;
+  /** Set while it drains. */
   private whenDrained: (() => void) | undefined;
 
   constructor(
@@ -95,12 +95,11 @@ export class HoldPart {
   /** Called when a nested call ends. */
   leaveInside(mode: LockMode): void {
     this.gate?.leave(mode);
-    if (this.isDraining && this.isEmpty) this.whenDrained?.();
+    if (this.isEmpty) this.whenDrained?.();
   }
 
   /** Lets no further call in, leaves the lease once the calls inside have ended, and calls `done` with how that ended. */
   end(now: number, done: (outcome: ReleaseOutcome) => void): void {
-    this.isDraining = true;
     if (!this.gate || this.gate.isEmpty) return this.leave(now, done);
     this.gate.close();
     this.whenDrained = () => this.leave(this.hold.host.clock.now(), done);

@@ -234,6 +234,18 @@ describe('Readers on one lease', () => {
     expect([await second.release(), await third.release()]).toEqual(['lost', 'released']);
   });
 
+  it('of which the last one hangs keep the lock no longer than a lease behind its maxHoldMs, though another one might have held it for longer', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const terms = { mode: 'read', leaseMs: 1_000 } as const;
+    const [first, hung] = [await locks.acquire('k', terms), await locks.acquire('k', { ...terms, maxHoldMs: 1_500 })];
+    await fleet.clock.advance(100);
+    await first.release();
+    await fleet.clock.advance(2_500);
+    await (await fleet.process().locks.acquire('k', { waitMs: 0 })).release();
+    expect(hung.signal.aborted).toBe(true);
+  });
+
   it('know exactly that their maxHoldMs is over, though no timer could run and the lease goes on for others', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();

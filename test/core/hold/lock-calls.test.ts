@@ -28,6 +28,14 @@ describe('A call for several locks whose signal has aborted', () => {
   });
 });
 
+describe('A call for permits', () => {
+  it('of several locks is refused before it asks for any', async () => {
+    const { locks, wire } = new Fleet().process();
+    await expect(locks.acquire(['a', 'b'], { permits: 2 })).rejects.toMatchObject({ code: 'LOCK_USAGE', key: 'a' });
+    expect(wire.commands).toBe(0);
+  });
+});
+
 describe('An adopted hold', () => {
   it('has the permits of the hold that was handed off, which calls inside it have to name', async () => {
     const fleet = new Fleet();
