@@ -4,11 +4,12 @@ import { FakeClock } from '../support/fake-clock.js';
 import { lockStoreContract } from './lock-store.contract.js';
 
 const clock = new FakeClock();
-const store = new MemoryStore({ clock, maxLeaseMs: 60_000 });
+let store: MemoryStore;
 
 lockStoreContract({
   name: 'MemoryStore',
-  open: async () => store,
+  // The first process opens the store, and the second one gets the same.
+  open: async (process) => (process === 'a' ? (store = new MemoryStore({ clock, maxLeaseMs: 60_000 })) : store),
   leftovers: async () => store.size,
   clock,
   drive: (test) => clock.runUntil(test),

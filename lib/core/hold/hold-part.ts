@@ -28,10 +28,9 @@ export class HoldPart {
   readonly outer: HoldPart | undefined;
   /** The nested calls. It is made for the first of them, because most holds have none. */
   private gate: SiblingGate | undefined;
-  private isDraining = false;
-  private isDowngraded = false;
   private isOverdue = false;
   private hasLeft = false;
+  /** Set while it drains. */
   private whenDrained: (() => void) | undefined;
 
   constructor(
@@ -80,6 +79,8 @@ export class HoldPart {
     this.assertCovers(wish.options);
     const lossBefore = hold.lossNow();
     if (lossBefore) throw lossBefore;
+    // Whoever was just told of the loss of another lease may have ended this hold.
+    if (!hold.isOpen) return false;
     const gate = (this.gate ??= new SiblingGate());
     const entered = await new Promise<boolean>((resolve, reject) => {
       gate.enter(new Caller(wish, hold.host.watchdog.schedule, resolve, reject));
@@ -94,28 +95,20 @@ export class HoldPart {
   /** Called when a nested call ends. */
   leaveInside(mode: LockMode): void {
     this.gate?.leave(mode);
-    if (!this.isDraining) return;
     if (this.isEmpty) this.whenDrained?.();
-    else this.letReadersIn();
   }
 
   /** Lets no further call in, leaves the lease once the calls inside have ended, and calls `done` with how that ended. */
   end(now: number, done: (outcome: ReleaseOutcome) => void): void {
-    this.isDraining = true;
-    if (!this.gate || this.gate.isEmpty) {
-      this.gate?.close();
-      return this.leave(now, done);
-    }
+    if (!this.gate || this.gate.isEmpty) return this.leave(now, done);
     this.gate.close();
     this.whenDrained = () => this.leave(this.hold.host.clock.now(), done);
     this.letReadersIn();
   }
 
-  /** Gives its lock to a ticket: from now on the lease is not this hold's, and without other readers not this process's. */
+  /** Gives its lock, with no call inside, to a ticket: from now on the lease is not this hold's, and without other readers not this process's. */
   giveToTicket(now: number): HandedLease {
     const { lease, hold } = this;
-    this.isDraining = true;
-    this.gate?.close();
     const stays = lease.handOff(hold);
     return handedLeaseOf(lease, now, stays);
   }
@@ -144,8 +137,7 @@ export class HoldPart {
 
   /** When only nested calls that read go on, the write lease becomes a read lease, so that readers of other processes need not wait. */
   private letReadersIn(): void {
-    if (this.isDowngraded || this.outer || !this.gate?.onlyReaders || this.mode === 'read') return;
-    this.isDowngraded = true;
+    if (this.outer || !this.gate?.onlyReaders || this.mode === 'read') return;
     void this.downgrade();
   }
 

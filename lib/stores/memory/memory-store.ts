@@ -140,9 +140,7 @@ export class MemoryStore implements LockStore {
   }
 
   private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
-    const reply = this.machine.handOff(request, this.instant());
-    this.watchForEnds();
-    return reply;
+    return this.machine.handOff(request, this.instant());
   }
 
   private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {

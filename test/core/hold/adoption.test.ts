@@ -1,7 +1,13 @@
 /** What the store may answer to an adoption, and when: late, after a sleep, while it recovers, or not at all. */
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AdoptOutcome, AdoptRequest } from '../../../lib/core/port/ticket-store.js';
+import { LocalQueue } from '../../../lib/core/queue/local-queue.js';
+import { Watchdog } from '../../../lib/core/lease/watchdog.js';
+import { adopt, type AdoptionParts } from '../../../lib/core/hold/adoption.js';
+import { Wish } from '../../../lib/core/hold/wish.js';
+import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 
 interface Worker {
@@ -90,7 +96,7 @@ describe('An adoption', () => {
     now = until;
     await expect(locks.adopt(ticket)).rejects.toThrow('adopted already');
     now = until + 7;
-    await expect(locks.adopt(ticket)).rejects.toThrow('7 ms after its end');
+    await expect(locks.adopt(ticket)).rejects.toThrow('too late, 7 ms after its end');
   });
 
   it.each([
@@ -180,5 +186,143 @@ describe('An adoption', () => {
     const { locks, asked, ticketOf } = setUp();
     await expect(locks.adopt(await ticketOf('k'), { signal: AbortSignal.abort(new Error('never mind')) })).rejects.toThrow('never mind');
     expect(asked).toEqual([]);
+  });
+
+  it('that fails ends at once, and not when its time is over', async () => {
+    const { fleet, locks, ticketOf } = setUp(() => Promise.reject(failure(false)));
+    const [ticket, since] = [await ticketOf('k'), fleet.clock.now()];
+    await expect(locks.adopt(ticket, { waitMs: 5_000 })).rejects.toThrow('the store is ill');
+    expect(fleet.clock.now()).toBe(since);
+  });
+
+  it('that does not wait tells which node failed, and no time that it would have waited', async () => {
+    const ill = new LockStoreError('the store is ill', { nodes: [{ node: 'a:6379', reason: 'LOADING' }] });
+    const { locks, ticketOf } = setUp(() => Promise.reject(ill));
+    await expect(locks.adopt(await ticketOf('k'), { waitMs: 0 })).rejects.toThrow('could not be acquired in time, because the store failed: a:6379: LOADING');
+  });
+
+  it('whose store recovers for all of its time says that in the end', async () => {
+    const { fleet, locks, ticketOf } = setUp(async () => ({ kind: 'recovering', retryInMs: 300, cause: failure(true) }));
+    await expect(fleet.clock.runUntil(locks.adopt(await ticketOf('k'), { waitMs: 1_000 }))).rejects.toThrow('within 1000 ms, because the store failed: the store is ill');
+  });
+
+  it('that a shutdown refuses sends nothing to the store', async () => {
+    const { fleet, locks, wire, ticketOf } = setUp();
+    const [ticket, lease] = [await ticketOf('k'), await locks.acquire('other')];
+    const closing = locks.close();
+    const before = wire.commands;
+    await expect(locks.adopt(ticket)).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
+    await fleet.clock.advance(1_000);
+    expect(wire.commands).toBe(before);
+    await lease.release();
+    await fleet.clock.runUntil(closing);
+  });
+
+  it('inside a hold is served though a shutdown begins while it asks', async () => {
+    const answer = gate();
+    const { fleet, locks, ticketOf } = setUp(async (_, ask) => (await answer.promise, ask()));
+    const ticket = await ticketOf('k');
+    const work = locks.withLock('around', () => locks.withAdopted(ticket, () => 'done'));
+    await fleet.clock.settle();
+    const closing = locks.close();
+    answer.open();
+    expect(await fleet.clock.runUntil(work)).toBe('done');
+    await fleet.clock.runUntil(closing);
+  });
+});
+
+describe('What an adoption gives back', () => {
+  /** The releases that reach the store, each with its instant, and whether the store answers them. */
+  const releasesOf = ({ fleet, wire }: Worker): { id: string; at: number }[] => {
+    const releases: { id: string; at: number }[] = [];
+    const release = wire.release.bind(wire);
+    wire.release = (request) => (releases.push({ id: request.id, at: fleet.clock.now() }), release(request));
+    return releases;
+  };
+  /** Gives an adoption up before its answer comes, and tells what was released after the answer and what the ticket is good for then. */
+  const givenUp = async (answerWith: (ask: () => Promise<AdoptOutcome>) => Promise<AdoptOutcome>): Promise<{ worker: Worker; after: string[]; ticket: string }> => {
+    const answer = gate();
+    const worker = setUp(async (_, ask) => (await answer.promise, answerWith(ask)));
+    const releases = releasesOf(worker);
+    const stop = new AbortController();
+    const ticket = await worker.ticketOf('k');
+    const adopting = worker.locks.adopt(ticket, { signal: stop.signal });
+    stop.abort(new Error('enough'));
+    await expect(adopting).rejects.toThrow('enough');
+    await worker.fleet.clock.advance(100);
+    releases.length = 0;
+    answer.open();
+    await worker.fleet.clock.advance(1_000);
+    return { worker, after: releases.map(({ id }) => id), ticket };
+  };
+
+  it('is its own holds alone when the answer came, once each', async () => {
+    const worker = setUp(async (_, ask) => {
+      const outcome = await ask();
+      return outcome.kind === 'adopted' ? { ...outcome, holds: outcome.holds.map((hold) => ({ ...hold, grant: { ...hold.grant, trustedUntil: 0 } })) } : outcome;
+    });
+    const releases = releasesOf(worker);
+    await expect(worker.locks.adopt(await worker.ticketOf('a', 'b'))).rejects.toBeInstanceOf(LockStoreError);
+    await worker.fleet.clock.advance(20_000);
+    expect(releases.map(({ id }) => id)).toEqual(worker.asked[0]!.holds.map(({ id }) => id));
+  });
+
+  it('is its own hold alone when it was given up and adopted after all', async () => {
+    const { worker, after } = await givenUp((ask) => ask());
+    expect(after).toEqual([worker.asked[0]!.holds[0]!.id]);
+  });
+
+  it('is nothing more when it was given up and the ticket was gone', async () => {
+    expect((await givenUp(async () => gone())).after).toEqual([]);
+  });
+
+  it('leaves the ticket to be adopted when it was given up and its request never reached the store', async () => {
+    const { worker, ticket } = await givenUp(() => Promise.reject(failure(true)));
+    await (await worker.other.adopt(ticket)).release();
+  });
+
+  it('is free though its request, of which nobody heard, reaches the store after it was given up', async () => {
+    let arrives = (): void => {};
+    const { fleet, locks, other, ticketOf } = setUp((_, ask) => {
+      arrives = () => void ask();
+      return Promise.reject(failure(true));
+    });
+    await expect(locks.adopt(await ticketOf('k'), { waitMs: 0, leaseMs: 20_000 })).rejects.toBeInstanceOf(LockStoreError);
+    await fleet.clock.advance(500);
+    arrives();
+    await fleet.clock.advance(2_500);
+    expect(await other.isLocked('k')).toBe(false);
+  });
+
+  it('is tried again until it must have ended by itself: its lease, its grace, and the time of a request', async () => {
+    const worker = setUp(() => Promise.reject(failure(true)));
+    const { fleet, locks, wire, ticketOf } = worker;
+    const releases = releasesOf(worker);
+    const ticket = await ticketOf('k');
+    const since = fleet.clock.now();
+    wire.cut = true;
+    await expect(locks.adopt(ticket, { waitMs: 0, leaseMs: 5_000, graceMs: 3_000 })).rejects.toBeInstanceOf(LockStoreError);
+    await fleet.clock.advance(30_000);
+    const { commandTimeoutMs } = resolveDefaults();
+    expect(releases.at(-1)!.at - since).toBeGreaterThan(8_000 + commandTimeoutMs - 300);
+    expect(releases.at(-1)!.at - since).toBeLessThanOrEqual(8_000 + commandTimeoutMs);
+  });
+});
+
+describe('An adoption that has ended', () => {
+  it('has no entry for the shutdown, no appointment and no listener any more', async () => {
+    const { clock, store } = new Fleet();
+    const watchdog = new Watchdog(store, clock, () => {});
+    const defaults = resolveDefaults();
+    const queue = new LocalQueue(store, clock, watchdog, 'p', defaults);
+    const tickets = { ...store.tickets, adopt: async () => gone() };
+    const parts: AdoptionParts = { tickets, clock, watchdog, queue, defaults, open: new Set(), refusal: () => undefined };
+    const { signal } = new AbortController();
+    const wish = new Wish(['k'], 1, { ...defaults, signal }, clock.now(), { around: undefined, insideHold: false }, { waitBegan: () => undefined });
+    const ticket = { place: tickets.place, instance: 'default', keys: ['k'], process: 'q', secret: 's', until: 0 };
+    const adopting = adopt(ticket, wish, parts);
+    expect([parts.open.size, watchdog.schedule.size, getEventListeners(signal, 'abort').length]).toEqual([1, 1, 1]);
+    await expect(adopting).rejects.toBeInstanceOf(LockLostError);
+    expect([parts.open.size, watchdog.schedule.size, getEventListeners(signal, 'abort').length]).toEqual([0, 0, 0]);
   });
 });

@@ -99,7 +99,7 @@ describe('A role', () => {
     const { locks, work } = members[0]!;
     expect(() => locks.lead('', work.lead)).toThrow(LockKeyError);
     expect(() => locks.lead('indexer', 'work' as never)).toThrow(LockUsageError);
-    expect(() => locks.lead('indexer', work.lead, { restMs: -1 })).toThrow(/expected restMs to be a whole number from 0/);
+    for (const restMs of [-1, 3_600_001]) expect(() => locks.lead('indexer', work.lead, { restMs })).toThrow(/expected restMs to be a whole number from 0 to 3600000/);
     expect(() => locks.lead('indexer', work.lead, { leaseMs: 10 })).toThrow(/100 ms is the shortest lease/);
     expect(() => locks.lead('indexer', work.lead, { waitMs: 10 } as never)).toThrow(/unknown option 'waitMs'/);
     expect(locks.leaderships).toEqual([]);

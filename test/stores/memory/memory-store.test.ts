@@ -1,5 +1,5 @@
 /** What only the embedded store promises, beside the contract: its own clock, no timers when idle, no replicas. */
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Wake } from '../../../lib/core/port/lock-store.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory-store.js';
 import { Contender } from '../../contract/contender.js';
@@ -118,5 +118,101 @@ describe('The embedded store', () => {
     await expect(contender().ask()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
     expect(await holder.release()).toBe('released');
     expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('is a place of its own for tickets', () => {
+    expect(store.tickets.place).toMatch(/^embedded [\w-]{8}$/);
+    expect(new MemoryStore({ clock, maxLeaseMs: 60_000 }).tickets.place).not.toBe(store.tickets.place);
+  });
+
+  it('refuses an adoption that it cannot keep as it refuses a request', async () => {
+    const adoption = { ticketId: 't', until: Infinity, holds: [{ key: 'order:1', id: 'b' }], leaseMs: 1_000, graceMs: 0, label: undefined, notAfter: Infinity };
+    await expect(store.tickets.adopt({ ...adoption, minReplicas: 1 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    expect(await store.tickets.adopt({ ...adoption, minReplicas: 0 })).toMatchObject({ kind: 'gone', key: 'order:1' });
+    await store.close();
+    await expect(store.tickets.adopt({ ...adoption, minReplicas: 0 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
+  });
+
+  it('says to who is refused when to ask again', async () => {
+    await contender().acquires();
+    expect(await contender().ask({ queue: false })).toMatchObject({ kind: 'busy', retryInMs: 25 });
+  });
+
+  it('tells a waiter that was let in until when it may trust its lease, also in the answer to its heartbeat', async () => {
+    const [holder, next] = [contender(), contender()];
+    await holder.acquires();
+    await next.queues({ leaseMs: 600 });
+    await holder.release();
+    expect(await next.heartbeat()).toMatchObject({ kind: 'granted', grant: { trustedUntil: clock.now() + 600 } });
+  });
+
+  it('does not list a lock whose lease is over, though its own timer has not looked at it yet', async () => {
+    await contender().acquires({ leaseMs: 1_000 });
+    clock.block(1_001);
+    for await (const { key } of store.list()) throw new Error(`${key} is listed`);
+    expect(store.size).toBe(1);
+  });
+
+  it('wakes nobody after it was closed, and nobody when nobody listens', async () => {
+    await contender().acquires();
+    await contender().queues();
+    await store.close();
+    await clock.settle();
+    expect(wakes.map(({ kind }) => kind)).toEqual(['contended']);
+    const [unheard, mute] = [new MemoryStore({ clock, maxLeaseMs: 60_000 }), new MemoryStore({ clock, maxLeaseMs: 60_000 })];
+    mute.onWake((wake) => wakes.push(wake));
+    for (const one of [unheard, mute]) {
+      await new Contender(one, 'order:1', 'b.1', clock).acquires();
+      const asked = new Contender(one, 'order:1', 'b.2', clock).queues();
+      await one.close();
+      await asked;
+    }
+    await clock.settle();
+    expect(wakes).toHaveLength(1);
+  });
+
+  it('has no timer from the moment at which its last lock is free, whichever command found that out', async () => {
+    const free: ((held: Contender) => Promise<unknown>)[] = [
+      (held) => store.forceRelease(held.key),
+      (held) => (clock.block(1_001), held.heartbeat()),
+      ({ key }) => (clock.block(1_001), store.tickets.adopt({ ticketId: 't', until: 0, holds: [{ key, id: 'b' }], leaseMs: 1_000, graceMs: 0, label: undefined, minReplicas: 0, notAfter: Infinity })),
+    ];
+    for (const act of free) {
+      const held = contender();
+      await held.acquires({ leaseMs: 1_000 });
+      expect(clock.pendingTimers).toBe(1);
+      await act(held);
+      expect([store.size, clock.pendingTimers]).toEqual([0, 0]);
+    }
+  });
+
+  it('sets no timer any more once it is closed, though locks are left in it', async () => {
+    const [one, other] = [contender('order:1'), contender('order:2')];
+    await one.acquires();
+    await other.acquires();
+    await store.close();
+    await one.release();
+    expect([store.size, clock.pendingTimers]).toEqual([1, 0]);
+  });
+
+  it('forgets each lease that nobody released, one after another, when it has ended and with few timers', async () => {
+    const setTimer = jest.spyOn(clock, 'setTimer');
+    for (let round = 0; round < 2; round += 1) {
+      setTimer.mockClear();
+      await contender().acquires({ leaseMs: 400 });
+      await clock.advance(999);
+      expect(store.size).toBe(1);
+      await clock.advance(1);
+      expect(store.size).toBe(0);
+      const released = contender();
+      await released.acquires();
+      await released.release();
+      await contender().acquires({ leaseMs: 5_000 });
+      await clock.advance(5_000);
+      expect(store.size).toBe(1);
+      await clock.advance(1);
+      expect([store.size, clock.pendingTimers]).toEqual([0, 0]);
+      expect(setTimer.mock.calls.length).toBeLessThanOrEqual(4);
+    }
   });
 });

@@ -73,3 +73,95 @@ describe('A renewal by quorum', () => {
     expect(outcomes.map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed']);
   });
 });
+
+/** A lease of the batch as each node sees it: for how long it has it, or not at all. */
+interface Held {
+  readonly ends: readonly (number | undefined)[];
+  readonly leaseMs?: number;
+  readonly graceMs?: number;
+  readonly minReplicas?: number;
+  readonly state?: Ballot['state'];
+  readonly contended?: readonly number[];
+}
+
+/** Renews leases on three nodes, of which each answers after its time. */
+async function renewAll(leases: readonly Held[], afterMs: readonly (number | 'fails')[] = [1, 1, 1]) {
+  const clock = new FakeClock();
+  const start = clock.now();
+  const told: string[] = [];
+  const sent: { node: number; ids: string[]; timeoutMs: number }[] = [];
+  const nodes = afterMs.map((after, node) => ({
+    name: 'abc'[node],
+    heardAt: -Infinity,
+    fellSilent: () => {},
+    async renew(parts: readonly { id: string; leaseMs: number; graceMs: number }[], timeoutMs: number) {
+      sent.push({ node, ids: parts.map(({ id, leaseMs, graceMs }) => `${id} ${leaseMs} ${graceMs}`), timeoutMs });
+      await delay(clock, after === 'fails' ? 1 : after);
+      if (after === 'fails') throw new LockStoreError('out of order', { nodes: [{ node: 'abc'[node]!, reason: 'LOADING' }] });
+      return parts.map(({ id }) => {
+        const { ends, contended = [] } = leases[Number(id)]!;
+        return ends[node] === undefined ? undefined : { end: start + ends[node]!, contended: contended.includes(node) };
+      });
+    },
+  })) as unknown as RedlockNode[];
+  const ballots = leases.map(({ graceMs = 0, state = 'held' }, n) => ({
+    key: `k${n}`, id: `${n}`, graceMs, state,
+    standing: { lasts: (ms: number) => void told.push(`${n} lasts ${ms}`), renewed: (until: number) => void told.push(`${n} renewed to ${until - start}`), mayOutlive: () => true },
+    rejoin: (node: RedlockNode, leaseMs: number) => void told.push(`${n} rejoins ${node.name} for ${leaseMs}`),
+  })) as unknown as Ballot[];
+  const requests = leases.map(({ leaseMs = LEASE_MS, minReplicas = 0 }, n) => ({ key: `k${n}`, id: `${n}`, leaseMs, minReplicas }));
+  const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, (id) => ballots[Number(id)]));
+  const tookMs = clock.now() - start;
+  await clock.advance(5_000);
+  return { outcomes, told, sent, tookMs, start };
+}
+
+describe('Leases that are renewed together', () => {
+  it('are asked for with the lengths that each has, last that long and a little more, and are trusted until a quorum ends', async () => {
+    const { outcomes, told, sent, start } = await renewAll([{ ends: [900, 950, 980], leaseMs: 1_000.7 }, { ends: [890, undefined, 970], leaseMs: 1_010, graceMs: 300 }]);
+    expect(outcomes).toEqual([{ kind: 'renewed', trustedUntil: start + 950, contended: false }, { kind: 'renewed', trustedUntil: start + 890, contended: false }]);
+    expect(told.sort()).toEqual(['0 lasts 2000', '0 renewed to 950', '1 lasts 2310', '1 rejoins b for 1010', '1 renewed to 890'].sort());
+    expect(sent.map(({ ids }) => ids)).toEqual([['0 1000 0', '1 1010 300'], ['0 1000 0', '1 1010 300'], ['0 1000 0', '1 1010 300']]);
+    expect(sent[0]!.timeoutMs).toBeCloseTo(333.3, 0);
+  });
+
+  it('with long leases are asked for within the time of a command', async () => {
+    expect((await renewAll([{ ends: [1, 1, 1], leaseMs: 30_000 }])).sent[0]!.timeoutMs).toBe(2_000);
+  });
+
+  it('are answered as soon as each of them has its quorum, and no sooner', async () => {
+    expect((await renewAll([{ ends: [900, 900, 900] }], [1, 2, 150])).tookMs).toBe(2);
+    expect((await renewAll([{ ends: [900, 900, 900] }, { ends: [900, undefined, 900] }], [1, 2, 150])).tookMs).toBe(150);
+  });
+
+  it('are given back to a node that answers late, and not to one that fails late', async () => {
+    expect((await renewAll([{ ends: [900, 900, undefined] }], [1, 2, 150])).told).toContain('0 rejoins c for 1000');
+    expect((await renewAll([{ ends: [900, 900, undefined] }], [1, 2, 'fails'])).told.join()).not.toContain('rejoins');
+  });
+
+  it('are contended when one node says that somebody waits', async () => {
+    expect((await renewAll([{ ends: [900, 900, 900], contended: [1] }])).outcomes).toMatchObject([{ contended: true }]);
+  });
+
+  it('are not asked for when they are held no more, or when replicas should have them', async () => {
+    const { outcomes, sent } = await renewAll([{ ends: [1, 1, 1], state: 'over' }, { ends: [1, 1, 1], minReplicas: 1 }]);
+    expect(outcomes).toEqual([{ kind: 'lost' }, { kind: 'unknown', cause: expect.objectContaining({ key: 'k1', message: expect.stringContaining('minReplicas') }) }]);
+    expect(sent).toEqual([]);
+  });
+
+  it('that are in doubt name what each node said', async () => {
+    const { outcomes, told } = await renewAll([{ ends: [900, undefined, 900] }], [1, 1, 'fails']);
+    expect(outcomes).toMatchObject([{ kind: 'unknown', cause: { message: `Lock 'k0': no quorum of 3 nodes for a renewal (a: renewed; b: lost; c: LOADING). It is safe to try again.` } }]);
+    expect(told).toEqual(['0 lasts 2000', '0 rejoins b for 1000']);
+  });
+
+  it('are in doubt while one of three nodes has one, and lost when none has it', async () => {
+    const { outcomes } = await renewAll([{ ends: [900, undefined, undefined] }, { ends: [undefined, undefined, undefined] }]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['unknown', 'lost']);
+  });
+
+  it('go to a node in commands of 250 at most', async () => {
+    const { sent } = await renewAll(Array.from({ length: 251 }, () => ({ ends: [900, 900, 900] })));
+    expect(sent.filter(({ node }) => node === 0).map(({ ids }) => ids.length).sort((one, other) => other - one)).toEqual([250, 1]);
+  });
+});

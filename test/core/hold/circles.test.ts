@@ -1,0 +1,141 @@
+/** Circles of calls that wait for each other: which are found, for how long they are told, and what is no circle. */
+import { describe, expect, it } from '@jest/globals';
+import { LockTimeoutError, type WaitFacts } from '../../../lib/core/port/errors.js';
+import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import type { Frame } from '../../../lib/core/hold/hold-context.js';
+import { WaitingCalls } from '../../../lib/core/hold/waiting-calls.js';
+import { Wish } from '../../../lib/core/hold/wish.js';
+import { FakeClock } from '../../support/fake-clock.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+interface Waits {
+  readonly clock: FakeClock;
+  readonly waiting: WaitingCalls;
+  /** A call that holds some locks waits for another one. Returns how it gives up. */
+  readonly waits: (held: readonly string[], key: string) => () => WaitFacts;
+}
+
+function setUp(): Waits {
+  const clock = new FakeClock();
+  const waiting = new WaitingCalls(clock);
+  let calls = 0;
+  const waits = (held: readonly string[], key: string): (() => WaitFacts) => {
+    const hold = { isOver: false, keys: held, partOf: (one: string) => (held.includes(one) ? {} : undefined) };
+    const around = { hold, outer: undefined, beyond: undefined } as unknown as Frame;
+    const ended = waiting.begin(new Wish([key], (calls += 1), resolveDefaults(), clock.now(), { around, insideHold: true }, { waitBegan: () => undefined }));
+    return () => {
+      const error = new LockTimeoutError('busy', { key, waitMs: 0 });
+      ended?.(error);
+      return waiting.factsOf(error);
+    };
+  };
+  return { clock, waiting, waits };
+}
+
+/** So many calls, each of which holds a lock and waits for that of the next. */
+function circleOf({ waits }: Waits, calls: number): (() => WaitFacts)[] {
+  return Array.from({ length: calls }, (_, n) => waits([`k${n}`], `k${(n + 1) % calls}`));
+}
+
+describe('A circle of calls', () => {
+  it('is found when it has sixteen calls, and not looked for when it has more', () => {
+    expect(circleOf(setUp(), 16).at(-1)!().cycle).toHaveLength(16);
+    expect(circleOf(setUp(), 17).at(-1)!().cycle).toBeUndefined();
+  });
+
+  it.each([[0, true], [1_000, true], [1_001, false]])('is told %i ms after its end by the calls that were in it: %s', async (afterMs, isTold) => {
+    const on = setUp();
+    const [first, second] = circleOf(on, 2);
+    expect(first!().cycle).toHaveLength(2);
+    await on.clock.advance(afterMs);
+    expect(second!().cycle !== undefined).toBe(isTold);
+  });
+
+  it('is found though another call holds the same lock, behind which there are more calls than are looked at', () => {
+    const { waits } = setUp();
+    waits(['a'], 'c');
+    for (let n = 0; n < 101; n += 1) waits(['c'], 'd');
+    waits(['a'], 'b');
+    expect(waits(['b'], 'a')().cycle).toEqual(['a', 'b']);
+  });
+
+  it('is found through a lock that another call has ceased to hold while it waited', () => {
+    const { waits } = setUp();
+    const one = waits(['a'], 'x');
+    const other = waits(['a'], 'b');
+    one();
+    expect(waits(['b'], 'a')().cycle).toEqual(expect.arrayContaining(['a', 'b']));
+    other();
+  });
+
+  it('is forgotten with its calls, and so are their keys', () => {
+    const on = setUp();
+    for (const stop of circleOf(on, 5)) stop();
+    expect((on.waiting as unknown as { byHeldKey: Map<string, unknown> }).byHeldKey.size).toBe(0);
+  });
+});
+
+describe('Calls that wait', () => {
+  it('are in no circle when one of them waits for a permit, which others may give back', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const stranger = await fleet.process().locks.acquire('p', { permits: 2 });
+    const [one, two] = [gate(), gate()];
+    const refused = (call: Promise<unknown>): Promise<LockTimeoutError> => call.then(() => undefined as never, (error: LockTimeoutError) => error);
+    const first = locks.withLock('p', { permits: 2 }, async () => {
+      one.open();
+      await two.promise;
+      return refused(locks.withLock('a', { waitMs: 300 }, () => 'ran'));
+    });
+    const second = locks.withLock('a', async () => {
+      two.open();
+      await one.promise;
+      return refused(locks.withLock('p', { permits: 2, waitMs: 300 }, () => 'ran'));
+    });
+    const errors = await fleet.clock.runUntil(Promise.all([first, second]));
+    expect(errors.map(({ code, cycle }) => [code, cycle])).toEqual([['LOCK_TIMEOUT', undefined], ['LOCK_TIMEOUT', undefined]]);
+    await stranger.release();
+  });
+
+  it('do not hold what a hold around them held that has ended', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const busy = await fleet.process().locks.acquire('c');
+    const [begun, ended] = [gate(), gate()];
+    let inner!: Promise<unknown>;
+    await locks.withLock('a', async () => {
+      inner = locks.withLock('b', async () => {
+        begun.open();
+        await ended.promise;
+        return locks.acquire('c', { waitMs: 300 }).catch((error: unknown) => error);
+      });
+      await begun.promise;
+    });
+    ended.open();
+    const error = await fleet.clock.runUntil(inner);
+    expect(error).toMatchObject({ code: 'LOCK_TIMEOUT', held: ['b'] });
+    await busy.release();
+  });
+
+  it('are in no circle because of a hold that has ended while they waited', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const begun = gate();
+    let inner!: Promise<unknown>;
+    const rival = await locks.acquire('c');
+    await locks.withLock('a', async () => {
+      inner = locks.withLock('b', () => {
+        const waiting = locks.acquire('c', { waitMs: 5_000 }).catch((error: unknown) => error);
+        setImmediate(() => begun.open());
+        return waiting;
+      });
+      await begun.promise;
+    });
+    const stranger = await fleet.process().locks.acquire('a');
+    const error = await fleet.clock.runUntil(rival.run(() => locks.acquire('a', { waitMs: 300 }).catch((reason: unknown) => reason)));
+    expect(error).toMatchObject({ code: 'LOCK_TIMEOUT', held: ['c'], cycle: undefined });
+    await stranger.release();
+    await rival.release();
+    await ((await fleet.clock.runUntil(inner)) as { release(): Promise<unknown> }).release();
+  });
+});

@@ -1,0 +1,263 @@
+/** One lock of a hold with the calls inside it: who gets in, when its lease is left, and what its end has to do with the holds around it. */
+import { describe, expect, it, jest } from '@jest/globals';
+import { LockLostError } from '../../../lib/core/port/errors.js';
+import type { Lease } from '../../../lib/core/port/lease.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+const reading = { mode: 'read' } as const;
+
+/** Calls for `k` that outlive the hold in which they were made, each until its gate is opened, in these modes. */
+async function outliving(fleet: Fleet, locks: ReturnType<Fleet['process']>['locks'], outer: 'read' | 'write', ...modes: readonly ('read' | 'write')[]) {
+  const gates = modes.map(() => gate());
+  const calls: Promise<void>[] = [];
+  await locks.withLock('k', { mode: outer }, async () => {
+    modes.forEach((mode, n) => calls.push(locks.withLock('k', { mode }, () => gates[n]!.promise)));
+    await fleet.clock.settle();
+  });
+  return { gates, ended: Promise.all(calls) };
+}
+
+describe('A lock whose hold has ended while calls go on inside it', () => {
+  it('stays taken until the last of them has ended', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const { gates: [one, two], ended } = await outliving(fleet, locks, 'write', 'read', 'read');
+    one!.open();
+    await fleet.clock.advance(10);
+    expect(await fleet.process().locks.tryAcquire('k')).toBeNull();
+    two!.open();
+    await fleet.clock.runUntil(ended);
+    await (await fleet.process().locks.acquire('k', { waitMs: 0 })).release();
+  });
+
+  it('is opened to readers with one command, however many of them go on', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { gates, ended } = await outliving(fleet, locks, 'write', 'read', 'read', 'read');
+    for (const { open } of gates) {
+      open();
+      await fleet.clock.settle();
+    }
+    await fleet.clock.runUntil(ended);
+    expect(wire.sent.downgrade).toBe(1);
+  });
+
+  it('is not opened to readers while one that writes goes on, nor when it was one of readers before', async () => {
+    for (const [outer, ...modes] of [['write', 'write', 'write'], ['read', 'read', 'read']] as const) {
+      const fleet = new Fleet();
+      const { locks, wire } = fleet.process();
+      const { gates, ended } = await outliving(fleet, locks, outer, ...modes);
+      expect((await locks.inspect('k')).mode).toBe(outer);
+      for (const { open } of gates) open();
+      await fleet.clock.runUntil(ended);
+      expect(wire.sent.downgrade).toBe(0);
+    }
+  });
+
+  it('is not opened to readers by a hold inside another one, which may still write', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const reads = gate();
+    await locks.withLock('k', async () => {
+      let leftover!: Promise<void>;
+      await locks.withLock('k', async () => {
+        leftover = locks.withLock('k', reading, () => reads.promise);
+        await fleet.clock.settle();
+      });
+      await fleet.clock.settle();
+      expect((await locks.inspect('k')).mode).toBe('write');
+      reads.open();
+      await leftover;
+    });
+    expect(wire.sent.downgrade).toBe(0);
+  });
+
+  it('is still bound to the maxHoldMs of its hold', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const goesOn = gate();
+    let leftover!: Promise<unknown>;
+    let inner: Lease | undefined;
+    const outer = await locks.acquire('k', { leaseMs: 1_000, maxHoldMs: 3_000 });
+    void outer.run(() => (leftover = locks.withLock('k', { onLost: 'ignore' }, (lease) => ((inner = lease), goesOn.promise))));
+    await fleet.clock.settle();
+    const released = outer.release();
+    await fleet.clock.advance(2_900);
+    outer.assertHeld();
+    expect(outer.remainingMs).toBeGreaterThan(0);
+    await fleet.clock.advance(200);
+    expect([outer.signal.aborted, inner!.signal.aborted]).toEqual([true, true]);
+    goesOn.open();
+    await fleet.clock.runUntil(leftover);
+    await released;
+  });
+});
+
+describe('A call inside a hold that was lost', () => {
+  it('is told at once, also while another call goes on inside', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const goesOn = gate();
+    const work = locks.withLock('k', { maxHoldMs: 1_000, onLost: 'ignore' }, async () => {
+      const sibling = locks.withLock('k', { onLost: 'ignore' }, () => goesOn.promise);
+      await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 1_100));
+      const since = fleet.clock.now();
+      await expect(locks.withLock('k', () => 'ran')).rejects.toBeInstanceOf(LockLostError);
+      expect(fleet.clock.now()).toBe(since);
+      goesOn.open();
+      await sibling;
+    });
+    await fleet.clock.runUntil(work);
+  });
+
+  it('and whose turn comes only then leaves its place, so that the lock is given back at the end of the hold', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const other = fleet.process().locks;
+    const first = gate();
+    await locks.withLock('k', { leaseMs: 1_000, graceMs: 30_000, onLost: 'ignore' }, async () => {
+      const before = locks.withLock('k', { onLost: 'ignore' }, () => first.promise);
+      const lost = expect(locks.withLock('k', () => 'ran')).rejects.toBeInstanceOf(LockLostError);
+      await fleet.clock.settle();
+      wire.cut = true;
+      fleet.clock.block(1_000);
+      first.open();
+      await before;
+      await lost;
+      wire.cut = false;
+    });
+    await fleet.clock.advance(100);
+    await (await other.acquire('k', { waitMs: 0 })).release();
+  });
+});
+
+describe('A call that has just come into a hold', () => {
+  it('and finds that it was lost meanwhile does not begin, and keeps the lock from nobody', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const work = jest.fn();
+    await locks.withLock('k', { leaseMs: 1_000, graceMs: 30_000, onLost: 'ignore' }, async () => {
+      queueMicrotask(() => fleet.clock.block(1_000));
+      await expect(locks.withLock('k', work)).rejects.toBeInstanceOf(LockLostError);
+    });
+    expect(work).not.toHaveBeenCalled();
+    await fleet.clock.advance(100);
+    await (await fleet.process().locks.acquire('k', { waitMs: 0 })).release();
+  });
+});
+
+describe('A call that is about to come into a hold', () => {
+  it('asks for the lock anew when who is told of the loss of another lock ends the hold in this moment', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const goOn = gate();
+    const [hold, other] = [await locks.acquire('k', { leaseMs: 60_000 }), await locks.acquire('other', { leaseMs: 3_000 })];
+    other.signal.addEventListener('abort', () => void hold.release());
+    const fence = hold.run(async () => {
+      await goOn.promise;
+      // Nobody has seen yet that the machine slept: the call finds it out.
+      fleet.clock.sleepMachine(10_000);
+      return locks.withLock('k', (lease) => lease.fence);
+    });
+    goOn.open();
+    expect(await fleet.clock.runUntil(fence)).toBeGreaterThan(hold.fence);
+    expect(hold.signal.aborted).toBe(false);
+    expect(await locks.isLocked('k')).toBe(false);
+  });
+});
+
+describe('A hold inside another one', () => {
+  it('that is longer than its maxHoldMs is lost, and the hold around it goes on', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const outer = await locks.acquire('k');
+    const inner = await outer.run(() => locks.acquire('k', { maxHoldMs: 1_000 }));
+    await fleet.clock.advance(1_001);
+    expect(inner.signal.aborted).toBe(true);
+    outer.assertHeld();
+    expect(await inner.release()).toBe('lost');
+    expect(await outer.release()).toBe('released');
+  });
+
+  it('that has ended is not told of a later loss', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const told: string[] = [];
+    const outer = await locks.acquire('k', { label: 'outer' });
+    const inner = await outer.run(() => locks.acquire('k', { label: 'inner' }));
+    await inner.release();
+    locks.events.subscribe(({ type, label }) => told.push(`${label} ${type}`));
+    await fleet.process().locks.forceRelease('k');
+    await fleet.clock.settle();
+    expect(told).toEqual(['outer lost']);
+    expect(inner.signal.aborted).toBe(false);
+    await outer.release();
+  });
+
+  it('counts its own time', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const outer = await locks.acquire('k');
+    await fleet.clock.advance(500);
+    const inner = await outer.run(() => locks.acquire('k'));
+    await fleet.clock.advance(300);
+    expect([outer.heldMs, inner.heldMs]).toEqual([800, 300]);
+    await inner.release();
+    await outer.release();
+  });
+
+  it('which asks for a second lock in vain keeps no other call out of the first', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('b');
+    await locks.withLock('a', async () => {
+      expect(await locks.tryAcquire(['a', 'b'])).toBeNull();
+      expect(await locks.withLock('a', { waitMs: 0 }, () => 'ran')).toBe('ran');
+    });
+    expect(await locks.isLocked('a')).toBe(false);
+    await other.release();
+  });
+});
+
+describe('Readers on one lease', () => {
+  it('are counted as overdue while they are there, and not when they have gone', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const terms = { mode: 'read', leaseMs: 1_000 } as const;
+    const [first, second, third] = [await locks.acquire('k', { ...terms, maxHoldMs: 1_500 }), await locks.acquire('k', { ...terms, maxHoldMs: 2_500 }), await locks.acquire('k', terms)];
+    expect(wire.sent.acquire).toBe(1);
+    await fleet.clock.advance(1_600);
+    expect(await first.release()).toBe('lost');
+    await fleet.clock.advance(1_000);
+    expect(second.signal.aborted).toBe(true);
+    third.assertHeld();
+    expect([await second.release(), await third.release()]).toEqual(['lost', 'released']);
+  });
+
+  it('of which the last one hangs keep the lock no longer than a lease behind its maxHoldMs, though another one might have held it for longer', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const terms = { mode: 'read', leaseMs: 1_000 } as const;
+    const [first, hung] = [await locks.acquire('k', terms), await locks.acquire('k', { ...terms, maxHoldMs: 1_500 })];
+    await fleet.clock.advance(100);
+    await first.release();
+    await fleet.clock.advance(2_500);
+    await (await fleet.process().locks.acquire('k', { waitMs: 0 })).release();
+    expect(hung.signal.aborted).toBe(true);
+  });
+
+  it('know exactly that their maxHoldMs is over, though no timer could run and the lease goes on for others', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const terms = { mode: 'read', leaseMs: 8_000 } as const;
+    const short = await locks.acquire('k', { ...terms, maxHoldMs: 9_000 });
+    const beside = await locks.acquire('k', terms);
+    await fleet.clock.advance(8_900);
+    short.assertHeld();
+    fleet.clock.block(100);
+    expect(() => short.assertHeld()).toThrow('it was held longer than maxHoldMs (9000 ms)');
+    beside.assertHeld();
+    await short.release();
+    await beside.release();
+  });
+});

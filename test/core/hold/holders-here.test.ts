@@ -1,0 +1,109 @@
+/** How the holders of a lock are named to those who wait in vain, or look: from what the store knows, and from what this process knows better. */
+import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../../lib/core/port/clock.js';
+import type { LockTimeoutError } from '../../../lib/core/port/errors.js';
+import type { LockService } from '../../../lib/lock.service.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+async function refusal(fleet: Fleet, locks: LockService, waitMs = 300): Promise<LockTimeoutError> {
+  const call = locks.withLock('k', { waitMs }, () => 'ran').then(() => undefined, (error: unknown) => error);
+  return (await fleet.clock.runUntil(call)) as LockTimeoutError;
+}
+
+describe('The holder of a lock', () => {
+  it('is told to who waited for a millisecond only', async () => {
+    const fleet = new Fleet();
+    const lease = await fleet.process().locks.acquire('k', { label: 'nightly import' });
+    expect((await refusal(fleet, fleet.process().locks, 1)).holders).toMatchObject([{ label: 'nightly import' }]);
+    await lease.release();
+  });
+
+  it('is told though the store takes a while to say who it is', async () => {
+    const fleet = new Fleet();
+    const lease = await fleet.process().locks.acquire('k', { label: 'nightly import' });
+    const { locks, wire } = fleet.process();
+    const inspect = wire.inspect.bind(wire);
+    wire.inspect = async (key) => (await delay(fleet.clock, 90), inspect(key));
+    expect((await refusal(fleet, locks)).holders).toMatchObject([{ label: 'nightly import' }]);
+    await lease.release();
+  });
+
+  it('is not waited for when the store fails to say who it is', async () => {
+    const fleet = new Fleet();
+    const lease = await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    wire.inspect = () => Promise.reject(new Error('the network is cut'));
+    const since = fleet.clock.now();
+    expect((await refusal(fleet, locks)).holders).toEqual([]);
+    expect(fleet.clock.now() - since).toBe(300);
+    await lease.release();
+  });
+
+  it('has no beginning that anybody knows when its fence tells none', async () => {
+    const fleet = new Fleet();
+    fleet.clock.stepWall(-fleet.clock.wallNow());
+    const lease = await fleet.process().locks.acquire('k', { label: 'nightly import' });
+    const error = await refusal(fleet, fleet.process().locks);
+    expect(error.holders).toMatchObject([{ label: 'nightly import', since: undefined }]);
+    expect(error.message).toContain('Held by nightly import in process p1.');
+    await lease.release();
+  });
+
+  it('holds since the lease was handed on to it inside the process', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const gates = [gate(), gate(), gate()];
+    const calls = gates.map(({ promise }, n) => locks.withLock('k', { label: `call ${n}` }, () => promise));
+    await fleet.clock.settle();
+    for (const one of gates.slice(0, 2)) {
+      await fleet.clock.advance(400);
+      one.open();
+      await fleet.clock.settle();
+    }
+    const since = new Date(fleet.clock.wallNow());
+    expect((await refusal(fleet, locks)).holders).toMatchObject([{ label: 'call 2', since, isHere: true }]);
+    gates[2]!.open();
+    await fleet.clock.runUntil(Promise.all(calls));
+  });
+
+  it('is a request for several locks that waits for another one of them', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const busy = await fleet.process().locks.acquire('l');
+    const both = locks.acquire(['k', 'l'], { label: 'both', waitMs: 60_000 });
+    const since = new Date(fleet.clock.wallNow());
+    await fleet.clock.settle();
+    expect((await refusal(fleet, locks)).holders).toMatchObject([{ label: 'both', since, isHere: true }]);
+    await busy.release();
+    await (await fleet.clock.runUntil(both)).release();
+  });
+
+  it('is the outermost hold of its process, and not a call inside it', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const { promise, open } = gate();
+    const work = locks.withLock('k', () => locks.withLock('k', { label: 'inside' }, () => promise));
+    await fleet.clock.settle();
+    expect((await locks.inspect('k')).holders).toMatchObject([{ label: undefined }]);
+    open();
+    await work;
+  });
+
+  it('is named by its present call beside one of another process', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const stranger = await fleet.process().locks.acquire('k', { permits: 2, label: 'stranger' });
+    const gates = [gate(), gate(), gate()];
+    const calls = gates.map(({ promise }, n) => locks.withLock('k', { permits: 2, label: `call ${n}` }, () => promise));
+    for (const one of gates.slice(0, 2)) {
+      await fleet.clock.advance(10);
+      one.open();
+    }
+    await fleet.clock.advance(10);
+    expect((await fleet.store.inspect('k')).holders.map(({ label }) => label)).not.toContain('call 2');
+    expect((await locks.inspect('k')).holders.map(({ label }) => label).sort()).toEqual(['call 2', 'stranger']);
+    gates[2]!.open();
+    await fleet.clock.runUntil(Promise.all(calls));
+    await stranger.release();
+  });
+});

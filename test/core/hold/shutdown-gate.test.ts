@@ -1,0 +1,102 @@
+/** What a shutdown waits for, for how long, and what it lets go of in the end. */
+import { describe, expect, it, jest } from '@jest/globals';
+import type { Finding } from '../../../lib/core/port/report.js';
+import { resolveDefaults } from '../../../lib/core/port/resolve-options.js';
+import { Fleet, gate } from '../../support/locks.js';
+
+const { commandTimeoutMs } = resolveDefaults();
+
+function setUp(shutdownGraceMs: number) {
+  const fleet = new Fleet();
+  const log: string[] = [];
+  const { locks, wire } = fleet.process({ shutdownGraceMs }, undefined, ({ message }: Finding) => log.push(message));
+  return { fleet, clock: fleet.clock, locks, wire, log, other: fleet.process().locks };
+}
+
+describe('The grace of a shutdown', () => {
+  it('counts from its announcement, whenever the shutdown begins', async () => {
+    const { clock, locks } = setUp(1_000);
+    const lease = await locks.acquire('k');
+    const since = clock.now();
+    locks.announceShutdown();
+    await clock.advance(600);
+    await clock.runUntil(locks.close());
+    expect(clock.now() - since).toBe(1_000);
+    await lease.release();
+  });
+
+  it('is not exceeded for a request that is just giving its locks back', async () => {
+    const { clock, locks, wire, other } = setUp(100);
+    const busy = await other.acquire('b');
+    const request = locks.acquire(['a', 'b']);
+    request.catch(() => {});
+    await clock.advance(10);
+    wire.release = () => new Promise<never>(() => {});
+    const since = clock.now();
+    await clock.runUntil(locks.close());
+    expect(clock.now() - since).toBe(100 + commandTimeoutMs);
+    await busy.release();
+  });
+
+  it('keeps the process alive from its announcement until it is over', async () => {
+    const { clock, locks } = setUp(1_000);
+    const lease = await locks.acquire('k');
+    const letGo = jest.fn();
+    const keepAlive = jest.spyOn(clock, 'keepAlive').mockReturnValue(letGo);
+    locks.announceShutdown();
+    expect([keepAlive.mock.calls.length, letGo.mock.calls.length]).toEqual([1, 0]);
+    await clock.advance(1_000);
+    expect(letGo).toHaveBeenCalled();
+    await lease.release();
+    await clock.runUntil(locks.close());
+  });
+
+  it('ends with a warning that names the one hold that goes on', async () => {
+    const { clock, locks, log } = setUp(1_000);
+    const lease = await locks.acquire('k');
+    await clock.runUntil(locks.close());
+    expect(log).toEqual([expect.stringContaining(`work still goes on under a lock: 'k' for 1000 ms.`)]);
+    await lease.release();
+  });
+
+  it('ends with a warning that names the longest hold first, in whatever order they are kept', async () => {
+    const { clock, locks, log } = setUp(10);
+    const held = [await locks.acquire('old')];
+    await clock.advance(500);
+    held.push(await locks.acquire('new'));
+    await clock.runUntil(locks.close());
+    expect(log).toEqual([expect.stringContaining(`under 2 holds: 'old' for 510 ms; 'new' for 10 ms.`)]);
+    for (const lease of held) await lease.release();
+  });
+});
+
+describe('A shutdown', () => {
+  it('ends the tries of releases that were not answered', async () => {
+    const { clock, locks, wire } = setUp(1_000);
+    const lease = await locks.acquire('k', { leaseMs: 60_000 });
+    const release = jest.spyOn(wire, 'release');
+    wire.cut = true;
+    expect(await lease.release()).toBe('unknown');
+    await clock.runUntil(locks.close());
+    await clock.advance(300);
+    release.mockClear();
+    await clock.advance(30_000);
+    expect(release).not.toHaveBeenCalled();
+  });
+
+  it('rejects those who wait, and serves calls inside holds until these have ended', async () => {
+    const { clock, locks } = setUp(5_000);
+    const { promise, open } = gate();
+    const work = locks.withLock('k', async () => {
+      await promise;
+      return locks.withLock('other', () => 'done');
+    });
+    await clock.settle();
+    const waiting = expect(locks.acquire('k')).rejects.toMatchObject({ code: 'LOCK_CLOSED', key: 'k' });
+    const closing = locks.close();
+    await waiting;
+    open();
+    expect(await clock.runUntil(work)).toBe('done');
+    await closing;
+  });
+});

@@ -1,0 +1,166 @@
+/** The state of a lock according to nodes that a test speaks for: which holders count, for how long they are shown, and which locks are listed. */
+import { describe, expect, it } from '@jest/globals';
+import { delay } from '../../../lib/core/port/clock.js';
+import { LockStoreError } from '../../../lib/core/port/errors.js';
+import type { HolderState, LockState } from '../../../lib/core/port/lock-state.js';
+import { DamagedLocks } from '../../../lib/stores/wire/damaged-locks.js';
+import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
+import type { NodeView } from '../../../lib/stores/redlock/node-vote.js';
+import type { QuorumContext } from '../../../lib/stores/redlock/quorum-context.js';
+import { listByQuorum, viewOf, type QuorumView } from '../../../lib/stores/redlock/quorum-view.js';
+import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
+import { FakeClock } from '../../support/fake-clock.js';
+
+type Told = Partial<HolderState> & { readonly id: string; readonly end?: number };
+/** What a node says of a lock: its holders, and how they hold it; 'mute' when it says nothing, 'fails' when it is out of order. */
+type Says = { readonly mode?: 'read' | 'write'; readonly holders: readonly Told[] } | 'mute' | 'fails';
+
+const FREE: Says = { holders: [] };
+const by = (...ids: string[]): Says => ({ holders: ids.map((id) => ({ id })) });
+
+function setUp(says: readonly Says[], silent: readonly number[] = [], commandTimeoutMs = 2_000) {
+  const clock = new FakeClock();
+  const nodes = says.map((what, n) => ({
+    name: 'abcde'[n]!,
+    silent: silent.includes(n),
+    connected: true,
+    heardAt: 0,
+    fellSilent: () => {},
+    inspect: async (key: string): Promise<NodeView> => {
+      await delay(clock, what === 'mute' ? 60_000 : 1);
+      if (what === 'fails' || what === 'mute') throw new LockStoreError('out of order', { nodes: [{ node: 'abcde'[n]!, reason: 'out of order' }] });
+      const holders = what.holders.map(({ end: _end, ...told }) => ({ fence: 1, owner: undefined, label: undefined, remainingMs: 1_000, ...told }));
+      return { state: { key, mode: holders.length === 0 ? null : (what.mode ?? 'write'), holders, waiters: [] } as LockState, ends: what.holders.map(({ end = 0 }) => end) };
+    },
+  })) as unknown as RedlockNode[];
+  const context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs } as unknown as QuorumContext;
+  return { clock, nodes, context, view: (): Promise<QuorumView> => clock.runUntil(viewOf('k', context)) };
+}
+
+const holdersOf = async (...says: readonly Says[]): Promise<readonly HolderState[]> => (await setUp(says).view()).state.holders;
+
+describe('A holder', () => {
+  it('counts when a quorum knows it, or may know it because nodes are mute', async () => {
+    expect(await holdersOf(by('p/1'), by('p/1'), by('p/1'), FREE, FREE)).toMatchObject([{ id: 'p' }]);
+    expect(await holdersOf(by('p/1'), by('p/1'), FREE, FREE, FREE)).toEqual([]);
+    expect(await holdersOf(by('p/1'), by('p/1'), FREE, FREE, 'fails')).toMatchObject([{ id: 'p' }]);
+    expect(await holdersOf(by('p/1'), FREE, FREE, FREE, 'fails')).toEqual([]);
+    expect(await holdersOf(by('p/1'), FREE, FREE, 'fails', 'fails')).toMatchObject([{ id: 'p' }]);
+  });
+
+  it('that is known by other attempts is another one', async () => {
+    expect(await holdersOf(by('p/1'), by('p/1'), by('p/2'), by('p/2'), FREE)).toEqual([]);
+  });
+
+  it('is told with the middle one of its fences, without the number of its attempt, and for as long as a quorum knows it', async () => {
+    const told = [[9, 500], [7, 100], [8, 300]].map(([fence, remainingMs]): Says => ({ holders: [{ id: 'p/q/1', fence, remainingMs, label: 'import', owner: 'o' }] }));
+    expect(await holdersOf(...told)).toEqual([{ id: 'p/q', fence: 8, owner: 'o', label: 'import', remainingMs: 300 }]);
+  });
+
+  it('that fewer than a quorum know is told for as long as all of them do', async () => {
+    const told = [500, 100].map((remainingMs): Says => ({ holders: [{ id: 'p/1', remainingMs }] }));
+    expect(await holdersOf(...told, FREE, FREE, 'fails')).toMatchObject([{ remainingMs: 100 }]);
+  });
+
+  it('has its whole grace while its lease lasts, and after that what a quorum knows of it', async () => {
+    const graced = (...all: [number, number][]): Says[] => all.map(([remainingMs, graceMs]) => ({ holders: [{ id: 'p/1', remainingMs, ...(graceMs > 0 && { graceMs }) }] }));
+    expect(await holdersOf(...graced([400, 900], [300, 900], [200, 900]))).toMatchObject([{ remainingMs: 300, graceMs: 900 }]);
+    expect(await holdersOf(...graced([400, 900], [0, 700], [0, 600]))).toMatchObject([{ remainingMs: 0, graceMs: 700 }]);
+    expect(await holdersOf(...graced([400, 0], [300, 0], [200, 0]))).toEqual([expect.not.objectContaining({ graceMs: expect.anything() })]);
+    expect(await holdersOf(...graced([1, 0], [1, 1], [1, 0]))).toMatchObject([{ remainingMs: 1, graceMs: 1 }]);
+  });
+
+  it('stands behind those with a smaller fence', async () => {
+    const told: Says = { mode: 'read', holders: [{ id: 'q/1', fence: 8 }, { id: 'p/1', fence: 7 }, { id: 'r/1', fence: 9 }] };
+    expect((await holdersOf(told, told, told)).map(({ id }) => id)).toEqual(['p', 'q', 'r']);
+  });
+});
+
+describe('A lock', () => {
+  const held = (mode: 'read' | 'write', ...ids: string[]): Says => ({ mode, holders: ids.map((id) => ({ id })) });
+
+  it('is free when no holder counts', async () => {
+    expect((await setUp([by('p/1'), FREE, FREE]).view()).state).toEqual({ key: 'k', mode: null, holders: [], waiters: [] });
+  });
+
+  it.each<[readonly Says[], string]>([
+    [[held('write', 'p/1'), held('write', 'p/1'), held('read', 'p/1')], 'write'], [[held('write', 'p/1'), held('read', 'p/1'), held('read', 'p/1')], 'read'],
+    [[held('write', 'p/1'), held('read', 'p/1'), FREE], 'write'], [[held('read', 'p/1', 'q/1'), held('write', 'p/1'), held('write', 'p/1', 'q/1')], 'write'],
+  ])('is held as most nodes say that know a holder, and for writing when they are equal: %#', async (says, mode) => {
+    expect((await setUp(says).view()).state.mode).toBe(mode);
+  });
+
+  it('is known by the nodes that know any holder, and its attempts are trusted until a quorum ceases to know them', async () => {
+    const { nodes, view } = setUp([{ holders: [{ id: 'p/1', end: 30 }] }, { holders: [{ id: 'p/1', end: 10 }] }, { holders: [{ id: 'p/1', end: 20 }, { id: 'q/1', end: 90 }] }, FREE, FREE]);
+    const { knownBy, ends } = await view();
+    expect([...knownBy]).toEqual(nodes.slice(0, 3));
+    expect([...ends]).toEqual([['p/1', 10]]);
+  });
+});
+
+describe('A look at a lock', () => {
+  it('waits for every node that is not silent, for half a second at most', async () => {
+    for (const [commandTimeoutMs, forMs] of [[2_000, 500], [300, 300]] as const) {
+      const { clock, view } = setUp([by('p/1'), by('p/1'), 'mute'], [], commandTimeoutMs);
+      const since = clock.now();
+      expect((await view()).state.holders).toHaveLength(1);
+      expect(clock.now() - since).toBe(forMs);
+    }
+  });
+
+  it('does not wait for a silent node when the others are a quorum, and waits for it when they are not', async () => {
+    const { clock, view } = setUp([by('p/1'), by('p/1'), 'mute'], [2]);
+    const since = clock.now();
+    await view();
+    expect(clock.now() - since).toBe(1);
+    expect((await setUp([by('p/1'), 'fails', by('p/1')], [2]).view()).state.holders).toHaveLength(1);
+  });
+
+  it('rejects when fewer than a quorum answered, and says of each node why', async () => {
+    await expect(setUp([by('p/1'), 'fails', 'mute']).view()).rejects.toThrow(`Lock 'k': no quorum of 3 nodes for a look at it (a: answered; b: out of order; c: no answer within 500 ms). It is safe to try again.`);
+  });
+});
+
+describe('A list of locks', () => {
+  /** Five nodes, each with the keys of the locks on it, in pages of two. */
+  async function listed(onNodes: readonly (readonly string[])[], out: readonly number[] = [], silent: readonly number[] = []): Promise<{ keys: string[]; scanned: string }> {
+    const clock = new FakeClock();
+    const scanned = new Set<string>();
+    const nodes = onNodes.map((keys, n) => ({
+      name: 'abcde'[n]!, heardAt: 0, fellSilent: () => {}, connected: !out.includes(n), silent: silent.includes(n),
+      inspect: async (key: string) => {
+        const holders = keys.includes(key) ? [{ id: `${key}/1`, fence: 1, owner: undefined, label: undefined, remainingMs: 1_000 }] : [];
+        return { state: { key, mode: holders.length === 0 ? null : 'write', holders, waiters: [] }, ends: holders.map(() => 0) };
+      },
+      scan: async (startsWith: string, cursor: string) => {
+        scanned.add('abcde'[n]!);
+        const from = Number(cursor);
+        const found = keys.filter((key) => key.startsWith(startsWith)).slice(from, from + 2);
+        return { next: from + 2 < keys.length ? String(from + 2) : '0', found };
+      },
+    })) as unknown as RedlockNode[];
+    const context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 } as unknown as QuorumContext;
+    const keys: string[] = [];
+    const list = async (): Promise<void> => {
+      for await (const state of listByQuorum('', context, new DamagedLocks(() => {}, clock))) keys.push(state.key);
+    };
+    await clock.runUntil(list());
+    return { keys, scanned: [...scanned].join('') };
+  }
+
+  it('asks so many nodes that each lock is on one of them, and tells each once, page by page', async () => {
+    const all = ['k1', 'k2', 'k3', 'k4', 'k5'];
+    expect(await listed([all, all, all, all, all])).toEqual({ keys: all, scanned: 'abc' });
+    expect(await listed([[], ['k1'], ['k1', 'k2'], ['k1', 'k2'], ['k2']])).toEqual({ keys: ['k1', 'k2'], scanned: 'abc' });
+  });
+
+  it('does not tell of a lock that fewer than a quorum know', async () => {
+    expect((await listed([['k1'], ['k1'], ['k2'], ['k2'], ['k2']])).keys).toEqual(['k2']);
+  });
+
+  it('asks nodes that listen before all others', async () => {
+    const all = ['k1'];
+    expect((await listed([all, all, all, all, all], [0], [1])).scanned).toBe('cde');
+    expect((await listed([all, all, all, all, all], [0, 1], [2])).scanned).toBe('dea');
+  });
+});

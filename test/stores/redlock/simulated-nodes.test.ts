@@ -1,0 +1,303 @@
+/** A Redlock whose nodes are down, frozen, empty or misled, on simulated masters: who is granted what, what is taken back, and what is told. */
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import type { LockStoreError } from '../../../lib/core/port/errors.js';
+import type { AcquireOutcome, AcquireRequest, Wake } from '../../../lib/core/port/lock-store.js';
+import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
+import { Random } from '../../simulation/random.js';
+import { SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+
+let redlock: SimulatedRedlock;
+beforeEach(() => {
+  redlock = new SimulatedRedlock();
+  // A test is the same run each time.
+  jest.spyOn(Math, 'random').mockImplementation(new Random(5).next);
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+  return redlock.close();
+});
+
+let requests = 0;
+const ask = (store: RedlockStore, how: Partial<AcquireRequest> = {}): Promise<AcquireOutcome> => {
+  const usual = { key: 'k', id: `p.${++requests}`, mode: 'write', leaseMs: 3_000, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
+  return redlock.runUntil(store.acquire({ ...usual, notAfter: redlock.clock.now() + 2_000, ...how }));
+};
+const release = (store: RedlockStore, id: string, key = 'k') => redlock.runUntil(store.release({ key, id }));
+const renew = async (store: RedlockStore, id: string, leaseMs = 3_000) => (await redlock.runUntil(store.renew([{ key: 'k', id, leaseMs, minReplicas: 0 }])))[0]!;
+const failure = (call: Promise<unknown>): Promise<LockStoreError> => call.then(() => undefined as never, (error: LockStoreError) => error);
+/** The masters that have a record of the lock. */
+const standing = (key = 'k'): string[] => redlock.servers.filter((server) => server.keys().some((name) => name.endsWith(`:l:${key}`))).map(({ name }) => name);
+const messages = ({ told }: RedlockMember): string => told.map(({ message }) => message).join('\n');
+
+describe('A Redlock that boots', () => {
+  it('begins with a quorum, names the node that is missing, and has its vote when it comes', async () => {
+    const [one, two, three] = redlock.servers as [SimulatedRedlock['servers'][0], SimulatedRedlock['servers'][0], SimulatedRedlock['servers'][0]];
+    three.stop();
+    const member = await redlock.opened('p');
+    expect(member.store.summary).toMatchObject({ place: 'a Redlock of 3 nodes (redis1:6379, redis2:6379, redis3:6379; 2 decide, 1 did not respond)' });
+    expect(member.told).toMatchObject([{ kind: 'boot', level: 'warning', message: expect.stringMatching(/^Locks: 1 of 3 Redlock nodes cannot be used now \(redis3:6379: .*\)\. The others are a quorum\.$/) }]);
+    await ask(member.store, { id: 'p.held' });
+    expect(standing()).toEqual(['redis1', 'redis2']);
+    await release(member.store, 'p.held');
+    three.start(true);
+    await redlock.pass(70_000);
+    expect(messages(member)).toMatch(/redis3:6379/);
+    one.stop();
+    await redlock.pass(1_000);
+    expect((await ask(member.store)).kind).toBe('granted');
+    expect(standing()).toEqual(['redis2', 'redis3']);
+    two.stop();
+    await redlock.pass(1_000);
+    const error = await failure(ask(member.store));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true, key: 'k' });
+    expect(error.nodes.map(({ node }) => node)).toEqual(['redis1:6379', 'redis2:6379', 'redis3:6379']);
+    expect(messages(member)).toContain('which is no quorum');
+  });
+
+  it('does not begin without a quorum, and says of each node why', async () => {
+    redlock.servers[0]!.stop();
+    redlock.servers[2]!.stop();
+    const { store } = redlock.member('p');
+    const error = await failure(redlock.runUntil(store.open()));
+    expect(error.message).toMatch(/^Locks: only 1 of 3 Redlock nodes can be used, and a quorum is 2 \(redis1:6379: .+; redis3:6379: .+\)\.$/);
+    expect(error.nodes.map(({ node }) => node)).toEqual(['redis1:6379', 'redis3:6379']);
+    await expect(store.acquire({ key: 'k', id: 'x', mode: 'write', leaseMs: 1_000, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity })).rejects.toMatchObject({ retryable: false });
+  });
+
+  it('does not begin when two of its nodes are one server', async () => {
+    const { store, ways } = redlock.member('p');
+    ways[2] = redlock.wayTo(redlock.servers[0]!);
+    const error = await failure(redlock.runUntil(store.open()));
+    expect(error.message).toMatch(/^Locks: the Redlock nodes redis[13]:6379 and redis[13]:6379 are one server\. Give each node a server of its own/);
+    expect(error).toMatchObject({ retryable: false, nodes: [{ reason: expect.stringMatching(/^the same server as redis[13]:6379$/) }] });
+  });
+
+  it('waits a moment for a node that is slow, and no longer', async () => {
+    const { store, ways } = redlock.member('p');
+    ways[2]!.faults.shortestMs = ways[2]!.faults.longestMs = 5;
+    await redlock.runUntil(store.open());
+    expect(store.summary!.place).not.toContain('did not respond');
+    const late = redlock.member('q');
+    late.ways[2]!.silence('keeps');
+    const since = redlock.time.now;
+    await redlock.runUntil(late.store.open());
+    expect(late.store.summary!.place).toContain('1 did not respond');
+    expect(redlock.time.now - since).toBeLessThan(450);
+    expect(redlock.time.now - since).toBeGreaterThanOrEqual(300);
+  });
+
+  it('has an odd number of nodes, three at least', () => {
+    for (const nodes of [1, 2, 4]) expect(() => new SimulatedRedlock(nodes).member('p')).toThrow(`a Redlock needs an odd number of at least 3 independent masters, got ${nodes}.`);
+    expect(redlock.member('p').store.capabilities).toEqual({ queue: false, replicas: false, permits: false, maxLeaseMs: 60_000 });
+  });
+});
+
+describe('A node whose address leads to the server of another one', () => {
+  it('has no vote until it leads to a server of its own, and both are told once', async () => {
+    const member = await redlock.opened('p');
+    const own = member.ways[2]!;
+    member.ways[2] = redlock.wayTo(redlock.servers[0]!);
+    own.cut();
+    await redlock.pass(5_000);
+    expect(member.told.filter(({ message }) => message.includes('are one server. redis3:6379 joined later'))).toHaveLength(1);
+    redlock.servers[1]!.stop();
+    await redlock.pass(500);
+    const reasons: (string | undefined)[] = [];
+    for (let tries = 0; tries < 20; tries += 1) {
+      reasons.push((await failure(ask(member.store))).nodes[2]!.reason);
+      await redlock.pass(100);
+    }
+    // It is connected anew every half second.
+    expect([...new Set(reasons)].sort()).toEqual(expect.arrayContaining(['the same server as redis1:6379']));
+    await redlock.pass(3_000);
+    member.ways[2] = redlock.wayTo(redlock.servers[2]!);
+    await redlock.pass(5_000);
+    expect(member.told.filter(({ message }) => message === 'Locks: redis3:6379 leads to a server of its own now.')).toHaveLength(1);
+    expect((await ask(member.store)).kind).toBe('granted');
+    expect(standing()).toEqual(['redis1', 'redis3']);
+  });
+});
+
+describe('Nodes that remember nothing', () => {
+  it('grant nothing while a lease that they forgot may last, if all of them are new', async () => {
+    redlock = new SimulatedRedlock(3, false);
+    const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
+    const error = await failure(ask(member.store));
+    expect(error.nodes).toHaveLength(3);
+    expect(error.nodes[0]!.reason).toMatch(/^restarted or flushed, and stays out until what it may have forgotten has ended, in \d+ ms$/);
+    await redlock.pass(3_500);
+    await failure(ask(member.store));
+    await redlock.pass(2_000);
+    expect((await ask(member.store)).kind).toBe('granted');
+    await redlock.pass(1_000);
+    expect(member.told.map(({ kind, level }) => `${kind}, ${level}`)).toEqual(['nodes forgot, warning', 'nodes vote, warning']);
+    expect(member.told[0]!.message).toMatch(/^Locks: 3 of 3 Redlock nodes .* No lock can be had before\./);
+    expect(member.told[1]!.message).toMatch(/3 of 3 Redlock nodes do not remember what they granted/);
+  });
+
+  it('go on with higher fences when the others are a quorum, and vote again after that time', async () => {
+    const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
+    const before = await ask(member.store, { id: 'p.first' });
+    await release(member.store, 'p.first');
+    redlock.servers[0]!.stop();
+    redlock.servers[0]!.start(false);
+    await redlock.pass(1_000);
+    const after = await ask(member.store, { id: 'p.second' });
+    expect([before.kind, after.kind]).toEqual(['granted', 'granted']);
+    expect(standing()).toEqual(['redis2', 'redis3']);
+    await release(member.store, 'p.second');
+    await redlock.pass(6_000);
+    const third = await ask(member.store);
+    expect(standing()).toEqual(['redis1', 'redis2', 'redis3']);
+    const fences = [before, after, third].map((outcome) => (outcome.kind === 'granted' ? outcome.grant.fence : NaN));
+    expect(fences).toEqual([...fences].sort((one, other) => one - other));
+    expect(messages(member)).toContain('1 of 3 Redlock nodes (redis1:6379) are new, were restarted or flushed.');
+    expect(messages(member)).toContain('Locks: redis1:6379 votes again.');
+  });
+});
+
+describe('A lease', () => {
+  it('is put back on a node that forgot it, and is free on all of them after its release', async () => {
+    const member = await redlock.opened('p', { maxLeaseMs: 4_000 });
+    await ask(member.store, { id: 'p.held' });
+    redlock.servers[0]!.stop();
+    redlock.servers[0]!.start(false);
+    for (let second = 0; second < 7; second += 1) {
+      await redlock.pass(1_000);
+      expect((await renew(member.store, 'p.held')).kind).toBe('renewed');
+    }
+    expect(standing()).toEqual(['redis1', 'redis2', 'redis3']);
+    expect(await release(member.store, 'p.held')).toBe('released');
+    await redlock.pass(20);
+    expect(standing()).toEqual([]);
+  });
+
+  it('whose quorum is silent is in doubt, and lost when its time is over', async () => {
+    const member = await redlock.opened('p');
+    await ask(member.store, { id: 'p.held', leaseMs: 1_000 });
+    for (const server of redlock.servers.slice(1)) server.freeze();
+    expect(await renew(member.store, 'p.held', 1_000)).toMatchObject({ kind: 'unknown', cause: { code: 'LOCK_STORE', retryable: true } });
+    await redlock.pass(1_200);
+    for (const server of redlock.servers) server.thaw();
+    await redlock.pass(1_000);
+    expect((await renew(member.store, 'p.held', 1_000)).kind).toBe('lost');
+    expect((await ask(member.store)).kind).toBe('granted');
+  });
+
+  it('that a forced release took away on a quorum is told as lost, by the word of two nodes', async () => {
+    const [member, operator] = [await redlock.opened('p'), await redlock.opened('q')];
+    const wakes: Wake[] = [];
+    member.store.onWake((wake) => wakes.push(wake));
+    await ask(member.store, { id: 'p.held' });
+    expect(await redlock.runUntil(operator.store.forceRelease('k', 1))).toBe(false);
+    expect(await redlock.runUntil(operator.store.forceRelease('k'))).toBe(true);
+    await redlock.pass(10);
+    expect(wakes).toContainEqual({ kind: 'lost', key: 'k', id: 'p.held' });
+    expect((await renew(member.store, 'p.held')).kind).toBe('lost');
+    expect(await redlock.runUntil(operator.store.forceRelease('k'))).toBe(false);
+  });
+
+  it('is told as wanted by a request that waits, which is called when it is free', async () => {
+    const [member, other] = [await redlock.opened('p'), await redlock.opened('q')];
+    const [mine, theirs]: [Wake[], Wake[]] = [[], []];
+    member.store.onWake((wake) => mine.push(wake));
+    other.store.onWake((wake) => theirs.push(wake));
+    await ask(member.store, { id: 'p.held' });
+    expect((await ask(other.store, { id: 'q.1', queue: true })).kind).toBe('busy');
+    await redlock.pass(10);
+    expect(mine).toContainEqual({ kind: 'contended', key: 'k', id: 'p.held' });
+    expect(await renew(member.store, 'p.held')).toMatchObject({ kind: 'renewed', contended: true });
+    await release(member.store, 'p.held');
+    await redlock.pass(10);
+    expect(theirs).toEqual([{ kind: 'ask', key: 'k', id: 'q.1' }]);
+    expect((await ask(member.store)).kind).toBe('busy');
+    expect((await ask(other.store, { id: 'q.1', queue: true })).kind).toBe('granted');
+  });
+
+  it('of one who gave up waiting is kept for nobody', async () => {
+    const [member, other] = [await redlock.opened('p'), await redlock.opened('q')];
+    await ask(member.store, { id: 'p.held' });
+    await ask(other.store, { id: 'q.1', queue: true });
+    expect(await release(other.store, 'q.1')).toBe('lost');
+    await release(member.store, 'p.held');
+    expect((await ask(member.store)).kind).toBe('granted');
+  });
+});
+
+describe('A vote that nobody heard of', () => {
+  it('is taken back when its node answers again', async () => {
+    const member = await redlock.opened('p');
+    const holder = await redlock.opened('q');
+    redlock.servers[2]!.freeze();
+    await ask(holder.store, { id: 'q.1' });
+    expect((await ask(member.store, { id: 'p.late' })).kind).toBe('busy');
+    await release(holder.store, 'q.1');
+    redlock.servers[2]!.thaw();
+    await redlock.pass(3_000);
+    expect(standing()).toEqual([]);
+  });
+
+  it('is taken back when its node can be reached again', async () => {
+    const member = await redlock.opened('p');
+    for (const way of member.ways.slice(0, 2)) way.silence('loses');
+    await failure(ask(member.store, { leaseMs: 30_000 }));
+    await redlock.pass(20);
+    expect(standing()).toEqual([]);
+    member.ways[2]!.silence('loses');
+    await failure(ask(member.store, { leaseMs: 30_000 }));
+    for (const way of member.ways) way.silence('no');
+    for (const way of member.ways) way.cut();
+    await redlock.pass(5_000);
+    expect(standing()).toEqual([]);
+    expect((await ask(member.store)).kind).toBe('granted');
+  });
+});
+
+describe('A look at a lock', () => {
+  it('shows a holder that a quorum knows, in spite of a silent node', async () => {
+    const [member, other] = [await redlock.opened('p'), await redlock.opened('q')];
+    const outcome = await ask(member.store, { id: 'p.held', label: 'nightly import', leaseMs: 30_000 });
+    redlock.servers[0]!.freeze();
+    await redlock.pass(100);
+    const state = await redlock.runUntil(other.store.inspect('k'));
+    expect(state).toMatchObject({ mode: 'write', waiters: [], holders: [{ id: 'p.held', label: 'nightly import', fence: outcome.kind === 'granted' && outcome.grant.fence }] });
+    redlock.servers[1]!.freeze();
+    const error = await failure(redlock.runUntil(other.store.inspect('k')));
+    expect(error.message).toMatch(/^Lock 'k': no quorum of 3 nodes for a look at it/);
+  });
+
+  it('lists each lock once, also one that two nodes know', async () => {
+    const member = await redlock.opened('p');
+    await ask(member.store, { key: 'a' });
+    redlock.servers[0]!.stop();
+    await redlock.pass(500);
+    await ask(member.store, { key: 'b' });
+    const keys: string[] = [];
+    const list = async (): Promise<void> => {
+      for await (const { key } of member.store.list()) keys.push(key);
+    };
+    await redlock.runUntil(list());
+    expect(keys.sort()).toEqual(['a', 'b']);
+  });
+
+  it('finds out whether locks can be had', async () => {
+    const member = await redlock.opened('p');
+    await redlock.runUntil(member.store.tryOut());
+    for (const server of redlock.servers.slice(1)) server.stop();
+    await redlock.pass(500);
+    expect((await failure(redlock.runUntil(member.store.tryOut()))).message).toMatch(/^Locks: no quorum of 3 nodes for a trial \(/);
+  });
+});
+
+describe('A store that is closed', () => {
+  it('leaves no timer and no connection behind, whatever its nodes are doing', async () => {
+    const member = await redlock.opened('p');
+    redlock.servers[0]!.stop();
+    redlock.servers[1]!.freeze();
+    await failure(ask(member.store, { leaseMs: 30_000 }));
+    await member.store.close();
+    await redlock.pass(3_000);
+    expect(redlock.pendingTimers).toBe(0);
+    expect(redlock.servers.flatMap((server) => [...server.sockets])).toEqual([]);
+  });
+});
