@@ -73,10 +73,28 @@ const list = [
   ['lib/core/port/resolve-options.ts', 'template: given.template ??', 'A module sets no template, so its default is undefined as well.', undefined, 'given.template'],
   ['lib/core/port/resolve-options.ts', 'expectsBusy: given.expectsBusy ??', 'A module sets no expectsBusy, so its default is undefined as well.', undefined, 'given.expectsBusy'],
   ['lib/core/port/ticket-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
-  // lib/core/hold and lib/nest
+  // lib/core/hold
   ['lib/core/hold/sibling-gate.ts', 'if (this.line.has(caller)) caller.tellWaiting();', 'A caller that was let in says nothing.', undefined, 'true'],
   ['lib/core/hold/hold-part.ts', 'return this.gate?.isEmpty ?? true;', 'It is asked only of a hold that was entered, and that one has a gate.'],
   ['lib/core/hold/hold-part.ts', 'this.gate?.leave(mode);', 'Only who came in by the gate leaves by it; the question mark is for the compiler.', 'this.gate?.leave(mode)', 'this.gate.leave(mode)'],
+  // lib/nest
+  ['lib/nest/client-gone.ts', "&& 'once' in raw", 'It is for the compiler: what is not there is no function.', "typeof raw === 'object' && raw !== null && 'once' in raw", "typeof raw === 'object' && raw !== null"],
+  ['lib/nest/leader-boot.ts', 'if (roles.length === 0 || typeof made', 'What is no object has no roles; the rest is for the compiler.', "roles.length === 0 || typeof made !== 'object'", 'roles.length === 0'],
+  ['lib/nest/leader-boot.ts', 'if (roles.length === 0 || typeof made', 'What is no object has no roles; the rest is for the compiler.', undefined, "roles.length === 0 || typeof made !== 'object'"],
+  ['lib/nest/lock-boot.ts', 'if (prototype === undefined || seen.has(prototype))', 'What is found twice is noted once; it saves the second visit.', undefined, 'prototype === undefined'],
+  ['lib/nest/lock-boot.ts', 'seen.add(prototype);', 'What is found twice is noted once; it saves the second visit.'],
+  ['lib/nest/lock-boot.ts', 'const vacant = present === undefined', 'What is no object was never retired; it is for the compiler.', "typeof present === 'object' && present !== null"],
+  ['lib/nest/lock-boot.ts', 'const vacant = present === undefined', 'What is no object was never retired; it is for the compiler.', undefined, 'retired.has(present)'],
+  ['lib/nest/lock-boot.ts', 'Object.getOwnPropertyDescriptor(prototype, method)?.value', 'A locked method is a property of its prototype; the question mark is for the compiler.', undefined, 'Object.getOwnPropertyDescriptor(prototype, method).value'],
+  ['lib/nest/lock-boot.ts', "return typeof found === 'function' ? found.length", 'A decorator stands above a function; the comparison is for the compiler.', undefined, 'true'],
+  ['lib/nest/lock-exception.filter.ts', "if (has(client, 'send') && 'readyState' in client", 'It is for the compiler: what is not there is no number.', undefined, "has(client, 'send')"],
+  ['lib/nest/lock-method.ts', 'if (descriptor) descriptor.value = ', 'methodOf has refused what has no descriptor; the condition is for the compiler.', undefined, 'true'],
+  ['lib/nest/lock-method.ts', 'if (slot in prototype) return;', 'Nest would be told twice to inject the same.', undefined, 'false'],
+  // The value of a name in a list of options.
+  ...['redis', 'client', 'embedded', 'prefix', 'route', 'bootTimeoutMs', 'recoveryMs', 'describeHolders', 'strictServer', 'strictOverrides'].map((name) => [
+    'lib/nest/lock-module-options.ts', `${name}: true,`, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false',
+  ]),
+  ...['routeNames', 'lockedNames', 'leaderNames'].map((names) => ['lib/nest/decorator-options.ts', `const ${names}: `, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),
   ['lib/nest/locked-observable.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
 ];
 

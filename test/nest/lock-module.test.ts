@@ -101,6 +101,12 @@ describe('options', () => {
   });
 });
 
+describe('a name of a lock module', () => {
+  it.each(['', 7, null])('is a text that is not empty, and not %p', (name) => {
+    expect(() => LockModule.forRoot({ embedded: true, name: name as string })).toThrow(new LockUsageError(`LockModule: expected name to be a text that is not empty, got ${name}.`));
+  });
+});
+
 describe('forRootAsync', () => {
   it('takes its options from ConfigService', async () => {
     const app = await startAlone({
@@ -360,8 +366,10 @@ describe('shutdown', () => {
       .overrideProvider(LockService)
       .useValue(double)
       .compile();
+    const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
     await built.init();
     await expect(built.get(Shop).open()).rejects.toThrow(TypeError);
     await built.close();
+    expect(error.mock.calls).toEqual([]);
   });
 });

@@ -208,6 +208,9 @@ describe('a method that gives what its option does not say', () => {
     ['a Node stream', () => Readable.from([1])],
     ['a web stream', () => new ReadableStream()],
     ['a generator', () => (async function* () {})()],
+    ['what React renders to', () => ({ pipe: () => undefined, abort: () => undefined })],
+    ['a stream of the first kind, to which can be written as well', () => ({ pipe: () => undefined, write: () => true, readable: true })],
+    ['an Observable of an rxjs without pipe', () => ({ lift: () => undefined, subscribe: () => undefined })],
   ])('rejects when it gives %s, naming method and option', async (_name, make) => {
     const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
     for (const call of [() => wrong.promise(), () => wrong.direct()]) {
@@ -227,16 +230,16 @@ describe('a method that gives what its option does not say', () => {
     await expect(wrong.promise()).rejects.toThrow(/gave a stream/);
   });
 
-  it.each([{ id: 7, pipe: 'copper' }, { getStream: true }, { then: 'later' }])('may give data with fields that are named as in a stream: %j', async (data) => {
+  it.each<unknown>([{ id: 7, pipe: 'copper' }, { getStream: true }, { then: 'later' }, null, undefined, 'a text'])('may give data with fields that are named as in a stream: %j', async (data) => {
     const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
     wrong.give = data;
     expect(await wrong.promise()).toBe(data);
   });
 
-  it('rejects when it gives no Promise at all', async () => {
+  it.each([[7, 'number'], [null, 'object'], [undefined, 'undefined'], [{ then: 'later' }, 'object']])('rejects when it gives no Promise at all, but %p', async (given, kind) => {
     const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
-    wrong.give = 7;
-    await expect(wrong.direct()).rejects.toThrow('Wrong.direct is locked and ran, but returned number instead of a Promise');
+    wrong.give = given;
+    await expect(wrong.direct()).rejects.toThrow(new LockUsageError(`Wrong.direct is locked and ran, but returned ${kind} instead of a Promise. Make it async.`));
   });
 
   it('fails when it gives no Observable although it says so', async () => {
@@ -296,6 +299,13 @@ describe('a busy Observable', () => {
     feed.source = throwError(() => new LockTimeoutError('another lock is busy', { key: 'other', waitMs: 0 }));
     for (const stream of [feed.skipping('a'), feed.falling('a')]) {
       await expect(lastValueFrom(stream, { defaultValue: 'nothing' })).rejects.toThrow('another lock is busy');
+    }
+  });
+
+  it('is not one that has no key', async () => {
+    const { feed } = await start();
+    for (const stream of [feed.skipping(undefined as never), feed.falling(undefined as never)]) {
+      await expect(lastValueFrom(stream, { defaultValue: 'nothing' })).rejects.toBeInstanceOf(LockKeyError);
     }
   });
 

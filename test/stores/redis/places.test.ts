@@ -46,3 +46,25 @@ describe('A place that is asked for again', () => {
     expect(new Places().askAgain(request)).toBeUndefined();
   });
 });
+
+describe('The places of a process', () => {
+  it('are counted, and each is found by its id until it is released', () => {
+    const places = new Places();
+    const other = { ...request, id: 'p.2' };
+    const [one, two] = [places.add(request, 3, 5), places.add(other, 4, 6)];
+    expect([places.count, places.get('p.1'), places.get('p.2'), places.all()]).toEqual([2, one, two, [one, two]]);
+    expect([one.group, one.floor, one.request]).toEqual([3, 5, request]);
+    expect(places.askAgain(request)?.group).toBe(3);
+    expect(places.count).toBe(2);
+    places.release('p.1');
+    expect([places.count, places.get('p.1'), places.all()]).toEqual([1, undefined, [two]]);
+    places.release('p.1');
+    places.forget(two);
+    expect([places.count, places.all()]).toEqual([0, []]);
+  });
+
+  it('may know the message of the grant before the place', () => {
+    const place = new Places().add(request, 0, 5, message);
+    expect(place.answerCame()).toBe(message);
+  });
+});
