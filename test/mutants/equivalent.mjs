@@ -95,6 +95,14 @@ const list = [
     'lib/nest/lock-module-options.ts', `${name}: true,`, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false',
   ]),
   ...['routeNames', 'lockedNames', 'leaderNames'].map((names) => ['lib/nest/decorator-options.ts', `const ${names}: `, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),
+  ['lib/nest/lock-router.ts', 'return options === undefined ?', 'LockService takes options that are undefined for none.', undefined, 'false'],
+  ['lib/nest/lock-router.ts', 'locks.currentLease() ?? []', 'What is undefined is sorted behind all leases.', 'locks.currentLease() ?? []', 'locks.currentLease()'],
+  ['lib/nest/lock-router.ts', 'this.known.get(name) ?? this.instances()', 'It saves a look at all modules of an application that is not initialized.', undefined, 'this.instances().get(name)'],
+  ['lib/nest/lock-router.ts', "if (typeof name !== 'string') continue;", 'No module has locks of the name undefined; it is for the compiler.', undefined, 'false'],
+  ['lib/nest/lock-router.ts', 'providers.get(locksToken(name))?.instance', 'A module with the name of a lock module has locks; the question mark is for the compiler.', undefined, 'providers.get(locksToken(name)).instance'],
+  ['lib/nest/lock.interceptor.ts', "value !== null && 'then' in value", 'It is for the compiler: what is not there is no function.', "typeof value === 'object' && value !== null && 'then' in value", "typeof value === 'object' && value !== null"],
+  ['lib/nest/lock.module-definition.ts', 'definition.providers ?? []', 'Nest gives the providers of the options; it is for the compiler.', undefined, 'definition.providers'],
+  ['lib/nest/lock.module.ts', 'await locks.open();', 'A router has looked at all modules when it gives the promise.', 'await locks.open()'],
   ['lib/nest/locked-observable.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
 ];
 

@@ -143,6 +143,15 @@ describe('forRootAsync', () => {
     expect(await app.get(Shop).open()).toBe('shop');
   });
 
+  it('is global unless it says otherwise', async () => {
+    @Module({ providers: [Shop] })
+    class Feature {}
+    const useFactory = () => ({ embedded: true });
+    const app = await startAlone({ imports: [LockModule.forRootAsync({ useFactory }), Feature] });
+    expect(await app.get(Shop).open()).toBe('shop');
+    await expect(startAlone({ imports: [LockModule.forRootAsync({ isGlobal: false, useFactory }), Feature] })).rejects.toThrow(/LockService at index \[0\] is available in the Feature module/);
+  });
+
   it('takes options that are getters of a class', async () => {
     class Options implements LockModuleOptions {
       get embedded(): boolean {
