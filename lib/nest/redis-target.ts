@@ -12,7 +12,11 @@ import { urlProblem } from '../stores/wire/server-url.js';
 
 const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true };
 
-const REDIS: OptionList = { names: { ...redisNames, cluster: true }, example: `{ host: 'localhost', port: 6379 }`, nullable: true };
+const REDIS: OptionList = {
+  names: { ...redisNames, cluster: true },
+  example: `{ host: 'localhost', port: 6379 }`,
+  nullable: true,
+};
 const CLUSTER: OptionList = { names: targetNames, example: `{ cluster: ['redis://a:7000'] }` };
 const CLUSTER_OPTIONS: OptionList = { names: clusterNames, example: '{ maxRedirections: 4 }', nullable: true };
 const NODE_OPTIONS: OptionList = { names: redisNames, example: '{ password: … }', nullable: true };

@@ -94,6 +94,7 @@ const list = [
   ...['redis', 'client', 'embedded', 'prefix', 'route', 'bootTimeoutMs', 'recoveryMs', 'describeHolders', 'strictServer', 'strictOverrides'].map((name) => [
     'lib/nest/lock-module-options.ts', `${name}: true,`, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false',
   ]),
+  ...['const targetNames: ', 'names: { ...redisNames'].map((names) => ['lib/nest/redis-target.ts', names, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),
   ...['routeNames', 'lockedNames', 'leaderNames'].map((names) => ['lib/nest/decorator-options.ts', `const ${names}: `, 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false']),
   ['lib/nest/lock-router.ts', 'return options === undefined ?', 'LockService takes options that are undefined for none.', undefined, 'false'],
   ['lib/nest/lock-router.ts', 'locks.currentLease() ?? []', 'What is undefined is sorted behind all leases.', 'locks.currentLease() ?? []', 'locks.currentLease()'],
@@ -103,6 +104,8 @@ const list = [
   ['lib/nest/lock.interceptor.ts', "value !== null && 'then' in value", 'It is for the compiler: what is not there is no function.', "typeof value === 'object' && value !== null && 'then' in value", "typeof value === 'object' && value !== null"],
   ['lib/nest/lock.module-definition.ts', 'definition.providers ?? []', 'Nest gives the providers of the options; it is for the compiler.', undefined, 'definition.providers'],
   ['lib/nest/lock.module.ts', 'await locks.open();', 'A router has looked at all modules when it gives the promise.', 'await locks.open()'],
+  ['lib/nest/locked-observable.ts', 'if (subscriber.closed) return Promise.resolve();', 'withLock takes work that is no promise.', 'Promise.resolve()'],
+  ['lib/nest/locked-observable.ts', "loss.addEventListener('abort', lost, { once: true });", 'A signal aborts once.', 'true', 'false'],
   ['lib/nest/locked-observable.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
 ];
 

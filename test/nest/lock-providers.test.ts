@@ -34,6 +34,11 @@ describe('The name of a process', () => {
     expect(one).not.toBe(two);
   });
 
+  it('has the end of a long host name, where pods of one deployment differ, without characters that mean something elsewhere', () => {
+    expect(processName(true, 'orders.eu_west:6dfc9b-x7k2p')).toMatch(new RegExp(`^est-6dfc9b-x7k2p:${process.pid}:`));
+    expect(processName(true, 'web')).toMatch(new RegExp(`^web:${process.pid}:`));
+  });
+
   it('says nothing of either where holders are not described', () => {
     const names = Array.from({ length: 100 }, () => processName(false));
     for (const name of names) expect(name).toMatch(/^[0-9a-z]{8}$/);

@@ -39,7 +39,7 @@ describe('A lock decorator', () => {
     ...[7, null, 'a text', {}, { addEventListener: () => undefined }, { aborted: false }].map((none): [object, string] => [
       { signal: none }, 'Shop.pay: expected signal to be an AbortSignal, or a function that gives one, got ',
     ]),
-  ])('refuses %p', (options, words) => {
+  ])('refuses what it cannot mean, case %#: %p', (options, words) => {
     expect(() => made(options)).toThrow(LockUsageError);
     expect(() => made(options)).toThrow(words);
   });

@@ -1,10 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { Controller, Injectable, Sse } from '@nestjs/common';
+import { getEventListeners } from 'node:events';
 import http from 'node:http';
 import { Socket, type AddressInfo } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';
-import { firstValueFrom, interval, lastValueFrom, map, NEVER, Observable, of, Subject, take, throwError, toArray } from 'rxjs';
+import { firstValueFrom, interval, lastValueFrom, map, NEVER, Observable, of, Subject, take, takeUntil, throwError, timer, toArray } from 'rxjs';
 import { Locked, LockKeyError, LockLostError, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
+import { lockedObservable } from '../../lib/nest/locked-observable.js';
 import { startApp, until } from './application.js';
 
 @Injectable()
@@ -135,6 +137,30 @@ describe('a locked Observable', () => {
     await held.release();
     await new Promise(setImmediate);
     expect([feed.bodies, await locks.isLocked('feed:a')]).toEqual([0, false]);
+  });
+
+  it('does not run its body when its reader leaves in the moment of the grant', async () => {
+    let bodies = 0;
+    const source = () => ((bodies += 1), of(1));
+    const withLock = async (_key: unknown, _options: unknown, fn: () => unknown) => {
+      await Promise.resolve();
+      reading.unsubscribe();
+      return fn();
+    };
+    const locks = { withLock } as unknown as LockService;
+    const reading = lockedObservable({ locks, options: () => ({}), gone: undefined, keyOf: () => 'k', source, instead: () => of(2) }).subscribe();
+    await new Promise(setImmediate);
+    expect(bodies).toBe(0);
+  });
+
+  it('leaves no listener at the signal of its lease, which may be that of a longer hold around it', async () => {
+    const { signal } = new AbortController();
+    const locks = { withLock: async (_key: unknown, _options: unknown, fn: (lease: object) => unknown) => fn({ signal }) } as unknown as LockService;
+    const work = { locks, options: () => ({}), gone: undefined, keyOf: () => 'k', source: () => of(getEventListeners(signal, 'abort').length), instead: () => of(-1) };
+    expect(await lastValueFrom(lockedObservable({ ...work, source: () => NEVER }).pipe(takeUntil(timer(1))), { defaultValue: 'left' })).toBe('left');
+    await new Promise(setImmediate);
+    expect(await lastValueFrom(lockedObservable(work))).toBe(0);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('sees its lease', async () => {

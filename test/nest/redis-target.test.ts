@@ -64,21 +64,21 @@ describe('The address of the option redis', () => {
   it.each<[object]>([
     [{}], [{ host: '' }], [{ host: undefined, port: 6379 }], [{ path: '' }], [{ path: '', host: '' }], [{ port: NaN }], [{ port: '' }], [{ cluster: [] }], [{ cluster: host }], [{ cluster: undefined }],
     [{ cluster: [host, ''] }], [{ cluster: [host, null] }], [{ cluster: [host, NaN] }], [{ cluster: [{}] }], [{ sentinels: [], name: 'main' }], [{ sentinels: [{ host: '' }], name: 'main' }], [{ sentinels: null }],
-  ])('is missing: %j', (target) => expect(problem(target)).toBe(nowhere));
+  ])('is missing in case %#: %j', (target) => expect(problem(target)).toBe(nowhere));
 
   it.each<[object]>([
     [{ host }], [{ port: 6379 }], [{ port: '6379' }], [{ path: '/run/redis.sock' }], [{ path: '/run/redis.sock', host: '' }], [{ path: '', host }], [{ sentinels: null, host }], [{ sentinels: undefined, host }],
     [{ sentinels: [{ host }, { host }], name: 'main' }],
-  ])('is there: %j', (target) => expect(problem(target)).toBeUndefined());
+  ])('is there in case %#: %j', (target) => expect(problem(target)).toBeUndefined());
 
-  it.each<[object]>([[{}], [{ name: '' }], [{ name: 7 }], [{ name: undefined }]])('of Sentinels needs the name of a master, which is missing in %j', (more) => {
+  it.each<[object]>([[{}], [{ name: '' }], [{ name: 7 }], [{ name: undefined }]])('of Sentinels needs the name of a master, which is missing in case %#: %j', (more) => {
     expect(problem({ sentinels: [{ host }], ...more })).toBe(`redis has sentinels, but no name of the master that they watch, such as name: 'mymaster'`);
   });
 });
 
 describe('The options of a Cluster', () => {
-  it.each<[object]>([[{ options: undefined }], [{ options: { maxRedirections: 4 } }], [{ options: { redisOptions: undefined } }], [{ options: { redisOptions: { password: 'a' } } }], [{ options: { redisOptions: { password: null } } }]])(
-    'are taken: %j',
+  it.each<[object]>([[{ options: undefined }], [{ options: { maxRedirections: 4 } }], [{ options: { maxRedirections: null } }], [{ options: { redisOptions: undefined } }], [{ options: { redisOptions: { password: 'a' } } }], [{ options: { redisOptions: { password: null } } }]])(
+    'are taken in case %#: %j',
     (more) => expect(problem({ cluster: [host], ...more })).toBeUndefined(),
   );
 
