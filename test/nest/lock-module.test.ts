@@ -375,7 +375,7 @@ describe('shutdown', () => {
       .overrideProvider(LockService)
       .useValue(double)
       .compile();
-    const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const error = jest.spyOn(Logger, 'error').mockImplementation(() => undefined);
     await built.init();
     await expect(built.get(Shop).open()).rejects.toThrow(TypeError);
     await built.close();

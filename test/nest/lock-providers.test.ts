@@ -101,7 +101,7 @@ describe('A lock module', () => {
   });
 
   it('whose store and LockService are both replaced by a test boots, and ends without an error', async () => {
-    const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const error = jest.spyOn(Logger, 'error').mockImplementation(() => undefined);
     const built = Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true })] });
     const app = await built.overrideProvider(storeToken('default')).useValue(null).overrideProvider(LockService).useValue({}).compile();
     await app.init();
@@ -110,7 +110,7 @@ describe('A lock module', () => {
   });
 
   it('of an application that was never initialized ends without an error', async () => {
-    const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const error = jest.spyOn(Logger, 'error').mockImplementation(() => undefined);
     await (await around(memoryStore())).close();
     expect(error.mock.calls).toEqual([]);
   });

@@ -1,12 +1,14 @@
 /** Several lock modules in one application, and a route that leads each key to the module that keeps it. */
 import { describe, expect, it, jest } from '@jest/globals';
-import { Inject, Injectable, Logger, Module, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable, Logger, Module, type OnApplicationShutdown, type OnModuleDestroy } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { once } from 'node:events';
 import { concat, defer, lastValueFrom, map, timer, type Observable } from 'rxjs';
 import { InjectLocks, LockClosedError, Locked, LockKeyError, LockModule, LockService, LockUsageError } from '../../lib/index.js';
-import { locksToken } from '../../lib/nest/lock-names.js';
+import { systemClock } from '../../lib/core/port/clock.js';
+import { locksToken, storeToken } from '../../lib/nest/lock-names.js';
+import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { Gate, startAlone, until } from './application.js';
 
 describe('a route', () => {
@@ -166,6 +168,16 @@ describe('a route', () => {
     await expect(app.get(Replicated).run('eu')).rejects.toThrow(/minReplicas/);
   });
 
+  it('is no reason to refuse at boot what one of its modules may allow', async () => {
+    @Injectable()
+    class Slow {
+      @Locked('slow', { leaseMs: 90_000 })
+      async run(): Promise<void> {}
+    }
+    const app = await startAlone({ imports: [LockModule.forRoot({ route })], providers: [Slow] });
+    await expect(app.get(Slow).run()).rejects.toThrow(/lock module 'mars' that does not exist/);
+  });
+
   it('whose decorators no module could obey is refused at boot', async () => {
     @Injectable()
     class Hasty {
@@ -195,7 +207,7 @@ describe('a route', () => {
 
 describe('A module with a route', () => {
   it('and no store ends without an error', async () => {
-    const error = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const error = jest.spyOn(Logger, 'error').mockImplementation(() => undefined);
     const app = await startAlone({ imports: [LockModule.forRoot({ route: () => 'kept' }), LockModule.forRoot({ embedded: true, name: 'kept' })] });
     await app.get(LockService).withLock('a', () => undefined);
     await app.close();
@@ -208,26 +220,46 @@ describe('A module with a route', () => {
     LockModule.forRoot({ embedded: true, shutdownGraceMs, route: (key) => (key.startsWith('billing:') ? 'billing' : 'default') }),
   ];
 
+  /** Lets everything go on that needs no time to pass. */
+  const turns = async (): Promise<void> => {
+    for (let n = 0; n < 50; n += 1) await new Promise(setImmediate);
+  };
+
   it('and a store leads to that as well; it ends with the application, after the holds, which may want locks of other modules until then', async () => {
-    const app = await startAlone({ imports: both() });
-    const [locks, gate, begun] = [app.get(LockService), new Gate(), new Gate()];
+    const [gate, begun, told] = [new Gate(), new Gate(), [] as unknown[]];
+    @Injectable()
+    class Last implements OnApplicationShutdown {
+      onApplicationShutdown(): void {
+        void turns().then(() => gate.release());
+      }
+    }
+    const app = await startAlone({ imports: both(), providers: [Last] });
+    const locks = app.get(LockService);
     const holding = locks.withLock('a', async () => {
       begun.release();
       await gate.opened;
-      await new Promise((resolve) => setTimeout(resolve, 5));
       return locks.withLock('billing:a', () => 'booked');
     });
     await begun.opened;
     const cancelled = expect(locks.withLock('a', { waitMs: Infinity }, () => 'never')).rejects.toBeInstanceOf(LockClosedError);
-    const closed = app.close().then(() => told.push('closed'));
-    const told: unknown[] = [];
-    await cancelled;
-    await expect(locks.acquire('b')).rejects.toBeInstanceOf(LockClosedError);
-    gate.release();
-    void holding.then((result) => told.push(result));
     locks.events.subscribe({ complete: () => told.push('no more events') });
+    await app.close();
+    told.push('closed');
+    await cancelled;
+    expect([await holding, told]).toEqual(['booked', ['no more events', 'closed']]);
+  });
+
+  it('and a store is closed when that is', async () => {
+    const [gate, told] = [new Gate(), [] as string[]];
+    const store = Object.assign(new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 }), { close: () => gate.opened });
+    const built = Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true, route: () => 'default' })] });
+    const app = await built.overrideProvider(storeToken('default')).useValue(store).compile();
+    await app.init();
+    const closed = app.close().then(() => told.push('closed'));
+    await turns();
+    expect(told).toEqual([]);
+    gate.release();
     await closed;
-    expect(told).toEqual(['booked', 'no more events', 'closed']);
   });
 
   it('and a store tells its holds of the shutdown before the first hook of the application', async () => {

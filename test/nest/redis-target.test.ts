@@ -36,7 +36,7 @@ describe('The option redis', () => {
 describe('A number of the option redis', () => {
   it.each<[unknown]>([[0], [3], ['3'], ['0'], [null], [undefined]])('may be a database: %p', (db) => expect(problem({ host, db })).toBeUndefined());
 
-  it.each<[unknown, string]>([[-1, '-1'], [1.5, '1.5'], [NaN, 'NaN'], ['3a', `'3a'`], ['a3', `'a3'`], ['', `''`], ['-1', `'-1'`], [true, 'true'], [{}, 'an object']])('is no database: %p', (db, shown) => {
+  it.each<[unknown, string]>([[-1, '-1'], [1.5, '1.5'], [NaN, 'NaN'], ['3a', `'3a'`], ['a3', `'a3'`], ['', `''`], ['-1', `'-1'`], [true, 'true'], [{}, 'an object'], [[3], 'an array']])('is no database: %p', (db, shown) => {
     expect(problem({ host, db })).toBe(`expected redis.db to be a whole number from 0, got ${shown}; ${LOOK}`);
   });
 

@@ -200,6 +200,10 @@ describe('what the placeholders of a route look into', () => {
     expect(await keyOf('<user.id>-<args.id>-<ip>', 'graphql', args)).toBe('7-x-::1');
   });
 
+  it('is args alone for GraphQL without a request', async () => {
+    for (const shared of [undefined, {}]) expect(await keyOf('<args.id>', 'graphql', [undefined, { id: 'x' }, shared])).toBe('x');
+  });
+
   it('is client and data of a WebSocket message', async () => {
     expect(await keyOf('<client.id>:<data.room>', 'ws', [{ id: 'c' }, { room: 'r' }])).toBe('c:r');
   });

@@ -107,7 +107,7 @@ describe('A hook that runs when the application shuts down', () => {
     expect(worker.done).toBe(1);
   });
 
-  it('before the connections are closed, after those of modules, gets no lock any more', async () => {
+  it.each([{}, { route: () => 'default' }])('before the connections are closed, after those of modules, gets no lock any more: %p', async (options) => {
     @Injectable()
     class Late implements BeforeApplicationShutdown {
       refused: unknown;
@@ -118,7 +118,7 @@ describe('A hook that runs when the application shuts down', () => {
         this.refused = await this.locks.acquire('late').catch((error: unknown) => error);
       }
     }
-    const app = await startApp({ providers: [Late] });
+    const app = await startApp({ providers: [Late] }, LockModule.forRoot({ embedded: true, ...options }));
     await app.close();
     expect(app.get(Late).refused).toBeInstanceOf(LockClosedError);
   });

@@ -24,6 +24,7 @@ describe('The summary of a Redis', () => {
     ['whose replicas no grant waits for', { replicas: 1 }, { minReplicas: 0 }, ['grants that wait for a replica (minReplicas is 0: an old master may go on granting in a partition)']],
     ['that may evict', { evicting: 'allkeys-lru' }, {}, ['safety from eviction (maxmemory-policy is allkeys-lru: a lock that is held may be evicted)']],
     ['without a file', { withoutFile: 1 }, {}, [`the append-only file ${FORGETS}`]],
+    ['with two masters and no file', { masters: 2, withoutFile: 2 }, {}, [`the append-only file of 2 masters ${FORGETS}`]],
     ['of whose masters two have no file', { masters: 3, withoutFile: 2 }, {}, [`the append-only file of 2 masters ${FORGETS}`]],
   ])('%s says so', (_what, facts, how, off) => {
     expect(summaryOf(facts, how).off).toEqual(off);
