@@ -47,6 +47,36 @@ describe('An object that the application was given', () => {
   });
 });
 
+describe('An object that a factory made', () => {
+  it('has the locks of its own feature, of several that are not global and have one name', async () => {
+    class Own {
+      constructor(readonly locks: LockService) {}
+
+      @Locked('own')
+      async held(): Promise<boolean> {
+        return this.locks.isLocked('own');
+      }
+    }
+    const features = ['near', 'far'].map((provide) => {
+      const own = { provide, inject: [LockService], useFactory: (locks: LockService) => new Own(locks) };
+      @Module({ imports: [LockModule.forRoot({ embedded: true, isGlobal: false })], providers: [own] })
+      class Feature {}
+      return Feature;
+    });
+    const app = await startAlone({ imports: features });
+    expect([await app.get<Own>('near').held(), await app.get<Own>('far').held()]).toEqual([true, true]);
+  });
+
+  it('has the locks of the next application when the first one is closed', async () => {
+    const value = new Ledger();
+    const provider = { provide: Ledger, useFactory: () => value };
+    await (await startApp({ providers: [provider] })).close();
+    const granted = grantedBy((await startApp({ providers: [provider] })).get(LockService));
+    await value.settle();
+    expect(granted).toEqual(['ledger']);
+  });
+});
+
 describe('A lock decorator', () => {
   it('is held against the limits of the lock module that it names, and no other', async () => {
     @Injectable()
