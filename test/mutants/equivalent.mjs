@@ -88,6 +88,7 @@ const list = [
   ['lib/nest/lock-boot.ts', 'Object.getOwnPropertyDescriptor(prototype, method)?.value', 'A locked method is a property of its prototype; the question mark is for the compiler.', undefined, 'Object.getOwnPropertyDescriptor(prototype, method).value'],
   ['lib/nest/lock-boot.ts', "return typeof found === 'function' ? found.length", 'A decorator stands above a function; the comparison is for the compiler.', undefined, 'true'],
   ['lib/nest/lock-exception.filter.ts', "if (has(client, 'send') && 'readyState' in client", 'It is for the compiler: what is not there is no number.', undefined, "has(client, 'send')"],
+  ['lib/nest/lock-log.ts', 'if (keptBack?.last !== undefined)', 'Each timer has its entry; the question mark is for the compiler.', undefined, 'keptBack.last'],
   ['lib/nest/lock-method.ts', 'if (descriptor) descriptor.value = ', 'methodOf has refused what has no descriptor; the condition is for the compiler.', undefined, 'true'],
   ['lib/nest/lock-method.ts', 'if (slot in prototype) return;', 'Nest would be told twice to inject the same.', undefined, 'false'],
   // The value of a name in a list of options.

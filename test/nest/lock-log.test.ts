@@ -55,9 +55,11 @@ describe('The log', () => {
   });
 
   it('keeps no timer and no entry for a kind that nothing is told of any more', async () => {
-    const { clock, tell } = log();
+    const { clock, lines, tell } = log();
     tell('gone');
     await clock.advance(10_000);
     expect(clock.pendingTimers).toBe(0);
+    tell('gone again');
+    expect(lines).toEqual(['warn gone', 'warn gone again']);
   });
 });
