@@ -54,6 +54,14 @@ describe('A method with @Leader', () => {
     await app.close();
   });
 
+  it('does not run, and disturbs no boot, where a test puts a double in the place of LockService', async () => {
+    const built = Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true })], providers: [IndexService] });
+    const app = await built.overrideProvider(LockService).useValue({}).compile();
+    await app.init();
+    await app.close();
+    expect(terms).toEqual([]);
+  });
+
   it('keeps its other decorators, and works whatever their order is', async () => {
     const applied: string[] = [];
     const wrap = (name: string): MethodDecorator => (_target, _property, descriptor: PropertyDescriptor) => {

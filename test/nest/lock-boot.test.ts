@@ -48,7 +48,7 @@ describe('An object that the application was given', () => {
 });
 
 describe('An object that a factory made', () => {
-  it('has the locks of its own feature, of several that are not global and have one name', async () => {
+  it('has the locks of its own feature, of several that are not global and have one name; all of them are closed with the application', async () => {
     class Own {
       constructor(readonly locks: LockService) {}
 
@@ -64,7 +64,12 @@ describe('An object that a factory made', () => {
       return Feature;
     });
     const app = await startAlone({ imports: features });
-    expect([await app.get<Own>('near').held(), await app.get<Own>('far').held()]).toEqual([true, true]);
+    const both = ['near', 'far'].map((name) => app.get<Own>(name));
+    expect(await Promise.all(both.map((own) => own.held()))).toEqual([true, true]);
+    let closed = 0;
+    for (const { locks } of both) locks.events.subscribe({ complete: () => (closed += 1) });
+    await app.close();
+    expect(closed).toBe(2);
   });
 
   it('has the locks of the next application when the first one is closed', async () => {

@@ -100,6 +100,13 @@ describe('A lock module', () => {
     await expect(around(null)).rejects.toThrow(`LockModule 'default' has neither a store nor a route.`);
   });
 
+  it('has closed the store when the boot fails', async () => {
+    let closed = false;
+    const close = () => new Promise<void>((resolve) => void setImmediate(() => ((closed = true), resolve())));
+    await expect(around(Object.assign(memoryStore(), { open: () => Promise.reject(new LockStoreError('nobody is there')), close }))).rejects.toThrow('nobody is there');
+    expect(closed).toBe(true);
+  });
+
   it('whose store and LockService are both replaced by a test boots, and ends without an error', async () => {
     const error = jest.spyOn(Logger, 'error').mockImplementation(() => undefined);
     const built = Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true })] });

@@ -1,6 +1,6 @@
 /** Several lock modules in one application, and a route that leads each key to the module that keeps it. */
 import { describe, expect, it, jest } from '@jest/globals';
-import { Inject, Injectable, Logger, Module, type OnApplicationShutdown, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable, Logger, Module, type DynamicModule, type OnApplicationShutdown, type OnModuleDestroy } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { once } from 'node:events';
@@ -225,7 +225,10 @@ describe('A module with a route', () => {
     for (let n = 0; n < 50; n += 1) await new Promise(setImmediate);
   };
 
-  it('and a store leads to that as well; it ends with the application, after the holds, which may want locks of other modules until then', async () => {
+  it.each<[string, (modules: DynamicModule[]) => DynamicModule[]]>([
+    ['behind', (modules) => modules],
+    ['before', (modules) => modules.reverse()],
+  ])('and a store leads to that as well; it ends with the application, after the holds, which may want locks of a module until then that is imported %s it', async (_name, inOrder) => {
     const [gate, begun, told] = [new Gate(), new Gate(), [] as unknown[]];
     @Injectable()
     class Last implements OnApplicationShutdown {
@@ -233,7 +236,7 @@ describe('A module with a route', () => {
         void turns().then(() => gate.release());
       }
     }
-    const app = await startAlone({ imports: both(), providers: [Last] });
+    const app = await startAlone({ imports: inOrder(both()), providers: [Last] });
     const locks = app.get(LockService);
     const holding = locks.withLock('a', async () => {
       begun.release();
