@@ -57,6 +57,17 @@ describe('a route', () => {
     expect(await eu.isLocked('eu:a')).toBe(false);
   });
 
+  it('leads a ticket to the module that keeps its locks', async () => {
+    const { locks, eu } = await start();
+    const handedOff = async () => (await locks.acquire('eu:a')).handOff();
+    const adopted = await locks.adopt(await handedOff(), { label: 'the next one', leaseMs: 7_000 });
+    expect([adopted.key, await eu.isLocked('eu:a'), (await eu.inspect('eu:a')).holders[0]!.label]).toEqual(['eu:a', true, 'the next one']);
+    await adopted.release();
+    expect(await locks.withAdopted(await handedOff(), () => eu.currentLease()?.key)).toBe('eu:a');
+    const labelled = locks.withAdopted(await handedOff(), { label: 'a label' }, async () => (await eu.inspect('eu:a')).holders[0]!.label);
+    expect([await labelled, await eu.isLocked('eu:a')]).toEqual(['a label', false]);
+  });
+
   it('tells of the events of all modules', async () => {
     const { locks } = await start();
     const keys: string[] = [];

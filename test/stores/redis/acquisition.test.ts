@@ -159,14 +159,16 @@ describe('An answer to a request for a lock', () => {
   });
 
   it('that comes after its caller got an error is ignored, and the place ends with the error', async () => {
-    const { ask, places } = stage();
-    const place = places.add(acquireRequest({ key: 'k', id: 'p.1' }), spot.group, 0);
-    const { outcome, one } = ask();
-    expect([places.has(place), places.count]).toEqual([false, 1]);
-    one.failed(new LockStoreError('no answer'));
-    await expect(outcome).rejects.toThrow('no answer');
-    one.answered([2, NOW, 300], 1_000);
-    expect(places.count).toBe(0);
+    for (const hasPlace of [true, false]) {
+      const { ask, places } = stage();
+      if (hasPlace) places.add(acquireRequest({ key: 'k', id: 'p.1' }), spot.group, 0);
+      const { outcome, one } = ask();
+      expect(places.count).toBe(hasPlace ? 1 : 0);
+      one.failed(new LockStoreError('no answer'));
+      await expect(outcome).rejects.toThrow('no answer');
+      one.answered([2, NOW, 300], 1_000);
+      expect(places.count).toBe(0);
+    }
   });
 });
 
@@ -204,6 +206,19 @@ describe('A place in the queue', () => {
     expect(places.count).toBe(0);
   });
 
+  it('that is asked for again keeps its floor, and has its grant when the message comes before the answer, unless it was released', async () => {
+    for (const [hasMessage, isReleased] of [[false, false], [true, false], [true, true]]) {
+      const { ask, places } = stage();
+      places.add(acquireRequest({ key: 'k', id: 'p.1' }), spot.group, 3);
+      const { outcome, one } = ask();
+      if (hasMessage) places.get('p.1')!.messageCame(message());
+      if (isReleased) places.release('p.1');
+      one.answered([2, NOW, 300], 1_000);
+      expect(await outcome).toMatchObject({ kind: hasMessage && !isReleased ? 'granted' : 'waiting' });
+      expect(places.get('p.1')?.floor).toBe(hasMessage ? undefined : 3);
+    }
+  });
+
   it('that is asked for again is kept while it waits, and ends with every other answer', async () => {
     for (const [reply, count] of [[[2, NOW, 300], 1], [grantOf(), 0], [[3, NOW, 7], 0]] as const) {
       const { ask, places } = stage();
@@ -238,13 +253,19 @@ describe('A place in the queue', () => {
 });
 
 describe('A grant that replicas must have', () => {
-  const granted = async (renewed: RenewOutcome) => {
+  const granted = async (renewed: RenewOutcome, reply: string | (string | number)[] = String(FENCE), minReplicas = 2) => {
     const on = stage({ renewed });
-    const { outcome, one } = on.ask({ minReplicas: 2 });
+    const { outcome, one } = on.ask({ minReplicas });
     said(one);
-    one.answered(String(FENCE), 1_000);
+    one.answered(reply, 1_000);
     return { ...on, outcome };
   };
+
+  it('is one also behind what was to be replaced and was lost, and for a single replica', async () => {
+    const [, ...rest] = grantOf();
+    const { outcome } = await granted({ kind: 'renewed', trustedUntil: 2_222, contended: false }, [11, ...rest], 1);
+    expect(await outcome).toMatchObject({ kind: 'granted', replacedLost: true, grant: { fence: FENCE + 5, trustedUntil: 2_222 } });
+  });
 
   it('is one when a renewal says so, and is trusted as that is', async () => {
     const { outcome, compared } = await granted({ kind: 'renewed', trustedUntil: 2_222, contended: true });

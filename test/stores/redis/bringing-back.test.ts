@@ -6,6 +6,7 @@ import { Trust } from '../../../lib/stores/redis/trust.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../../lib/stores/wire/server-clock.js';
 import { FakeClock } from '../../support/fake-clock.js';
+import { gate } from '../../support/locks.js';
 
 /** Renews one lease while the memory of the server is known or not, and tells what was sent, in order. */
 async function sentFor(minReplicas: number, known: string | undefined): Promise<string[]> {
@@ -52,19 +53,26 @@ interface Call {
 const BACK = [1, 2_500, 0, MEMORY];
 
 /** A server that does not know the leases by a renewal, and brings each back, or answers as told. */
-function stage({ answer = (_call: Call): readonly (number | string)[] => [], isTimeKnown = true, recoveryMs = 400, found = (_request: RenewRequest): RenewOutcome => ({ kind: 'lost' }) } = {}) {
+function stage({ answer = (_call: Call): readonly (number | string)[] => [], isTimeKnown = true, recoveryMs = 400, found = (_request: RenewRequest): RenewOutcome => ({ kind: 'lost' }), isCluster = false, hold = undefined as Promise<void> | undefined } = {}) {
   const [calls, renewals, released, compared]: [Call[], string[][], unknown[], unknown[]] = [[], [], [], []];
   const clock = new FakeClock();
-  const trust = new Trust(() => 0);
+  const trust = new Trust((group) => (isCluster ? group : 0));
   if (isTimeKnown) trust.observe(0, { sentAt: 1_000, receivedAt: 1_000, serverNow: SERVER });
   const run = async (call: Call, decode: (reply: unknown, sentAt: number, receivedAt: number) => void) => {
     calls.push(call);
+    await new Promise(setImmediate);
+    await hold;
     const said = answer(call);
     decode([SERVER, ...(said.length > 0 ? said : call.keys.filter((_, n) => n % 3 === 0).flatMap(() => BACK))], 1_000, 1_000);
   };
+  const renew = async (requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> => {
+    renewals.push(requests.map(({ id, minReplicas }) => `${id} ${minReplicas}`));
+    await new Promise(setImmediate);
+    return requests.map(found);
+  };
   const parts = {
     runner: { run }, keys, trust, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
-    renewals: { renew: async (requests: readonly RenewRequest[]) => (renewals.push(requests.map(({ id, minReplicas }) => `${id} ${minReplicas}`)), requests.map(found)) },
+    renewals: { renew },
     releases: { release: async (holder: unknown) => void released.push(holder) },
     memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, compare: (...given: unknown[]) => void compared.push(given) },
   } as unknown as BringingBackParts;
@@ -139,6 +147,23 @@ describe('A lease that a renewal does not find', () => {
     const { calls, renew } = stage();
     expect(await renew(...Array.from({ length: 126 }, (_, n) => lease(`k${n}`)))).toHaveLength(126);
     expect(calls.map((call) => call.keys.length)).toEqual([375, 3]);
+    const answers = gate<void>();
+    const many = stage({ hold: answers.promise });
+    const all = many.renew(...Array.from({ length: 6 * 125 }, (_, n) => lease(`k${n}`)));
+    for (let n = 0; n < 5; n += 1) await new Promise(setImmediate);
+    expect(many.calls).toHaveLength(4);
+    answers.open();
+    await all;
+    expect(many.calls).toHaveLength(6);
+  });
+
+  it('goes to each master of a Cluster by itself, and waits for its answer as the shortest of its leases allows', async () => {
+    const cluster = stage({ isCluster: true });
+    expect(await cluster.renew(lease('a'), lease('b'), lease('a', {}, { id: 'p.2' }))).toEqual([back, back, back]);
+    expect(cluster.calls.map((call) => call.keys.length)).toEqual([6, 3]);
+    const { calls, renew } = stage();
+    await renew(lease('a'), lease('b', {}, { leaseMs: 1_500 }), lease('c'));
+    expect(calls.map(({ timeoutMs }) => timeoutMs)).toEqual([500]);
   });
 
   it('is counted by the replicas that have it, when it asks for them', async () => {

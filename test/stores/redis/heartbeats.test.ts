@@ -28,6 +28,7 @@ function stage({ isCluster = false, fails = '' } = {}) {
   const [places, trust] = [new Places(), new Trust((group) => (isCluster ? group : 0))];
   const run = async (call: Call, decode: (reply: unknown, sentAt: number, receivedAt: number) => void) => {
     calls.push(call);
+    await new Promise(setImmediate);
     if (fails !== '') throw new Error(fails);
     const asked = call.keys.filter((_, n) => n % 3 === 0).map((lockKey) => answers.get(keys.keyOf(lockKey)!) ?? GONE);
     decode([SERVER, ...asked.flat()], 1_000, 1_010);

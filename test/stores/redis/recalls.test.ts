@@ -196,6 +196,13 @@ describe('The memories', () => {
     answers.open();
     await failing.clock.settle();
     expect([rounds(failing), failing.clock.pendingTimers]).toEqual([1, 0]);
+    const closed = await stage();
+    closed.hold = answers.promise;
+    for (const group of SHARED) closed.down.add(group);
+    closed.recalls.atOnce();
+    closed.recalls.close();
+    await closed.clock.settle();
+    expect([rounds(closed), closed.clock.pendingTimers]).toEqual([1, 0]);
     const unanswered = await stage();
     for (const group of SHARED) unanswered.down.add(group);
     unanswered.recalls.atOnce();

@@ -52,6 +52,8 @@ describe('A release', () => {
     const [one, two] = ['p.1', 'p.2'].map((id) => places.add(acquireRequest({ key: 'k', id }), spot.group, 0));
     void give();
     expect([places.has(one!), places.has(two!)]).toEqual([false, true]);
+    void give({ id: 'p.2' });
+    expect(places.count).toBe(0);
   });
 
   it('has the outcome that the server says, and fails as it fails', async () => {

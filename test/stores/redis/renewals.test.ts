@@ -102,6 +102,19 @@ describe('Renewals', () => {
   });
 });
 
+describe('A renewal', () => {
+  it('of a lease that ends just now is one, and not a loss', async () => {
+    const { renew } = stage({ answer: () => [1, 0, 0] });
+    expect(await renew({ key: 'a' })).toEqual([renewed('a', 0)]);
+  });
+
+  it('that a single replica must acknowledge waits for that', async () => {
+    const { replicas, renew } = stage({ acknowledged: 0 });
+    expect(await renew({ key: 'a', minReplicas: 1 })).toMatchObject([{ kind: 'unknown', cause: { message: expect.stringContaining(`Lock 'a': renew failed on a:6379: only 0 of 1 replicas acknowledged`) } }]);
+    expect(replicas).toEqual([1]);
+  });
+});
+
 describe('Renewals that replicas must acknowledge', () => {
   it('go apart from the others, and are renewed when enough of them have', async () => {
     const { calls, replicas, renew } = stage({ acknowledged: 2, answer: ({ keys: asked }) => (asked.length === 2 ? [2, -1, 0] : []) });
