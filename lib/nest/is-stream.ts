@@ -9,7 +9,7 @@ export function isStream(value: unknown): boolean {
 
 /** Data may have a field of that name: a part of a plant may say of which `pipe` it is. */
 function hasMethod(value: object, name: string | symbol): boolean {
-  return name in value && typeof Reflect.get(value, name) === 'function';
+  return typeof Reflect.get(value, name) === 'function';
 }
 
 /** Whether this is a writable stream only, such as the response that a handler with @Res() returns by `return res.json(…)`. */

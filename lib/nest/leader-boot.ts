@@ -9,7 +9,7 @@ import { checkRequest, type BootOfInstance } from './lock-boot.js';
 import { interceptorSlot } from './lock-method.js';
 import type { Locks } from './lock-router.js';
 import { shortLabel } from './locked-call.js';
-import { ancestors, classPrototype, isFor, prototypeOf, wrappersByModule, type NestModule } from './provided-objects.js';
+import { ancestors, isFor, prototypeOf, wrappersByModule, type NestModule } from './provided-objects.js';
 
 /** A method of an object that stands for a role. */
 export interface Candidate extends LeaderMethod {
@@ -26,8 +26,7 @@ export function findCandidates(modules: ModulesContainer, boot: BootOfInstance):
   for (const { module, wrappers } of wrappersByModule(modules)) {
     for (const wrapper of wrappers) {
       const made: unknown = wrapper.instance;
-      const prototype = wrapper.inject ? prototypeOf(made) : (classPrototype(wrapper.metatype) ?? prototypeOf(made));
-      const roles = leadersOf(prototype, boot.instance);
+      const roles = leadersOf(prototypeOf(made), boot.instance);
       if (roles.length === 0 || typeof made !== 'object' || made === null) continue;
       if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(roles[0]![1], made.constructor.name);
       if (isOurs(made, module, boot)) candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));

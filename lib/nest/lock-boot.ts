@@ -13,7 +13,7 @@ import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
-import { ancestors, classPrototype, isFor, prototypeOf, wrappersByModule } from './provided-objects.js';
+import { ancestors, isFor, prototypeOf, wrappersByModule } from './provided-objects.js';
 
 /** One lock module, as it starts. */
 export interface BootOfInstance {
@@ -57,14 +57,13 @@ export function visitProviders(modules: ModulesContainer, boot: BootOfInstance):
   const findings: BootFindings = { overrides: new Set(), misread: new Set() };
   for (const { module, wrappers } of wrappersByModule(modules)) {
     const isOurs = isFor(module, boot);
-    for (const { metatype, inject, instance } of wrappers) {
+    for (const { instance } of wrappers) {
       const made: unknown = instance;
       if (isOurs && typeof made === 'object' && made !== null) handOver(made, boot);
-      for (const prototype of [prototypeOf(made), inject ? undefined : classPrototype(metatype)]) {
-        if (prototype === undefined || seen.has(prototype)) continue;
-        seen.add(prototype);
-        visitPrototype(prototype, boot, findings);
-      }
+      const prototype = prototypeOf(made);
+      if (prototype === undefined || seen.has(prototype)) continue;
+      seen.add(prototype);
+      visitPrototype(prototype, boot, findings);
     }
   }
   return findings;

@@ -22,7 +22,7 @@ interface KeptBack {
 export function logReports(log: Log, clock: Clock): Report {
   const kinds = new Map<string, KeptBack>();
   const tell = (finding: Finding): void => {
-    kinds.set(finding.kind, { count: 0, last: undefined, at: 0 });
+    kinds.set(finding.kind, { count: 0, last: undefined, at: clock.now() });
     clock.setTimer(() => tellRest(finding.kind), ONE_IN_MS);
     write(log, finding);
   };

@@ -76,7 +76,7 @@ export function methodOf(
   if (descriptor === undefined && (typeof property === 'string' || typeof property === 'symbol')) {
     throw new LockUsageError(`${place()} is a property, and @${name} decorates methods. Make it a method.`);
   }
-  if (typeof property === 'object' || descriptor === undefined) {
+  if (descriptor === undefined) {
     throw new LockUsageError(`@${name} decorates methods, with "experimentalDecorators" switched on as Nest needs it.`);
   }
   if (typeof target === 'function') {

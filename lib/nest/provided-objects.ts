@@ -36,14 +36,9 @@ export function wrappersByModule(modules: ModulesContainer): { readonly module: 
   });
 }
 
+/** The prototype of what a provider has made. Of a class that is made for each request Nest keeps an object of its prototype. */
 export function prototypeOf(made: unknown): object | undefined {
   return typeof made === 'object' && made !== null ? (Object.getPrototypeOf(made) ?? undefined) : undefined;
-}
-
-export function classPrototype(metatype: unknown): object | undefined {
-  if (typeof metatype !== 'function') return undefined;
-  const prototype: unknown = metatype.prototype;
-  return typeof prototype === 'object' && prototype !== null ? prototype : undefined;
 }
 
 /** The prototype and those that it inherits from, the nearest first. */

@@ -12,7 +12,11 @@ import { urlProblem } from '../stores/wire/server-url.js';
 
 const targetNames: NamesOf<ClusterTarget> = { cluster: true, options: true };
 
-const REDIS: OptionList = { names: { ...redisNames, cluster: true }, example: `{ host: 'localhost', port: 6379 }`, nullable: true };
+const REDIS: OptionList = {
+  names: { ...redisNames, cluster: true },
+  example: `{ host: 'localhost', port: 6379 }`,
+  nullable: true,
+};
 const CLUSTER: OptionList = { names: targetNames, example: `{ cluster: ['redis://a:7000'] }` };
 const CLUSTER_OPTIONS: OptionList = { names: clusterNames, example: '{ maxRedirections: 4 }', nullable: true };
 const NODE_OPTIONS: OptionList = { names: redisNames, example: '{ password: … }', nullable: true };
@@ -57,7 +61,7 @@ function numbersProblem(name: string, target: object): string | undefined {
 
 function portProblem(name: string, server: unknown): string | undefined {
   const port: unknown = typeof server === 'object' && server !== null && 'port' in server ? server.port : server;
-  if (typeof port === 'object' || (isWhole(port) && Number(port ?? 1) >= 1 && Number(port ?? 1) <= 65_535)) return undefined;
+  if (port === undefined || typeof port === 'object' || (isWhole(port) && Number(port) >= 1 && Number(port) <= 65_535)) return undefined;
   return `expected ${name}.port to be a whole number from 1 to 65535, got ${show(port)}; ${LOOK_WHERE}`;
 }
 

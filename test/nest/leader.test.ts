@@ -54,6 +54,14 @@ describe('A method with @Leader', () => {
     await app.close();
   });
 
+  it('does not run, and disturbs no boot, where a test puts a double in the place of LockService', async () => {
+    const built = Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true })], providers: [IndexService] });
+    const app = await built.overrideProvider(LockService).useValue({}).compile();
+    await app.init();
+    await app.close();
+    expect(terms).toEqual([]);
+  });
+
   it('keeps its other decorators, and works whatever their order is', async () => {
     const applied: string[] = [];
     const wrap = (name: string): MethodDecorator => (_target, _property, descriptor: PropertyDescriptor) => {
@@ -174,6 +182,19 @@ describe('A method with @Leader', () => {
     expect((await app.get(LockService).leader('indexer'))!.label).toBeUndefined();
   });
 
+  it.each([true, false])('says of itself what its label says, with describeHolders: %s', async (describeHolders) => {
+    @Injectable()
+    class Labelled {
+      @Leader('labelled', { label: 'the indexer of the shop' })
+      async run(term: Lease): Promise<void> {
+        await serve('Labelled', term, this);
+      }
+    }
+    const app = await startApp({ providers: [Labelled] }, LockModule.forRoot({ embedded: true, describeHolders }));
+    await until(() => terms.length === 1, 'the term');
+    expect(await app.get(LockService).leader('labelled')).toMatchObject({ label: 'the indexer of the shop' });
+  });
+
   it('leads in each of two applications of one process that have locks of their own', async () => {
     const apps = [await startApp({ providers: [IndexService] }), await startApp({ providers: [IndexService] })];
     await until(() => terms.length === 2, 'the terms');
@@ -197,6 +218,37 @@ describe('A method with @Leader', () => {
     await startAlone({ imports: [One, Two] });
     await until(() => terms.length === 2, 'the terms');
     expect(places()).toEqual(['IndexService', 'Other']);
+  });
+
+  it('leads once for an object that two features provide, each with locks of its own that have one name', async () => {
+    const shared = new IndexService(null as never);
+    const features = [1, 2].map(() => {
+      @Module({ imports: [LockModule.forRoot({ embedded: true, isGlobal: false })], providers: [{ provide: 'shared', useValue: shared }] })
+      class Feature {}
+      return Feature;
+    });
+    await startAlone({ imports: features });
+    await until(() => terms.length > 0, 'the term');
+    await new Promise(setImmediate);
+    expect(terms).toHaveLength(1);
+  });
+
+  it('leads on an object that is frozen, with the lock module of its own feature', async () => {
+    class Frozen {
+      @Leader('frozen')
+      async run(term: Lease): Promise<void> {
+        await serve('Frozen', term, this);
+      }
+    }
+    const modules = [0, 1].map(() => LockModule.forRoot({ embedded: true, isGlobal: false }));
+    @Module({ imports: [modules[0]!], providers: [IndexService] })
+    class Other {}
+    @Module({ imports: [modules[1]!], providers: [{ provide: 'frozen', useFactory: () => Object.freeze(new Frozen()) }] })
+    class Own {}
+    await startAlone({ imports: [Other, Own] });
+    await until(() => terms.length === 2, 'the terms');
+    await new Promise(setImmediate);
+    expect(places()).toEqual(['Frozen', 'IndexService']);
   });
 
   it('whose class is request-scoped, transient or injects what is, refuses the boot', async () => {
@@ -249,6 +301,12 @@ describe('A method with @Leader', () => {
     expect(() => decorate(Leader('r'), Plain.prototype, 'size')).toThrow(/^Plain\.size is no method, and @Leader decorates methods only/);
     expect(() => decorate(Leader(''), Plain.prototype, 'run')).toThrow(LockKeyError);
     expect(() => decorate(Leader('r', { rest: 1 } as never), Plain.prototype, 'run')).toThrow(/^Plain\.run: unknown option 'rest'; restMs is probably meant/);
-    expect(() => decorate(Leader('r', { instance: '' }), Plain.prototype, 'run')).toThrow(LockUsageError);
+    for (const instance of ['', 7, null]) {
+      expect(() => decorate(Leader('r', { instance: instance as string }), Plain.prototype, 'run')).toThrow(LockUsageError);
+    }
+    const Unnamed = (() => class {
+      async run(): Promise<void> {}
+    })();
+    expect(() => decorate(Leader('r', { rest: 1 } as never), Unnamed.prototype, 'run')).toThrow(/^an anonymous class\.run: unknown option/);
   });
 });

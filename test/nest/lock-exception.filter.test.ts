@@ -113,7 +113,8 @@ describe('over HTTP', () => {
       { headersSent: true, send, status: send, header: send, end },
       { sent: true, send, status: send, header: send, raw: { end } },
     ];
-    for (const response of begun) new LockExceptionFilter().catch(errors['timeout']!, new ExecutionContextHost([{}, response]));
+    const endless = { headersSent: true, send, status: send, header: send };
+    for (const response of [...begun, endless]) new LockExceptionFilter().catch(errors['timeout']!, new ExecutionContextHost([{}, response]));
     expect(send).not.toHaveBeenCalled();
     expect(end).toHaveBeenCalledTimes(2);
   });
@@ -146,10 +147,19 @@ describe('over other transports', () => {
     expect(error).toHaveProperty('extensions', { code: 'LOCK_TIMEOUT', http: { status: 423 } });
   });
 
-  it('a Socket.IO client gets an exception event', () => {
+  it.each<[string, object]>([
+    ['which can only emit', {}],
+    ['which can send as well', { send: jest.fn() }],
+    ['which says its state in a word', { send: jest.fn(), readyState: 'open' }],
+    ['which says its state in a number and cannot send', { readyState: 1 }],
+  ])('a Socket.IO client %s gets an exception event', (_what, more) => {
     const emit = jest.fn();
-    filtered('ws', [{ emit }]);
+    filtered('ws', [{ emit, ...more }]);
     expect(emit).toHaveBeenCalledWith('exception', expect.objectContaining({ status: 'error', code: 'LOCK_TIMEOUT' }));
+  });
+
+  it.each([undefined, null, 'a text', {}, { emit: true }])('a client that can be told nothing is told nothing: %p', (client) => {
+    expect(filtered('ws', [client])).toBeUndefined();
   });
 
   it('a plain WebSocket gets an exception message', () => {

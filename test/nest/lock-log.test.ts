@@ -1,12 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
-import { LockModule, LockService } from '../../lib/index.js';
 import type { ReportLevel } from '../../lib/core/port/report.js';
 import { logReports } from '../../lib/nest/lock-log.js';
-import { eventually } from '../support/eventually.js';
 import { FakeClock } from '../support/fake-clock.js';
-import { startRedis } from '../support/redis-server.js';
-import { startAlone } from './application.js';
 
 function log() {
   const clock = new FakeClock();
@@ -60,31 +55,11 @@ describe('The log', () => {
   });
 
   it('keeps no timer and no entry for a kind that nothing is told of any more', async () => {
-    const { clock, tell } = log();
+    const { clock, lines, tell } = log();
     tell('gone');
     await clock.advance(10_000);
     expect(clock.pendingTimers).toBe(0);
+    tell('gone again');
+    expect(lines).toEqual(['warn gone', 'warn gone again']);
   });
-});
-
-describe('An application', () => {
-  it('reads of an outage of its Redis in its log: one warning when it is gone, one line when it is back', async () => {
-    const redis = await startRedis();
-    const lines: string[] = [];
-    const spies = (['error', 'warn', 'log'] as const).map((level) =>
-      jest.spyOn(Logger.prototype, level).mockImplementation((message: unknown) => void lines.push(`${level} ${String(message)}`)),
-    );
-    try {
-      const app = await startAlone({ imports: [LockModule.forRoot({ redis: redis.url })] });
-      const ofLocks = (): string[] => lines.filter((line) => line.includes('Locks: '));
-      await app.get(LockService).withLock('k', () => redis.kill());
-      await eventually(() => expect(ofLocks()).toEqual([expect.stringMatching(/^warn Locks: 127\.0\.0\.1:\d+ does not serve: /)]));
-      await redis.start();
-      await eventually(() => expect(ofLocks().slice(1)).toEqual([expect.stringMatching(/^log Locks: 127\.0\.0\.1:\d+ serves again, after /)]));
-      await app.close();
-    } finally {
-      for (const spy of spies) spy.mockRestore();
-      await redis.stop();
-    }
-  }, 30_000);
 });

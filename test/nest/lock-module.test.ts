@@ -101,6 +101,12 @@ describe('options', () => {
   });
 });
 
+describe('a name of a lock module', () => {
+  it.each(['', 7, null])('is a text that is not empty, and not %p', (name) => {
+    expect(() => LockModule.forRoot({ embedded: true, name: name as string })).toThrow(new LockUsageError(`LockModule: expected name to be a text that is not empty, got ${name}.`));
+  });
+});
+
 describe('forRootAsync', () => {
   it('takes its options from ConfigService', async () => {
     const app = await startAlone({
@@ -135,6 +141,15 @@ describe('forRootAsync', () => {
     }
     const app = await startAlone({ imports: [LockModule.forRootAsync({ useClass: Options })], providers: [Shop] });
     expect(await app.get(Shop).open()).toBe('shop');
+  });
+
+  it('is global unless it says otherwise', async () => {
+    @Module({ providers: [Shop] })
+    class Feature {}
+    const useFactory = () => ({ embedded: true });
+    const app = await startAlone({ imports: [LockModule.forRootAsync({ useFactory }), Feature] });
+    expect(await app.get(Shop).open()).toBe('shop');
+    await expect(startAlone({ imports: [LockModule.forRootAsync({ isGlobal: false, useFactory }), Feature] })).rejects.toThrow(/LockService at index \[0\] is available in the Feature module/);
   });
 
   it('takes options that are getters of a class', async () => {
@@ -360,8 +375,10 @@ describe('shutdown', () => {
       .overrideProvider(LockService)
       .useValue(double)
       .compile();
+    const error = jest.spyOn(Logger, 'error').mockImplementation(() => undefined);
     await built.init();
     await expect(built.get(Shop).open()).rejects.toThrow(TypeError);
     await built.close();
+    expect(error.mock.calls).toEqual([]);
   });
 });

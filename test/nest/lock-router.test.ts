@@ -1,11 +1,15 @@
 /** Several lock modules in one application, and a route that leads each key to the module that keeps it. */
-import { describe, expect, it } from '@jest/globals';
-import { Injectable } from '@nestjs/common';
+import { describe, expect, it, jest } from '@jest/globals';
+import { Inject, Injectable, Logger, Module, type DynamicModule, type OnApplicationShutdown, type OnModuleDestroy } from '@nestjs/common';
+import { LazyModuleLoader } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
+import { once } from 'node:events';
 import { concat, defer, lastValueFrom, map, timer, type Observable } from 'rxjs';
-import { InjectLocks, Locked, LockKeyError, LockModule, LockService, LockUsageError } from '../../lib/index.js';
-import { locksToken } from '../../lib/nest/lock-names.js';
-import { Gate, startAlone } from './application.js';
+import { InjectLocks, LockClosedError, Locked, LockKeyError, LockModule, LockService, LockUsageError } from '../../lib/index.js';
+import { systemClock } from '../../lib/core/port/clock.js';
+import { locksToken, storeToken } from '../../lib/nest/lock-names.js';
+import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
+import { Gate, startAlone, until } from './application.js';
 
 describe('a route', () => {
   const route = (key: string) => (key.startsWith('eu:') ? 'eu' : key.startsWith('us:') ? 'us' : 'mars');
@@ -48,8 +52,20 @@ describe('a route', () => {
       for await (const { key } of locks.list()) listed.push(key);
       expect(listed).toEqual(['eu:a']);
       expect(await locks.withLock('us:b', () => locks.currentLease()?.key)).toBe('us:b');
+      expect([locks.currentLease('eu:a')?.fence, locks.currentLease('us:a')]).toEqual([lease.fence, undefined]);
     });
     expect(await eu.isLocked('eu:a')).toBe(false);
+  });
+
+  it('leads a ticket to the module that keeps its locks', async () => {
+    const { locks, eu } = await start();
+    const handedOff = async () => (await locks.acquire('eu:a')).handOff();
+    const adopted = await locks.adopt(await handedOff(), { label: 'the next one', leaseMs: 7_000 });
+    expect([adopted.key, await eu.isLocked('eu:a'), (await eu.inspect('eu:a')).holders[0]!.label]).toEqual(['eu:a', true, 'the next one']);
+    await adopted.release();
+    expect(await locks.withAdopted(await handedOff(), () => eu.currentLease()?.key)).toBe('eu:a');
+    const labelled = locks.withAdopted(await handedOff(), { label: 'a label' }, async () => (await eu.inspect('eu:a')).holders[0]!.label);
+    expect([await labelled, await eu.isLocked('eu:a')]).toEqual(['a label', false]);
   });
 
   it('tells of the events of all modules', async () => {
@@ -97,9 +113,29 @@ describe('a route', () => {
     await built.close();
   });
 
+  it('leads to modules of such an application, also when nothing else was asked of it before', async () => {
+    const built = await Test.createTestingModule({ imports: [LockModule.forRoot({ route }), LockModule.forRoot({ embedded: true, name: 'eu' })] }).compile();
+    expect(await built.get(LockService).isLocked('eu:a')).toBe(false);
+    await built.close();
+  });
+
   it('to a module that does not exist is an error that says which exist', async () => {
     const { locks } = await start();
-    await expect(locks.acquire('mars:a')).rejects.toThrow(`lock module 'mars' that does not exist. There are: 'eu', 'us'`);
+    await expect(locks.acquire('mars:a')).rejects.toThrow(
+      new LockUsageError(`Lock 'mars:a': its route leads to a lock module 'mars' that does not exist. There are: 'eu', 'us'.`),
+    );
+    const alone = await startAlone({ imports: [LockModule.forRoot({ route })] });
+    await expect(alone.get(LockService).acquire('mars:a')).rejects.toThrow(/There are: none\.$/);
+  });
+
+  it('to a module that is loaded when the application has started is to none', async () => {
+    const app = await startAlone({ imports: [LockModule.forRoot({ route }), LockModule.forRoot({ embedded: true, name: 'eu' })] });
+
+    @Module({ imports: [LockModule.forRoot({ embedded: true, name: 'mars', shutdownGraceMs: 0 })] })
+    class Late {}
+    const late = await app.get(LazyModuleLoader).load(() => Late);
+    expect(late.get<LockService>(locksToken('mars'), { strict: false })).toBeInstanceOf(LockService);
+    await expect(app.get(LockService).acquire('mars:a')).rejects.toThrow(/'mars' that does not exist\. There are: 'eu'\.$/);
   });
 
   it('leaves defaults and limits to the module that keeps the key', async () => {
@@ -133,6 +169,26 @@ describe('a route', () => {
     expect(await lastValueFrom(exporting.feed('eu'))).toBe('went on');
   });
 
+  it.each([{}, { embedded: true }])('leaves it to the module that keeps the key whether there are replicas, with %j beside it', async (beside) => {
+    @Injectable()
+    class Replicated {
+      @Locked('<0>:replicated', { minReplicas: 1 })
+      async run(_region: string): Promise<void> {}
+    }
+    const app = await startAlone({ imports: [LockModule.forRoot({ route, ...beside }), LockModule.forRoot({ embedded: true, name: 'eu' })], providers: [Replicated] });
+    await expect(app.get(Replicated).run('eu')).rejects.toThrow(/minReplicas/);
+  });
+
+  it('is no reason to refuse at boot what one of its modules may allow', async () => {
+    @Injectable()
+    class Slow {
+      @Locked('slow', { leaseMs: 90_000 })
+      async run(): Promise<void> {}
+    }
+    const app = await startAlone({ imports: [LockModule.forRoot({ route })], providers: [Slow] });
+    await expect(app.get(Slow).run()).rejects.toThrow(/lock module 'mars' that does not exist/);
+  });
+
   it('whose decorators no module could obey is refused at boot', async () => {
     @Injectable()
     class Hasty {
@@ -157,5 +213,88 @@ describe('a route', () => {
     await expect(locks.acquire([])).rejects.toBeInstanceOf(LockKeyError);
     await using lease = await locks.acquire(['eu:a', 'eu:b']);
     expect(lease.keys).toEqual(['eu:a', 'eu:b']);
+  });
+});
+
+describe('A module with a route', () => {
+  it('and no store ends without an error', async () => {
+    const error = jest.spyOn(Logger, 'error').mockImplementation(() => undefined);
+    const app = await startAlone({ imports: [LockModule.forRoot({ route: () => 'kept' }), LockModule.forRoot({ embedded: true, name: 'kept' })] });
+    await app.get(LockService).withLock('a', () => undefined);
+    await app.close();
+    expect(error.mock.calls).toEqual([]);
+    error.mockRestore();
+  });
+
+  const both = (shutdownGraceMs?: number) => [
+    LockModule.forRoot({ embedded: true, name: 'billing', shutdownGraceMs }),
+    LockModule.forRoot({ embedded: true, shutdownGraceMs, route: (key) => (key.startsWith('billing:') ? 'billing' : 'default') }),
+  ];
+
+  /** Lets everything go on that needs no time to pass. */
+  const turns = async (): Promise<void> => {
+    for (let n = 0; n < 50; n += 1) await new Promise(setImmediate);
+  };
+
+  it.each<[string, (modules: DynamicModule[]) => DynamicModule[]]>([
+    ['behind', (modules) => modules],
+    ['before', (modules) => modules.reverse()],
+  ])('and a store leads to that as well; it ends with the application, after the holds, which may want locks of a module until then that is imported %s it', async (_name, inOrder) => {
+    const [gate, begun, told] = [new Gate(), new Gate(), [] as unknown[]];
+    @Injectable()
+    class Last implements OnApplicationShutdown {
+      onApplicationShutdown(): void {
+        void turns().then(() => gate.release());
+      }
+    }
+    const app = await startAlone({ imports: inOrder(both()), providers: [Last] });
+    const locks = app.get(LockService);
+    const holding = locks.withLock('a', async () => {
+      begun.release();
+      await gate.opened;
+      return locks.withLock('billing:a', () => 'booked');
+    });
+    await begun.opened;
+    const cancelled = expect(locks.withLock('a', { waitMs: Infinity }, () => 'never')).rejects.toBeInstanceOf(LockClosedError);
+    locks.events.subscribe({ complete: () => told.push('no more events') });
+    await app.close();
+    told.push('closed');
+    await cancelled;
+    expect([await holding, told]).toEqual(['booked', ['no more events', 'closed']]);
+  });
+
+  it('and a store is closed when that is', async () => {
+    const [gate, told] = [new Gate(), [] as string[]];
+    const store = Object.assign(new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 }), { close: () => gate.opened });
+    const built = Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true, route: () => 'default' })] });
+    const app = await built.overrideProvider(storeToken('default')).useValue(store).compile();
+    await app.init();
+    const closed = app.close().then(() => told.push('closed'));
+    await turns();
+    expect(told).toEqual([]);
+    gate.release();
+    await closed;
+  });
+
+  it('and a store tells its holds of the shutdown before the first hook of the application', async () => {
+    @Injectable()
+    class Reports implements OnModuleDestroy {
+      report: Promise<unknown> | undefined;
+
+      constructor(@Inject(LockService) private readonly locks: LockService) {}
+
+      begin(): void {
+        this.report = this.locks.withLock('report', { onLost: 'ignore' }, ({ signal }) => once(signal, 'abort'));
+      }
+
+      async onModuleDestroy(): Promise<void> {
+        await this.report;
+      }
+    }
+    const app = await startAlone({ imports: both(20), providers: [Reports] });
+    app.get(Reports).begin();
+    await until(() => app.get(LockService).isLocked('report'), 'the hold');
+    await app.close();
+    await expect(app.get(Reports).report).resolves.toBeDefined();
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { Locked, lockKey, LockKeyError, LockModule, LockService, LockTimeoutError, LockUsageError, ReadLock, WriteLock } from '../../lib/index.js';
+import { LockClosedError, Locked, lockKey, LockKeyError, LockModule, LockService, LockTimeoutError, LockUsageError, ReadLock, WriteLock } from '../../lib/index.js';
 import { Gate, startApp, until } from './application.js';
 
 interface Order {
@@ -24,6 +24,11 @@ class OrderService {
   @ReadLock('catalog')
   async look(): Promise<string> {
     return this.work('look');
+  }
+
+  @Locked('catalog', { mode: 'read' })
+  async browse(): Promise<string> {
+    return this.work('browse');
   }
 
   @WriteLock('catalog')
@@ -168,6 +173,9 @@ describe('a decorated method', () => {
     await Promise.all([orders.look(), orders.look(), orders.look()]);
     expect(orders.most).toBe(3);
     orders.most = 0;
+    await Promise.all([orders.browse(), orders.look()]);
+    expect(orders.most).toBe(2);
+    orders.most = 0;
     await Promise.all([orders.change(), orders.change()]);
     expect(orders.most).toBe(1);
   });
@@ -199,6 +207,13 @@ describe('a decorated method', () => {
     const { orders } = await start();
     expect(Object.keys(orders).sort()).toEqual(['gate', 'inside', 'locks', 'most', 'seen']);
     expect(Object.getOwnPropertySymbols({ ...orders })).toEqual([]);
+  });
+
+  it('leaves its object and its class to a Proxy that hides symbols', async () => {
+    const { orders } = await start();
+    const hiding = (target: object) => new Proxy(target, { ownKeys: (of) => Reflect.ownKeys(of).filter((key) => typeof key === 'string') });
+    expect(Object.keys(hiding(orders))).toContain('seen');
+    expect(Object.keys(hiding(OrderService.prototype))).toEqual([]);
   });
 });
 
@@ -251,6 +266,15 @@ describe('a busy lock', () => {
     expect(await orders.falling('b')).toBe('falling');
   });
 
+  it('is not what a call meets that has no key, or comes after the shutdown: those are errors', async () => {
+    const { app, orders } = await start();
+    for (const call of [(id: string) => orders.skipping(id), (id: string) => orders.falling(id)]) {
+      await expect(call(undefined as never)).rejects.toBeInstanceOf(LockKeyError);
+    }
+    await app.close();
+    await expect(orders.skipping('a')).rejects.toBeInstanceOf(LockClosedError);
+  });
+
   it('that the method itself asked for is not skipped: it is the error of the method', async () => {
     const { orders, locks } = await start();
     await using _held = await locks.acquire('inner:a');
@@ -270,7 +294,8 @@ describe('an object that Nest did not make', () => {
   it('is told apart from a method called without its object', async () => {
     const { orders } = await start();
     const { pay } = orders;
-    await expect(pay({ id: 'a' })).rejects.toThrow(/called without its object/);
+    await expect(pay({ id: 'a' })).rejects.toThrow(/called without its object \(this is undefined\)/);
+    await expect(pay.call(null as never, { id: 'a' })).rejects.toThrow(/called without its object/);
     expect(await pay.call(orders, { id: 'a' })).toBe('a:1');
   });
 });
@@ -288,6 +313,24 @@ describe('what is no method of an object', () => {
     expect(() => member(Shop, 'open')).toThrow(/Shop\.open is static/);
     expect(() => member(Shop.prototype, 'size')).toThrow(/Shop\.size is no method/);
     expect(() => (decorate as PropertyDecorator)(Shop.prototype, 'name')).toThrow(/^Shop\.name is a property, and @Locked decorates methods/);
+    expect(() => (decorate as PropertyDecorator)(Shop.prototype, Symbol('name'))).toThrow(/^Shop\.Symbol\(name\) is a property/);
+  });
+
+  it.each<[string, unknown[]]>([
+    ['a class', [class Shop {}]],
+    ['a method by the decorators of the standard', [() => undefined, { kind: 'method', name: 'open' }]],
+  ])('is told of the decorators that Nest needs when it is %s', (_what, given) => {
+    expect(() => Reflect.apply(Locked('a') as CallableFunction, undefined, given)).toThrow(
+      new LockUsageError('@Locked decorates methods, with "experimentalDecorators" switched on as Nest needs it.'),
+    );
+  });
+
+  it('is named as one of an anonymous class when its class has no name', () => {
+    const { prototype } = (() => class {
+      async pay() {}
+    })();
+    const decorate = Locked('order', { ttl: 5_000 } as object) as MethodDecorator;
+    expect(() => decorate(prototype, 'pay', Object.getOwnPropertyDescriptor(prototype, 'pay')!)).toThrow(/^an anonymous class\.pay: unknown option 'ttl'/);
   });
 
   it('an option that does not exist names class and method as well', () => {

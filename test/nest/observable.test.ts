@@ -1,10 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { Controller, Injectable, Sse } from '@nestjs/common';
+import { getEventListeners } from 'node:events';
 import http from 'node:http';
 import { Socket, type AddressInfo } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';
-import { firstValueFrom, interval, lastValueFrom, map, NEVER, Observable, of, Subject, take, throwError, toArray } from 'rxjs';
+import { firstValueFrom, interval, lastValueFrom, map, NEVER, Observable, of, Subject, take, takeUntil, throwError, timer, toArray } from 'rxjs';
 import { Locked, LockKeyError, LockLostError, LockService, LockTimeoutError, LockUsageError } from '../../lib/index.js';
+import { lockedObservable } from '../../lib/nest/locked-observable.js';
 import { startApp, until } from './application.js';
 
 @Injectable()
@@ -137,6 +139,30 @@ describe('a locked Observable', () => {
     expect([feed.bodies, await locks.isLocked('feed:a')]).toEqual([0, false]);
   });
 
+  it('does not run its body when its reader leaves in the moment of the grant', async () => {
+    let bodies = 0;
+    const source = () => ((bodies += 1), of(1));
+    const withLock = async (_key: unknown, _options: unknown, fn: () => unknown) => {
+      await Promise.resolve();
+      reading.unsubscribe();
+      return fn();
+    };
+    const locks = { withLock } as unknown as LockService;
+    const reading = lockedObservable({ locks, options: () => ({}), gone: undefined, keyOf: () => 'k', source, instead: () => of(2) }).subscribe();
+    await new Promise(setImmediate);
+    expect(bodies).toBe(0);
+  });
+
+  it('leaves no listener at the signal of its lease, which may be that of a longer hold around it', async () => {
+    const { signal } = new AbortController();
+    const locks = { withLock: async (_key: unknown, _options: unknown, fn: (lease: object) => unknown) => fn({ signal }) } as unknown as LockService;
+    const work = { locks, options: () => ({}), gone: undefined, keyOf: () => 'k', source: () => of(getEventListeners(signal, 'abort').length), instead: () => of(-1) };
+    expect(await lastValueFrom(lockedObservable({ ...work, source: () => NEVER }).pipe(takeUntil(timer(1))), { defaultValue: 'left' })).toBe('left');
+    await new Promise(setImmediate);
+    expect(await lastValueFrom(lockedObservable(work))).toBe(0);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+  });
+
   it('sees its lease', async () => {
     const { feed } = await start();
     expect(await lastValueFrom(feed.inside('a'))).toBe('feed:a');
@@ -208,6 +234,9 @@ describe('a method that gives what its option does not say', () => {
     ['a Node stream', () => Readable.from([1])],
     ['a web stream', () => new ReadableStream()],
     ['a generator', () => (async function* () {})()],
+    ['what React renders to', () => ({ pipe: () => undefined, abort: () => undefined })],
+    ['a stream of the first kind, to which can be written as well', () => ({ pipe: () => undefined, write: () => true, readable: true })],
+    ['an Observable of an rxjs without pipe', () => ({ lift: () => undefined, subscribe: () => undefined })],
   ])('rejects when it gives %s, naming method and option', async (_name, make) => {
     const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
     for (const call of [() => wrong.promise(), () => wrong.direct()]) {
@@ -227,16 +256,16 @@ describe('a method that gives what its option does not say', () => {
     await expect(wrong.promise()).rejects.toThrow(/gave a stream/);
   });
 
-  it.each([{ id: 7, pipe: 'copper' }, { getStream: true }, { then: 'later' }])('may give data with fields that are named as in a stream: %j', async (data) => {
+  it.each<unknown>([{ id: 7, pipe: 'copper' }, { getStream: true }, { then: 'later' }, null, undefined, 'a text'])('may give data with fields that are named as in a stream: %j', async (data) => {
     const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
     wrong.give = data;
     expect(await wrong.promise()).toBe(data);
   });
 
-  it('rejects when it gives no Promise at all', async () => {
+  it.each([[7, 'number'], [null, 'object'], [undefined, 'undefined'], [{ then: 'later' }, 'object']])('rejects when it gives no Promise at all, but %p', async (given, kind) => {
     const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
-    wrong.give = 7;
-    await expect(wrong.direct()).rejects.toThrow('Wrong.direct is locked and ran, but returned number instead of a Promise');
+    wrong.give = given;
+    await expect(wrong.direct()).rejects.toThrow(new LockUsageError(`Wrong.direct is locked and ran, but returned ${kind} instead of a Promise. Make it async.`));
   });
 
   it('fails when it gives no Observable although it says so', async () => {
@@ -296,6 +325,13 @@ describe('a busy Observable', () => {
     feed.source = throwError(() => new LockTimeoutError('another lock is busy', { key: 'other', waitMs: 0 }));
     for (const stream of [feed.skipping('a'), feed.falling('a')]) {
       await expect(lastValueFrom(stream, { defaultValue: 'nothing' })).rejects.toThrow('another lock is busy');
+    }
+  });
+
+  it('is not one that has no key', async () => {
+    const { feed } = await start();
+    for (const stream of [feed.skipping(undefined as never), feed.falling(undefined as never)]) {
+      await expect(lastValueFrom(stream, { defaultValue: 'nothing' })).rejects.toBeInstanceOf(LockKeyError);
     }
   });
 

@@ -150,3 +150,25 @@ describe('the boot', () => {
     }
   });
 });
+
+describe('An application', () => {
+  it('reads of an outage of its Redis in its log: one warning when it is gone, one line when it is back', async () => {
+    const redis = await startRedis();
+    const lines: string[] = [];
+    const spies = (['error', 'warn', 'log'] as const).map((level) =>
+      jest.spyOn(Logger.prototype, level).mockImplementation((message: unknown) => void lines.push(`${level} ${String(message)}`)),
+    );
+    try {
+      const app = await startAlone({ imports: [LockModule.forRoot({ redis: redis.url })] });
+      const ofLocks = (): string[] => lines.filter((line) => line.includes('Locks: '));
+      await app.get(LockService).withLock('k', () => redis.kill());
+      await eventually(() => expect(ofLocks()).toEqual([expect.stringMatching(/^warn Locks: 127\.0\.0\.1:\d+ does not serve: /)]));
+      await redis.start();
+      await eventually(() => expect(ofLocks().slice(1)).toEqual([expect.stringMatching(/^log Locks: 127\.0\.0\.1:\d+ serves again, after /)]));
+      await app.close();
+    } finally {
+      for (const spy of spies) spy.mockRestore();
+      await redis.stop();
+    }
+  }, 30_000);
+});

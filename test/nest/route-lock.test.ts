@@ -67,6 +67,12 @@ class Cart {
     return (await this.locks.inspect('cart:ann')).holders.map(({ label }) => label);
   }
 
+  @Get('unlabelled')
+  @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
+  async unlabelled(): Promise<unknown> {
+    return (await this.locks.inspect('cart:ann')).holders.map(({ label }) => label);
+  }
+
   @Get('file')
   @UseInterceptors(LockInterceptor.of('cart:<user.id>'))
   file(): StreamableFile {
@@ -131,6 +137,7 @@ describe('a locked route', () => {
   it('says of itself what its label says', async () => {
     const { get } = await start();
     await get('/cart/labelled', 'ann').expect(200, ['the cart']);
+    await get('/cart/unlabelled', 'ann').expect(200, ['Cart.unlabelled']);
   });
 
   it('is locked only after its guards let the request in', async () => {
@@ -193,6 +200,10 @@ describe('what the placeholders of a route look into', () => {
     expect(await keyOf('<user.id>-<args.id>-<ip>', 'graphql', args)).toBe('7-x-::1');
   });
 
+  it('is args alone for GraphQL without a request', async () => {
+    for (const shared of [undefined, {}]) expect(await keyOf('<args.id>', 'graphql', [undefined, { id: 'x' }, shared])).toBe('x');
+  });
+
   it('is client and data of a WebSocket message', async () => {
     expect(await keyOf('<client.id>:<data.room>', 'ws', [{ id: 'c' }, { room: 'r' }])).toBe('c:r');
   });
@@ -212,6 +223,10 @@ describe('what the placeholders of a route look into', () => {
     expect(() => new RouteLock()).toThrow(
       new LockUsageError("LockInterceptor.of('cart') locks a route, but its object was made with new, so it has no lock module. Give the class itself to @UseInterceptors, or provide it as APP_INTERCEPTOR."),
     );
+  });
+
+  it('is what a function makes of the context: its errors name the route', async () => {
+    await expect(keyOf(() => '', 'http', [{}])).rejects.toThrow(/^LockInterceptor\.of\(a function\): /);
   });
 
   it('is malformed: the error comes when the route is defined', () => {

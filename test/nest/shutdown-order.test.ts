@@ -1,6 +1,6 @@
 /** What other parts of the application may wait for in their own hooks, while Nest has not called those of the lock module yet. */
 import { describe, expect, it } from '@jest/globals';
-import { Inject, Injectable, Module, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, Module, type BeforeApplicationShutdown, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
 import { Leader, LockClosedError, LockModule, LockService, type Lease } from '../../lib/index.js';
 import { startApp } from './application.js';
@@ -105,6 +105,22 @@ describe('A hook that runs when the application shuts down', () => {
     const worker = app.get(Worker);
     await app.close();
     expect(worker.done).toBe(1);
+  });
+
+  it.each([{}, { route: () => 'default' }])('before the connections are closed, after those of modules, gets no lock any more: %p', async (options) => {
+    @Injectable()
+    class Late implements BeforeApplicationShutdown {
+      refused: unknown;
+
+      constructor(@Inject(LockService) private readonly locks: LockService) {}
+
+      async beforeApplicationShutdown(): Promise<void> {
+        this.refused = await this.locks.acquire('late').catch((error: unknown) => error);
+      }
+    }
+    const app = await startApp({ providers: [Late] }, LockModule.forRoot({ embedded: true, ...options }));
+    await app.close();
+    expect(app.get(Late).refused).toBeInstanceOf(LockClosedError);
   });
 
   it('may wait for work that ends when its signal aborts, though a module was loaded lazily before', async () => {

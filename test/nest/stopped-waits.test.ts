@@ -78,6 +78,7 @@ describe('a signal that a decorator makes of the arguments', () => {
     const gone = AbortSignal.abort(new Error('gone'));
     await expect(orders.pay('1', gone)).rejects.toThrow('gone');
     await expect(orders.tryToPay('1', gone)).rejects.toThrow('gone');
+    await expect(orders.tryToPay('1', AbortSignal.abort(null))).rejects.toBeNull();
     await expect(lastValueFrom(orders.watch('1', gone))).rejects.toThrow('gone');
     expect([orders.ran, await locks.isLocked('order:1')]).toEqual([0, false]);
   });
@@ -226,13 +227,29 @@ describe('a request whose client has gone', () => {
   it('is waited for like others where there is no response to look at', async () => {
     const { interceptor, locks, waiting } = await start();
     const held = await locks.acquire('cart');
-    const stops = [
-      routed(interceptor, 'rpc', [{}, {}]),
-      routed(interceptor, 'http', [{}, undefined]),
-    ].map((route) => route.subscribe({ error: () => undefined }));
-    await until(() => waiting() === 2, 'both waits');
+    const nothing: [string, unknown[]][] = [
+      ['rpc', [{}, {}]],
+      ['graphql', [{}, {}]],
+      ['graphql', [{}, {}, { req: {} }]],
+      ...[undefined, null, 'a text', {}, { once: true }, { raw: null }, { raw: 'a text' }, { raw: {} }].map((raw): [string, unknown[]] => ['http', [{}, raw]]),
+    ];
+    const stops = nothing.map(([type, args]) => routed(interceptor, type, args).subscribe({ error: () => undefined }));
+    await until(() => waiting() === nothing.length, 'all waits');
     for (const reading of stops) reading.unsubscribe();
     await held.release();
+  });
+
+  it('is not one whose response is complete: a wait that goes on after it is not ended', async () => {
+    const { interceptor, locks, waiting } = await start();
+    await using _held = await locks.acquire('cart');
+    const raw = Object.assign(response(), { writableFinished: true });
+    const failed = jest.fn();
+    const reading = routed(interceptor, 'http', [{}, raw]).subscribe({ error: failed });
+    await until(() => waiting() === 1, 'the wait');
+    raw.emit('close');
+    await new Promise(setImmediate);
+    expect([waiting(), failed.mock.calls]).toEqual([1, []]);
+    reading.unsubscribe();
   });
 
   it('or whose route has a signal of its own stops with the first of both', async () => {

@@ -51,7 +51,11 @@ export class Recalls {
   private nodesMovedAgain = false;
 
   constructor(private readonly parts: RecallsParts) {
-    this.questions = parts.together.map((groups) => ({ groups, isWanted: false, isOut: false }));
+    this.questions = parts.together.map((groups) => ({
+      groups,
+      isWanted: false,
+      isOut: false,
+    }));
   }
 
   /** Asks for all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */

@@ -74,7 +74,7 @@ export class Renewals {
   /** Sends requests that may share a command and agree on minReplicas. */
   private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { runner, keys, trust, memories } = this.parts;
-    const { key = '' } = requests[0] ?? {};
+    const [{ key }] = requests as readonly [RenewRequest];
     const known = requests.map((request) => memories.knownOf(keys.groupOf(request.key)));
     return runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
       trust.observe(keys.groupOf(key), { sentAt, receivedAt, serverNow: readRenewHead(listOf(reply)).now });
@@ -85,7 +85,7 @@ export class Renewals {
 
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
   private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const { key, minReplicas = 0 } = requests[0] ?? {};
+    const [{ key, minReplicas }] = requests as readonly [RenewRequest];
     return this.parts.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       const outcomes = this.outcomesOf(reply, requests, sentAt);
       if (acknowledged >= minReplicas) return outcomes;

@@ -34,4 +34,32 @@ describe('Commands that are sent a few at a time', () => {
     await expect(failing).rejects.toThrow('no answer');
     expect(await next).toBe('sent');
   });
+
+  it('are again as many as before when all were answered', async () => {
+    const few = new FewAtATime(2);
+    for (let round = 0; round < 3; round += 1) {
+      const answer = gate<void>();
+      let sent = 0;
+      const all = [1, 2, 3, 4, 5].map(() => few.run(0, () => ((sent += 1), answer.promise)));
+      expect(sent).toBe(2);
+      answer.open();
+      await Promise.all(all);
+      expect(sent).toBe(5);
+    }
+  });
+
+  it('are no more than the most also when only some of them were answered', async () => {
+    const few = new FewAtATime(2);
+    const [first, later] = [gate<void>(), gate<void>()];
+    let sent = 0;
+    const send = (answer: Promise<void>) => few.run(0, () => ((sent += 1), answer));
+    const [answered, ...all] = [send(first.promise), send(later.promise)];
+    first.open();
+    await answered;
+    all.push(send(later.promise), send(later.promise));
+    expect(sent).toBe(3);
+    later.open();
+    await Promise.all(all);
+    expect(sent).toBe(4);
+  });
 });

@@ -28,7 +28,8 @@ describe('A place that is asked for again', () => {
     const place = places.askAgain(request)!;
     expect(place.messageCame(message)).toBe(false);
     expect(place.answerCame()).toBe(message);
-    expect(place.messageCame(message)).toBe(true);
+    expect(place.messageCame({ ...message, fence: 8 })).toBe(true);
+    expect(place.answerCame()).toBe(message);
   });
 
   it('leaves what is known of its id to the later request', () => {
@@ -44,5 +45,28 @@ describe('A place that is asked for again', () => {
 
   it('is none where the store has given none', () => {
     expect(new Places().askAgain(request)).toBeUndefined();
+  });
+});
+
+describe('The places of a process', () => {
+  it('are counted, and each is found by its id until it is released', () => {
+    const places = new Places();
+    expect(places.count).toBe(0);
+    const other = { ...request, id: 'p.2' };
+    const [one, two] = [places.add(request, 3, 5), places.add(other, 4, 6)];
+    expect([places.count, places.get('p.1'), places.get('p.2'), places.all()]).toEqual([2, one, two, [one, two]]);
+    expect([one.group, one.floor, one.request]).toEqual([3, 5, request]);
+    expect(places.askAgain(request)?.group).toBe(3);
+    expect(places.count).toBe(2);
+    places.release('p.1');
+    expect([places.count, places.get('p.1'), places.all()]).toEqual([1, undefined, [two]]);
+    places.release('p.1');
+    places.forget(two);
+    expect([places.count, places.all()]).toEqual([0, []]);
+  });
+
+  it('may know the message of the grant before the place', () => {
+    const place = new Places().add(request, 0, 5, message);
+    expect(place.answerCame()).toBe(message);
   });
 });

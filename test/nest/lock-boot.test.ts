@@ -1,0 +1,214 @@
+/** What a lock module does with the objects and the classes of an application that boots. */
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { Global, Injectable, Logger, Module, Scope, type Provider } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { lastValueFrom, of, type Observable } from 'rxjs';
+import { InjectLocks, Leader, Locked, LockInterceptor, LockModule, LockService, type Lease } from '../../lib/index.js';
+import { startAlone, startApp, until } from './application.js';
+
+afterEach(() => void jest.restoreAllMocks());
+
+function warnings(): unknown[] {
+  const lines: unknown[] = [];
+  jest.spyOn(Logger.prototype, 'warn').mockImplementation((line: unknown) => void lines.push(line));
+  return lines;
+}
+
+/** Which keys this application grants from now on. */
+function grantedBy(locks: LockService): string[] {
+  const keys: string[] = [];
+  locks.events.subscribe(({ type, key }) => type === 'granted' && keys.push(key));
+  return keys;
+}
+
+class Ledger {
+  @Locked('ledger')
+  async settle(): Promise<void> {}
+}
+
+describe('An object that the application was given', () => {
+  it('gets nothing when its class has no locked methods', async () => {
+    const value = { host: 'a' };
+    await startApp({ providers: [{ provide: 'config', useValue: value }] });
+    expect(Reflect.ownKeys(value)).toEqual(['host']);
+  });
+
+  it.each([null, undefined, 'a text', 7])('may be %p', async (value) => {
+    const app = await startApp({ providers: [{ provide: 'value', useValue: value }, { provide: 'made', useFactory: () => value }] });
+    expect(app.get('made')).toBe(value);
+  });
+
+  it('keeps its locks while their application runs, though another one is given it as well', async () => {
+    const value = new Ledger();
+    const [one, two] = [await startApp({ providers: [{ provide: Ledger, useValue: value }] }), await startApp({ providers: [{ provide: Ledger, useValue: value }] })];
+    const [ofOne, ofTwo] = [one, two].map((app) => grantedBy(app.get(LockService)));
+    await value.settle();
+    expect([ofOne, ofTwo]).toEqual([['ledger'], []]);
+  });
+});
+
+describe('An object that a factory made', () => {
+  it('has the locks of its own feature, of several that are not global and have one name; all of them are closed with the application', async () => {
+    class Own {
+      constructor(readonly locks: LockService) {}
+
+      @Locked('own')
+      async held(): Promise<boolean> {
+        return this.locks.isLocked('own');
+      }
+    }
+    const features = ['near', 'far'].map((provide) => {
+      const own = { provide, inject: [LockService], useFactory: (locks: LockService) => new Own(locks) };
+      @Module({ imports: [LockModule.forRoot({ embedded: true, isGlobal: false })], providers: [own] })
+      class Feature {}
+      return Feature;
+    });
+    const app = await startAlone({ imports: features });
+    const both = ['near', 'far'].map((name) => app.get<Own>(name));
+    expect(await Promise.all(both.map((own) => own.held()))).toEqual([true, true]);
+    let closed = 0;
+    for (const { locks } of both) locks.events.subscribe({ complete: () => (closed += 1) });
+    await app.close();
+    expect(closed).toBe(2);
+  });
+
+  it('has the locks of the next application when the first one is closed', async () => {
+    const value = new Ledger();
+    const provider = { provide: Ledger, useFactory: () => value };
+    await (await startApp({ providers: [provider] })).close();
+    const granted = grantedBy((await startApp({ providers: [provider] })).get(LockService));
+    await value.settle();
+    expect(granted).toEqual(['ledger']);
+  });
+});
+
+describe('A lock decorator', () => {
+  it('is held against the limits of the lock module that it names, and no other', async () => {
+    @Injectable()
+    class Exports {
+      constructor(@InjectLocks('slow') readonly slow: LockService) {}
+
+      @Locked('export:{0}', { instance: 'slow', leaseMs: 90_000 })
+      async run(_id: string): Promise<string | undefined> {
+        return this.slow.currentLease()?.key;
+      }
+    }
+    const lines = warnings();
+    const app = await startApp({ imports: [LockModule.forRoot({ embedded: true, name: 'slow', maxLeaseMs: 120_000 })], providers: [Exports] });
+    expect(await app.get(Exports).run('7')).toBe('export:{0}');
+    expect(lines).toHaveLength(1);
+  });
+
+  it('that the module cannot obey refuses the boot of a class that is made for each request, too', async () => {
+    @Injectable({ scope: Scope.REQUEST })
+    class Slow {
+      @Locked('slow', { leaseMs: 120_000 })
+      async run(): Promise<void> {}
+    }
+    @Injectable({ scope: Scope.TRANSIENT })
+    class Slower extends Slow {}
+    for (const provider of [Slow, Slower]) await expect(startApp({ providers: [provider] })).rejects.toThrow(/'Slow\.run': expected leaseMs/);
+  });
+
+  it('asks in vain for replicas of an embedded store: the boot says so', async () => {
+    @Injectable()
+    class Replicated {
+      @Locked('replicated', { minReplicas: 1 })
+      async run(): Promise<void> {}
+    }
+    await expect(startApp({ providers: [Replicated] })).rejects.toThrow('Replicated.run asks for minReplicas: 1, but its store has no replicas to count.');
+  });
+
+  it('may stand twice above one method, and @Leader as well: all of them count', async () => {
+    const led: string[] = [];
+    const serve = async ({ key, signal }: Lease): Promise<void> => {
+      led.push(key);
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    };
+    @Injectable()
+    class Roles {
+      @Leader('one')
+      @Leader('two')
+      async lead(term: Lease): Promise<void> {
+        await serve(term);
+      }
+
+      @Locked('outer:{0}')
+      @Locked('inner:{0}')
+      async twice(_id: string): Promise<void> {}
+    }
+    const lines = warnings();
+    await startApp({ providers: [Roles] });
+    await until(() => led.length === 2, 'both terms');
+    expect(led.sort()).toEqual(['leader:one', 'leader:two']);
+    expect(lines).toEqual([expect.stringContaining(`'inner:{0}'`), expect.stringContaining(`'outer:{0}'`)]);
+  });
+});
+
+describe('A method without a lock', () => {
+  class Base {
+    @Locked('base')
+    async run(): Promise<void> {}
+  }
+  class Careful extends Base {
+    @Locked('careful')
+    override async run(): Promise<void> {}
+  }
+
+  it('is named with the locked method that it overrides directly, and with no other', async () => {
+    @Injectable()
+    class Careless extends Careful {
+      override async run(): Promise<void> {}
+    }
+    const lines = warnings();
+    await startApp({ providers: [Careless] });
+    expect(lines).toEqual([expect.stringMatching(/^Careless\.run overrides the locked method Careful\.run, but has no lock of its own/)]);
+  });
+
+  it('that overrides a method of another lock module is named by that module alone', async () => {
+    class Billed {
+      @Locked('bill', { instance: 'billing' })
+      async bill(): Promise<void> {}
+    }
+    @Injectable()
+    class Careless extends Billed {
+      override async bill(): Promise<void> {}
+    }
+    const lines = warnings();
+    await startApp({ imports: [LockModule.forRoot({ embedded: true, name: 'billing' })], providers: [Careless] });
+    expect(lines).toHaveLength(1);
+  });
+});
+
+describe('A test module without locks, whose mocks are empty objects', () => {
+  it('is told at the call, and when a locked route is made, to import locks', async () => {
+    const built = await Test.createTestingModule({ providers: [Ledger] }).useMocker(() => ({})).compile();
+    await expect(built.get(Ledger).settle()).rejects.toThrow(/^Ledger\.settle is locked, but what was injected as its LockInterceptor is none: probably a mock/);
+    const Route = LockInterceptor.of('cart') as unknown as new (mock: object) => unknown;
+    expect(() => new Route({})).toThrow(/^LockInterceptor\.of\('cart'\) locks a route, but what was injected as its LockInterceptor is none/);
+  });
+
+  it('is told so of a stream by the stream', async () => {
+    class Feed {
+      @Locked('feed', { returns: 'observable' })
+      stream(): Observable<number> {
+        return of(1);
+      }
+    }
+    const built = await Test.createTestingModule({ providers: [Feed] }).useMocker(() => ({})).compile();
+    await expect(lastValueFrom(built.get(Feed).stream())).rejects.toThrow(/^Feed\.stream is locked, but what was injected/);
+  });
+});
+
+describe('A global module of the application', () => {
+  it('that provides LockService anew is no second lock module', async () => {
+    const own: Provider = { provide: LockService, useValue: { own: true } };
+
+    @Global()
+    @Module({ providers: [own], exports: [own] })
+    class OwnLocks {}
+    const app = await startAlone({ imports: [LockModule.forRoot({ embedded: true }), OwnLocks], providers: [Ledger] });
+    await app.get(Ledger).settle();
+    expect(app.get(Ledger)).toBeInstanceOf(Ledger);
+  });
+});

@@ -1,0 +1,91 @@
+/** What one lock decorator makes of its key and its options, once, when the class is defined. */
+import { describe, expect, it } from '@jest/globals';
+import { LockUsageError } from '../../lib/index.js';
+import { checkNames, lockedCall, shortLabel } from '../../lib/nest/locked-call.js';
+import { LEADER_OPTIONS, LOCKED_OPTIONS, ROUTE_OPTIONS, SIDED_OPTIONS } from '../../lib/nest/decorator-options.js';
+import type { LockedOptions } from '../../lib/nest/locked-method.js';
+
+const made = (options: object = {}, key: unknown = 'order:<0>') => lockedCall({ key, subject: 'arguments', keyOf: () => 'k' }, options as LockedOptions, 'Shop.pay');
+const { signal } = new AbortController();
+
+describe('A lock decorator', () => {
+  it('has defaults for what it is not told', () => {
+    expect(made()).toMatchObject({
+      place: 'Shop.pay', instance: 'default', isLabelled: false, signalOf: undefined, onBusy: 'throw', returns: 'promise', key: 'order:<0>', subject: 'arguments',
+      options: { label: 'Shop.pay', template: 'order:<0>', expectsBusy: false, waitMs: undefined, signal: undefined },
+    });
+  });
+
+  it('keeps what it is told', () => {
+    const call = made({ onBusy: 'skip', returns: 'observable', instance: 'billing', label: 'a label', waitMs: 7, leaseMs: 500, signal });
+    expect(call).toMatchObject({
+      instance: 'billing', isLabelled: true, onBusy: 'skip', returns: 'observable', options: { label: 'a label', waitMs: 7, leaseMs: 500, expectsBusy: true },
+    });
+    expect([call.options.signal, call.signalOf]).toEqual([signal, undefined]);
+    expect(Object.keys(call.options)).not.toEqual(expect.arrayContaining(['onBusy']));
+  });
+
+  it.each<[LockedOptions['onBusy'], number | undefined]>([['throw', undefined], ['skip', 0], [() => 'busy', 0]])('that answers a busy lock by %p expects one or not, and waits for so long: %p', (onBusy, waitMs) => {
+    expect(made({ onBusy }).options).toMatchObject({ waitMs, expectsBusy: onBusy !== 'throw' });
+  });
+
+  it.each<[object, string]>([
+    [{ onBusy: 'maybe' }, `Shop.pay: expected onBusy to be 'throw', 'skip' or a function, got 'maybe'.`],
+    [{ onBusy: 7 }, `Shop.pay: expected onBusy to be 'throw', 'skip' or a function, got 7.`],
+    [{ returns: 'stream' }, `Shop.pay: expected returns to be 'promise' or 'observable', got 'stream'.`],
+    [{ returns: null }, `Shop.pay: expected returns to be 'promise' or 'observable', got null.`],
+    [{ instance: '' }, `Shop.pay: expected instance to be the name of a lock module, got ''.`],
+    [{ instance: 7 }, `Shop.pay: expected instance to be the name of a lock module, got 7.`],
+    ...[7, null, 'a text', {}, { addEventListener: () => undefined }, { aborted: false }].map((none): [object, string] => [
+      { signal: none }, 'Shop.pay: expected signal to be an AbortSignal, or a function that gives one, got ',
+    ]),
+  ])('refuses what it cannot mean, case %#: %p', (options, words) => {
+    expect(() => made(options)).toThrow(LockUsageError);
+    expect(() => made(options)).toThrow(words);
+  });
+
+  it('takes the signal of each call from its function, and refuses what is none', () => {
+    const call = made({ signal: (given: unknown) => given });
+    expect(call.options.signal).toBeUndefined();
+    expect([call.signalOf!([signal]), call.signalOf!([undefined])]).toEqual([signal, undefined]);
+    for (const none of [null, 7, {}]) expect(() => call.signalOf!([none])).toThrow('Shop.pay: expected its signal function to give an AbortSignal or undefined, got ');
+  });
+
+  it('has its key as one line for telemetry', () => {
+    function byOrder() {
+      return 'k';
+    }
+    const keys: unknown[] = ['order:<0>', ['a:<0>', byOrder], byOrder, () => 'k'];
+    expect(keys.map((key) => made({}, key).options.template)).toEqual(['order:<0>', 'a:<0> byOrder()', 'byOrder()', 'function()']);
+  });
+
+  it('has a label that fits: the end of a long name, in whole characters', () => {
+    expect(shortLabel('Shop.pay')).toBe('Shop.pay');
+    expect(shortLabel('x'.repeat(48))).toBe('x'.repeat(48));
+    expect(shortLabel(`y${'x'.repeat(48)}`)).toBe('x'.repeat(48));
+    expect(shortLabel('ä'.repeat(30))).toBe('ä'.repeat(24));
+  });
+});
+
+describe('The names of the options of decorators', () => {
+  const common = { leaseMs: 1, waitMs: 1, label: 'a' };
+
+  it.each<[string, typeof ROUTE_OPTIONS, object, string | undefined]>([
+    ['a route', ROUTE_OPTIONS, { ...common, mode: 'read', onLost: 'ignore', instance: 'a' }, undefined],
+    ['a route', ROUTE_OPTIONS, { onBusy: 'skip' }, `unknown option 'onBusy', which belongs to decorators`],
+    ['@Locked', LOCKED_OPTIONS, { ...common, mode: 'read', onLost: 'ignore', instance: 'a', onBusy: 'skip', returns: 'promise' }, undefined],
+    ['@ReadLock', SIDED_OPTIONS, { ...common, onLost: 'ignore', instance: 'a', onBusy: 'skip', returns: 'promise' }, undefined],
+    ['@ReadLock', SIDED_OPTIONS, { mode: 'read' }, `unknown option 'mode', which belongs to @Locked`],
+    ['@Leader', LEADER_OPTIONS, { leaseMs: 1, graceMs: 1, minReplicas: 1, label: 'a', restMs: 1, instance: 'a' }, undefined],
+    ['@Leader', LEADER_OPTIONS, { waitMs: 1 }, `unknown option 'waitMs'`],
+  ])('of %s are taken or refused: %#', (_name, list, options, words) => {
+    const check = () => checkNames(options, list, 'Shop.pay');
+    if (words === undefined) expect(check).not.toThrow();
+    else expect(check).toThrow(`Shop.pay: ${words}`);
+  });
+
+  it('need not be given', () => {
+    expect(() => checkNames(undefined, LOCKED_OPTIONS, 'Shop.pay')).not.toThrow();
+    expect(() => checkNames(null, LOCKED_OPTIONS, 'Shop.pay')).toThrow('Shop.pay: expected options to be an object such as { leaseMs: 5000 }, got null.');
+  });
+});

@@ -1,0 +1,93 @@
+/** What is wrong with an option `redis`, told by its name; what ioredis would take for another server or another database. */
+import { describe, expect, it } from '@jest/globals';
+import { createClient } from 'redis';
+import { Redis } from 'ioredis';
+import { targetProblem } from '../../lib/nest/redis-target.js';
+
+const host = 'redis.example';
+const LOOK = 'look whether an environment variable is missing';
+const problem = (target: unknown) => targetProblem('redis', target);
+const nothing = () => undefined;
+
+describe('The option redis', () => {
+  it.each([undefined, null, '', '  '])('is missing when it is %p', (target) => {
+    expect(problem(target)).toBe(`redis was given, but it is undefined or empty; ${LOOK}`);
+  });
+
+  it.each<[unknown, string]>([[6379, '6379'], [true, 'true'], [nothing, 'a function']])('is neither a URL nor options nor a client when it is %p', (target, shown) => {
+    expect(problem(target)).toBe(`expected redis to be a URL, options or a client, got ${shown}`);
+  });
+
+  it('may be a client of both packages; other objects with the methods of a client are refused', () => {
+    for (const client of [new Redis({ lazyConnect: true }), createClient()]) expect(problem(client)).toBeUndefined();
+    for (const client of [{ duplicate: nothing }, { sendCommand: nothing }]) expect(problem(client)).toMatch(/^redis is a client that locks cannot use/);
+    expect(problem({ host, duplicate: true })).toMatch(/^redis: unknown option 'duplicate'/);
+  });
+
+  it('is refused as an HTTP endpoint, however that is written', () => {
+    for (const url of ['http://a', 'https://a', 'HTTPS://a']) expect(problem(url)).toMatch(/^redis is an HTTP endpoint/);
+    expect(problem({ cluster: ['https://a'] })).toMatch(/^redis\.cluster is an HTTP endpoint/);
+    expect(problem('redis://a/http://b')).not.toMatch(/HTTP endpoint/);
+    expect(problem('mysql://a')).toMatch(/^redis starts with neither/);
+    expect(problem({ host, url: 'redis://a' })).toBe('redis has no option url; give the URL itself as redis');
+  });
+});
+
+describe('A number of the option redis', () => {
+  it.each<[unknown]>([[0], [3], ['3'], ['0'], [null], [undefined]])('may be a database: %p', (db) => expect(problem({ host, db })).toBeUndefined());
+
+  it.each<[unknown, string]>([[-1, '-1'], [1.5, '1.5'], [NaN, 'NaN'], ['3a', `'3a'`], ['a3', `'a3'`], ['', `''`], ['-1', `'-1'`], [true, 'true'], [{}, 'an object'], [[3], 'an array']])('is no database: %p', (db, shown) => {
+    expect(problem({ host, db })).toBe(`expected redis.db to be a whole number from 0, got ${shown}; ${LOOK}`);
+  });
+
+  it.each<[unknown]>([[1], [65_535], ['6379'], [null], [undefined]])('may be a port: %p', (port) => {
+    expect(problem({ host, port })).toBeUndefined();
+    expect(problem({ cluster: [{ host, port }] })).toBeUndefined();
+    expect(problem({ sentinels: [{ host, port }], name: 'main' })).toBeUndefined();
+  });
+
+  it.each<[unknown, string]>([[0, '0'], [65_536, '65536'], ['0', `'0'`], [1.5, '1.5'], ['a', `'a'`]])('is no port: %p', (port, shown) => {
+    const words = `expected redis.port to be a whole number from 1 to 65535, got ${shown}; ${LOOK}`;
+    expect(problem({ host, port })).toBe(words);
+    expect(problem({ cluster: [{ host, port: 1 }, { host, port }] })).toBe(words);
+  });
+
+  it('may be a node of a Cluster on this machine', () => {
+    expect(problem({ cluster: [7000, '7001', { port: 7002 }] })).toBeUndefined();
+    expect(problem({ cluster: [70_000] })).toBe(`expected redis.port to be a whole number from 1 to 65535, got 70000; ${LOOK}`);
+  });
+});
+
+describe('The address of the option redis', () => {
+  const nowhere = `redis was given, but its host (or path, cluster, sentinels) is undefined or empty, which would mean the Redis on this machine; ${LOOK}`;
+
+  it.each<[object]>([
+    [{}], [{ host: '' }], [{ host: undefined, port: 6379 }], [{ path: '' }], [{ path: '', host: '' }], [{ port: NaN }], [{ port: '' }], [{ cluster: [] }], [{ cluster: host }], [{ cluster: undefined }],
+    [{ cluster: [host, ''] }], [{ cluster: [host, null] }], [{ cluster: [host, NaN] }], [{ cluster: [{}] }], [{ sentinels: [], name: 'main' }], [{ sentinels: [{ host: '' }], name: 'main' }], [{ sentinels: null }],
+  ])('is missing in case %#: %j', (target) => expect(problem(target)).toBe(nowhere));
+
+  it.each<[object]>([
+    [{ host }], [{ port: 6379 }], [{ port: '6379' }], [{ path: '/run/redis.sock' }], [{ path: '/run/redis.sock', host: '' }], [{ path: '', host }], [{ sentinels: null, host }], [{ sentinels: undefined, host }],
+    [{ sentinels: [{ host }, { host }], name: 'main' }],
+  ])('is there in case %#: %j', (target) => expect(problem(target)).toBeUndefined());
+
+  it.each<[object]>([[{}], [{ name: '' }], [{ name: 7 }], [{ name: undefined }]])('of Sentinels needs the name of a master, which is missing in case %#: %j', (more) => {
+    expect(problem({ sentinels: [{ host }], ...more })).toBe(`redis has sentinels, but no name of the master that they watch, such as name: 'mymaster'`);
+  });
+});
+
+describe('The options of a Cluster', () => {
+  it.each<[object]>([[{ options: undefined }], [{ options: { maxRedirections: 4 } }], [{ options: { maxRedirections: null } }], [{ options: { redisOptions: undefined } }], [{ options: { redisOptions: { password: 'a' } } }], [{ options: { redisOptions: { password: null } } }]])(
+    'are taken in case %#: %j',
+    (more) => expect(problem({ cluster: [host], ...more })).toBeUndefined(),
+  );
+
+  it.each<[object, RegExp]>([
+    [{ password: 'a' }, /^redis: unknown option 'password'/],
+    [{ options: 7 }, /^redis\.options: expected options to be an object such as \{ maxRedirections: 4 \}, got 7/],
+    [{ options: null }, /^redis: expected options to have a value or to be left out, got null/],
+    [{ options: { host } }, /^redis\.options: unknown option 'host'/],
+    [{ options: { redisOptions: 7 } }, /^redis\.options\.redisOptions: expected options to be an object such as \{ password: … \}, got 7/],
+    [{ options: { redisOptions: { pass: 'a' } } }, /^redis\.options\.redisOptions: unknown option 'pass'/],
+  ])('are refused: %j', (more, words) => expect(problem({ cluster: [host], ...more })).toMatch(words));
+});

@@ -1,0 +1,69 @@
+/** Releases of one Redis, without a server: what they say to it, and what becomes of the places of their ids. */
+import { describe, expect, it } from '@jest/globals';
+import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
+import type { GivingBack } from '../../../lib/stores/redis/giving-back.js';
+import { Places } from '../../../lib/stores/redis/places.js';
+import { Releases, type ReleasesParts } from '../../../lib/stores/redis/releases.js';
+import { Spots } from '../../../lib/stores/redis/spots.js';
+import { Trust } from '../../../lib/stores/redis/trust.js';
+import { release } from '../../../lib/stores/wire/lua.generated.js';
+import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
+import { acquireRequest } from '../../support/acquire-request.js';
+
+const keys = new RedisKeys('lock');
+const spot = keys.spotOf('k');
+
+function stage() {
+  const sent: GivingBack[] = [];
+  const to: unknown[] = [];
+  const [places, trust] = [new Places(), new Trust(() => 9)];
+  const bundles = { add: (script: unknown, source: number, one: GivingBack) => (to.push([script, source]), void sent.push(one)) };
+  const memories = { of: (group: number) => `memory ${group}` };
+  const releases = new Releases({ bundles, spots: new Spots(keys, () => 9), places, trust, memories, recoveryMs: 400 } as unknown as ReleasesParts);
+  const give = (more: Partial<ReleaseRequest> = {}) => releases.release({ key: 'k', id: 'p.1', ...more });
+  return { sent, to, places, trust, give };
+}
+
+/** What this release says to the server, at the time at which it is sent. */
+function said(one: GivingBack): unknown[] {
+  const [redisKeys, args]: [string[], (string | number)[]] = [[], []];
+  one.addTo(redisKeys, args);
+  return [redisKeys, args];
+}
+
+describe('A release', () => {
+  it('says which id is to go, and the fence and the memory that are known when it is sent', () => {
+    const { sent, to, trust, give } = stage();
+    void give({ askedAt: 55 });
+    trust.floors.saw(spot.group, 77);
+    expect(to).toEqual([[release, 9]]);
+    expect(sent[0]).toMatchObject({ key: 'k', lockKey: spot.lockKey, askedAt: 55 });
+    expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], ['p.1', `77 0 400 memory ${spot.group}`]]);
+  });
+
+  it.each([[true, 1], [false, 0], [undefined, 0]])('says whether its work never began: %p', (abandoned, told) => {
+    const { sent, give } = stage();
+    void give({ abandoned });
+    expect(said(sent[0]!)).toEqual([expect.anything(), ['p.1', `0 ${told} 400 memory ${spot.group}`]]);
+  });
+
+  it('drops the place of its id, and no other', () => {
+    const { places, give } = stage();
+    const [one, two] = ['p.1', 'p.2'].map((id) => places.add(acquireRequest({ key: 'k', id }), spot.group, 0));
+    void give();
+    expect([places.has(one!), places.has(two!)]).toEqual([false, true]);
+    void give({ id: 'p.2' });
+    expect(places.count).toBe(0);
+  });
+
+  it('has the outcome that the server says, and fails as it fails', async () => {
+    const { sent, give } = stage();
+    const all = [give(), give(), give()];
+    sent[0]!.answered(1);
+    sent[1]!.answered(0);
+    expect(await Promise.all(all.slice(0, 2))).toEqual(['released', 'lost']);
+    expect(() => sent[2]!.answered(['refused', 'WRONGTYPE it is a list'])).toThrow('WRONGTYPE it is a list');
+    sent[2]!.failed(new Error('no answer') as never);
+    await expect(all[2]).rejects.toThrow('no answer');
+  });
+});

@@ -1,0 +1,89 @@
+/** What a store tells the log of its server, without a server. */
+import { describe, expect, it } from '@jest/globals';
+import type { Finding } from '../../../lib/core/port/report.js';
+import { outageNews, warnOfBlindness } from '../../../lib/stores/redis/server-news.js';
+import { canTellWhoListens } from '../../../lib/stores/redis/who-listens.js';
+import type { Memories } from '../../../lib/stores/redis/memories.js';
+import type { Connections, Sender } from '../../../lib/stores/wire/connections.js';
+import type { ScriptRunner } from '../../../lib/stores/wire/script-runner.js';
+
+function reports(): { told: Finding[]; report: (finding: Finding) => void } {
+  const told: Finding[] = [];
+  return { told, report: (finding) => void told.push(finding) };
+}
+
+describe('The news of an outage', () => {
+  it('is a warning when it begins and good news when it ends, and its question is the one that was given', () => {
+    const { told, report } = reports();
+    let asked = 0;
+    const news = outageNews('a:6379', report, () => void (asked += 1));
+    news.away('connect ECONNREFUSED.');
+    news.back(1_234);
+    news.ask();
+    expect(told).toEqual([
+      {
+        kind: 'store lost',
+        level: 'warning',
+        message:
+          'Locks: a:6379 does not serve: connect ECONNREFUSED. Locks that are held stay held until their leases end, ' +
+          'calls wait as long as their waitMs allows, and the server is tried again all the time.',
+      },
+      { kind: 'store back', level: 'info', message: 'Locks: a:6379 serves again, after 1234 ms.' },
+    ]);
+    expect(asked).toBe(1);
+  });
+});
+
+describe('A server that does not say who it is', () => {
+  const blind = { blindness: 'nobody knows who it is' } as Memories;
+
+  it('is warned of where something is recovered, and only there', () => {
+    const { told, report } = reports();
+    warnOfBlindness(blind, 'a:6379', 0, report);
+    warnOfBlindness({ blindness: undefined } as Memories, 'a:6379', 1, report);
+    expect(told).toEqual([]);
+    warnOfBlindness(blind, 'a:6379', 1, report);
+    expect(told).toEqual([{ kind: 'no recovery on a:6379', level: 'warning', message: 'nobody knows who it is' }]);
+  });
+});
+
+describe('A server that is asked who listens', () => {
+  const { told, report } = reports();
+
+  /** Asks a server that counts so many subscribers, or answers with an error. */
+  async function ask(answer: number | Error, isCluster = false) {
+    const asked: unknown[] = [];
+    const sender = { call: async (...command: unknown[]) => (asked.push(command), ['channel', answer]) } as unknown as Sender;
+    const command = async (what: string, send: (client: Sender) => Promise<unknown>) => {
+      if (answer instanceof Error) throw answer;
+      asked.push(what);
+      return send(sender);
+    };
+    const can = await canTellWhoListens({ command } as unknown as ScriptRunner, { isCluster, node: 'a:6379' } as Connections, 'channel', report);
+    return { can, asked };
+  }
+
+  it('can tell when it counts at least one on the channel of this process', async () => {
+    expect(await ask(1)).toEqual({ can: true, asked: ['pubsub|numsub', ['pubsub', 'NUMSUB', 'channel']] });
+    expect((await ask(2)).can).toBe(true);
+    expect((await ask(0)).can).toBe(false);
+    expect(told).toEqual([]);
+  });
+
+  it('is not asked in a Cluster, where a node knows only its own subscribers', async () => {
+    expect(await ask(1, true)).toEqual({ can: false, asked: [] });
+  });
+
+  it('and refuses is a warning that says what to allow', async () => {
+    expect((await ask(new Error('NOPERM this user has no permissions'))).can).toBe(false);
+    expect(told).toEqual([
+      {
+        kind: 'pubsub|numsub on a:6379',
+        level: 'warning',
+        message:
+          'Locks: a:6379 does not tell who listens, so waiters whose processes died delay the next by up to 5 s, not by some milliseconds. ' +
+          'Allow its user +pubsub|numsub (the server said: NOPERM this user has no permissions).',
+      },
+    ]);
+  });
+});
