@@ -102,6 +102,7 @@ const list = [
   ['lib/core/hold/candidacy.ts', "return ('name' in error &&", 'A property that is not there is not this text; the first half is for the compiler.', undefined, "error.name === 'AbortError'"],
   ['lib/core/hold/candidacy.ts', "return ('name' in error &&", 'A property that is not there is not this reason; the first half is for the compiler.', undefined, 'error.cause === signal.reason'],
   ['lib/core/hold/hold-context.ts', 'outer: beyond && this.innermost()', 'It saves looking for a hold of this module where there is none of any.', undefined, 'this.innermost()'],
+  ['lib/core/hold/hold-context.ts', 'return storage.getStore() === undefined ? fn()', 'It saves a context around code that has none.', undefined, 'false'],
   ['lib/core/hold/hold-context.ts', 'if (storage.getStore() === undefined) return NOTHING_AROUND;', 'It saves looking for holds where there are none.', undefined, 'false'],
   ['lib/core/hold/hold-context.ts', 'for (let part = this.find(wish.key)?.partOf', 'Who calls it has found the hold in the same turn; the question mark is for the compiler.', undefined, 'this.find(wish.key).partOf(wish.key)'],
   ['lib/core/hold/hold-part.ts', 'this.fence = this.outer?.fence ??', 'The fence of a lease stays the same while a hold is on it.', undefined, 'this.lease.fence'],

@@ -93,24 +93,27 @@ export interface Stage {
 
 /** @param waitedMs how long the request has been refused for; -1 when it does not wait */
 export function onStage(play: (stage: Stage) => Promise<void>, waitedMs = -1, how: Partial<AcquireRequest> = {}): () => Promise<void> {
-  const clock = new FakeClock();
-  const nodes = ['a', 'b', 'c', 'd', 'e'].map((name) => new FakeNode(name, clock)) as unknown as Stage['nodes'];
-  const floors = new FenceFloors();
-  const told: string[] = [];
-  const context = {
-    nodes: nodes as unknown as RedlockNode[],
-    clock,
-    commandTimeoutMs: 2_000,
-    floors,
-    withdrawals: new Withdrawals(clock),
-    answeredIn: (tookMs: number) => void told.push(`took ${tookMs}`),
-    deadlines: new Deadlines(clock),
-    forgetful: (node: RedlockNode) => void told.push(`${node.name} forgot`),
+  // A test that runs again begins anew.
+  return () => {
+    const clock = new FakeClock();
+    const nodes = ['a', 'b', 'c', 'd', 'e'].map((name) => new FakeNode(name, clock)) as unknown as Stage['nodes'];
+    const floors = new FenceFloors();
+    const told: string[] = [];
+    const context = {
+      nodes: nodes as unknown as RedlockNode[],
+      clock,
+      commandTimeoutMs: 2_000,
+      floors,
+      withdrawals: new Withdrawals(clock),
+      answeredIn: (tookMs: number) => void told.push(`took ${tookMs}`),
+      deadlines: new Deadlines(clock),
+      forgetful: (node: RedlockNode) => void told.push(`${node.name} forgot`),
+    };
+    const request = { key: 'k', id: 'p.1', mode: 'write', leaseMs: LEASE_MS, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity, ...how } as const;
+    const ballot = new Ballot(context, request.id, voteRequestOf(request, ON, 'p.1/1', waitedMs, 0));
+    const asked = (act: string): string => nodes.filter(({ acts }) => acts.includes(act)).map(({ name }) => name).join('');
+    return clock.runUntil(play({ clock, nodes, ballot, floors, told, cast: (notAfter = Infinity) => ballot.cast(notAfter), asked }));
   };
-  const request = { key: 'k', id: 'p.1', mode: 'write', leaseMs: LEASE_MS, queue: false, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity, ...how } as const;
-  const ballot = new Ballot(context, request.id, voteRequestOf(request, ON, 'p.1/1', waitedMs, 0));
-  const asked = (act: string): string => nodes.filter(({ acts }) => acts.includes(act)).map(({ name }) => name).join('');
-  return () => clock.runUntil(play({ clock, nodes, ballot, floors, told, cast: (notAfter = Infinity) => ballot.cast(notAfter), asked }));
 }
 
 export const granted = (outcome: AcquireOutcome): Extract<AcquireOutcome, { kind: 'granted' }>['grant'] => {
