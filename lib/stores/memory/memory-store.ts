@@ -142,6 +142,7 @@ export class MemoryStore implements LockStore {
   private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
     const reply = this.machine.handOff(request, this.instant());
     this.watchForEnds();
+    if (reply.kind === 'late') throw lateError(request.holds[0]!.key);
     return reply;
   }
 
