@@ -158,7 +158,8 @@ export class LockService {
   /**
    * Takes the lock away from its holders, or from the one with this fence: an operator's last resort. The signals of these holders
    * abort, but their work may go on for a moment. Resolves with false when there was no such holder.
-   * @throws LockStoreError, after which the lock may have been released or not; LockUsageError for an invalid fence
+   * @throws LockStoreError, after which the lock may have been released or not, so that only a call with a fence is safe to repeat;
+   * LockUsageError for an invalid fence
    */
   async forceRelease(key: string, options?: ForceReleaseOptions): Promise<boolean> {
     checkForceRelease(options, key);

@@ -22,8 +22,8 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
   const deskOf = ({ store }: Contender): TicketStore => store.tickets!;
   const newTicket = (): string => `a.=ticket${++tickets}`;
 
-  const handOff = (ticketId: string, givers: readonly Contender[], withinMs = WITHIN_MS, stays = false): Promise<HandOffOutcome> =>
-    deskOf(givers[0]!).handOff({ ticketId, withinMs, holds: givers.map(({ key, id }) => ({ key, id, stays })) });
+  const handOff = (ticketId: string, givers: readonly Contender[], withinMs = WITHIN_MS, stays = false, notAfter = clock.now() + 60_000): Promise<HandOffOutcome> =>
+    deskOf(givers[0]!).handOff({ ticketId, withinMs, holds: givers.map(({ key, id }) => ({ key, id, stays })), notAfter });
   const adopt = (ticketId: string, adopters: readonly Contender[], how: Adopting = {}): Promise<AdoptOutcome> => {
     const { leaseMs = USUAL_LEASE_MS, graceMs = 0, notAfter = clock.now() + 60_000, ticketEnd = Number.MAX_SAFE_INTEGER } = how;
     const holds = adopters.map(({ key, id }) => ({ key, id }));
@@ -134,6 +134,20 @@ export function handsHoldsOn(stage: Stage, promised: Promised): void {
     await adopted(ticketId, [adopter]);
     await stage.expectHolders(key, adopter);
     await adopter.release();
+  });
+
+  promised(['T4'], 'a hand-off does not act after its limit: a copy makes no second ticket of a used one, beside a reader who stayed', async () => {
+    const key = stage.newKey();
+    const [giver, adopter, second, ticketId] = [stage.contender(key), stage.contender(key), stage.contender(key), newTicket()];
+    await giver.acquires({ mode: 'read' });
+    const late = (): Promise<HandOffOutcome> => handOff(ticketId, [giver], WITHIN_MS, true, clock.now() - 1_000);
+    await expect(late()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true, key });
+    await stage.expectHolders(key, giver);
+    await handOff(ticketId, [giver], WITHIN_MS, true);
+    await adopted(ticketId, [adopter]);
+    await expect(late()).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect((await adopt(ticketId, [second])).kind).toBe('gone');
+    for (const one of [giver, adopter]) await one.release();
   });
 
   promised(['T5', 'queue'], 'a ticket that nobody adopts in time passes on to who waits, and is too late then', async () => {

@@ -1,6 +1,7 @@
 /** downgrade.lua and force-release.lua on a node of a Redlock, where there is no queue, but marks of those who wait. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { downgradeCall, forceReleaseCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
+import { downgradeCall, forceReleaseCall, readForceRelease, type BuiltCall, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
+import { NEVER } from '../../lib/stores/wire/trial-lock.js';
 import { NodeScripts } from '../support/node-scripts.js';
 
 let node: NodeScripts;
@@ -19,8 +20,8 @@ function run({ script, keys, args }: BuiltCall): Promise<unknown> {
   return node.client.eval(script.source, keys.length, ...keys, ...args);
 }
 
-function forceRelease(key: string, fence?: number): Promise<unknown> {
-  return run(forceReleaseCall(node.keys.spotOf(key), { fence, floor: 0 }));
+async function forceRelease(key: string, fence?: number, notAfter = NEVER): Promise<string> {
+  return readForceRelease((await run(forceReleaseCall(node.keys.spotOf(key), { fence, notAfter, floor: 0 }))) as ReplyItems).kind;
 }
 
 /** After the lock was given back: another process comes, and then the one that waits. */
@@ -43,7 +44,8 @@ describe('On a node of a Redlock, who has waited longest is the next to have the
     const [, , fence] = await node.vote('n2', 'p.1', { mode: 'r', proposal: proposal + 5, fences: 2 });
     await node.vote('n2', 's.1', { mode: 'r', process: 's' });
     expect((await node.vote('n2', 'q.1', { ...PATIENT, process: 'q' }))[0]).toBe(0);
-    expect(await forceRelease('n2', Number(fence))).toBe(1);
+    expect(await forceRelease('n2', Number(fence), 1)).toBe('late');
+    expect(await forceRelease('n2', Number(fence))).toBe('taken');
     expect(await node.release('n2', 's.1')).toBe(1);
     await expectTurnOf('q', 'n2');
   });
@@ -52,7 +54,7 @@ describe('On a node of a Redlock, who has waited longest is the next to have the
     await node.vote('n3', 'p.1', { proposal });
     await node.vote('n3', 'q.1', { ...PATIENT, process: 'q' });
     expect(await node.release('n3', 'p.1')).toBe(1);
-    expect(await forceRelease('n3')).toBe(0);
+    expect(await forceRelease('n3')).toBe('none');
     await expectTurnOf('q', 'n3');
   });
 });

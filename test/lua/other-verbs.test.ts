@@ -1,6 +1,5 @@
 /** downgrade.lua, force-release.lua and inspect.lua on a real server: every code they return. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { forceReleaseCall } from '../../lib/stores/wire/lua.generated.js';
 import { eventually } from '../support/eventually.js';
 import { LuaServer } from '../support/lua-server.js';
 
@@ -40,23 +39,34 @@ describe('downgrade.lua', () => {
 });
 
 describe('force-release.lua', () => {
-  it('returns 1, takes the lock from all holders and lets in who waits', async () => {
+  it('answers taken, takes the lock from all holders and lets in who waits', async () => {
     const lock = lua.lock('f1');
     await lock.acquire('p.0', { mode: 'r' });
     await lock.acquire('p.1', { mode: 'r' });
     await lock.acquire('p.2');
-    expect(await lock.forceRelease()).toBe(1);
+    expect(await lock.forceRelease()).toBe('taken');
     expect(((await lock.inspect()) as unknown[]).slice(0, 3)).toEqual(['w', 1, 'p.2']);
   });
 
-  it('returns 1 for any of the fences that a holder has reserved, and 0 for all others', async () => {
+  it('answers taken for any of the fences that a holder has reserved, and none for all others', async () => {
     const lock = lua.lock('f2');
     const { fence } = await lock.takes('p.0', { fences: 5 });
-    expect(await lock.forceRelease(fence - 1)).toBe(0);
-    expect(await lock.forceRelease(fence + 5)).toBe(0);
-    expect(await lock.forceRelease(fence + 4)).toBe(1);
-    expect(await lock.forceRelease()).toBe(0);
+    expect(await lock.forceRelease(fence - 1)).toBe('none');
+    expect(await lock.forceRelease(fence + 5)).toBe('none');
+    expect(await lock.forceRelease(fence + 4)).toBe('taken');
+    expect(await lock.forceRelease()).toBe('none');
     expect(await lua.client.exists(lock.lockKey)).toBe(0);
+  });
+
+  it('answers late after its limit, and nothing is done: a copy that was held up does not touch whoever has the lock then', async () => {
+    const lock = lua.lock('f6');
+    const { fence } = await lock.takes('p.0');
+    await lock.acquire('p.1');
+    const notAfter = (await lua.now()) - 1;
+    expect([await lock.forceRelease(undefined, { notAfter }), await lock.forceRelease(fence, { notAfter })]).toEqual(['late', 'late']);
+    const reply = (await lock.inspect()) as unknown[];
+    expect([reply[2], reply[8]]).toEqual(['p.0', 'p.1']);
+    expect(await lua.lock('f7').forceRelease(undefined, { notAfter })).toBe('late');
   });
 
   it('tells a grant that it made on its way, and then took away, in the mode in which it was made', async () => {
@@ -69,7 +79,7 @@ describe('force-release.lua', () => {
     await lock.acquire('f.1', { mode: 'r' });
     await lock.acquire('f.2', { mode: 'w' });
     await lua.past(grantedAt + 100);
-    expect(await lock.forceRelease()).toBe(1);
+    expect(await lock.forceRelease()).toBe('taken');
     await eventually(() => expect(heard.map((message) => message.replace(/\d{16}/, 'fence'))).toEqual(['g f.1 fence 1 r', 'l f.1 f4', 'g f.2 fence 1 w']));
   });
 
@@ -79,20 +89,20 @@ describe('force-release.lua', () => {
     expect(await lock.release('p.0')).toBe(1);
     expect(await lock.release('p.0')).toBe(0);
     expect(((await lock.acquire('p.1', { queue: 0 })) as number[])[0]).toBe(3);
-    expect(await lock.forceRelease()).toBe(1);
+    expect(await lock.forceRelease()).toBe('taken');
     expect((await lock.takes('p.1')).fence).toBeGreaterThan(0);
   });
 });
 
 describe('A forced release of a lock that nobody holds', () => {
-  it('returns 0, also while the server recovers and keeps the lock for whoever brings it back', async () => {
+  it('answers none, also while the server recovers and keeps the lock for whoever brings it back', async () => {
     const lock = lua.lock('f5');
     const { grantedAt } = await lock.takes('p.0', { leaseMs: 100 });
     await lock.acquire('p.1');
     await lua.past(grantedAt + 100);
     await lua.client.del(lock.fenceKey);
-    const forced = (): Promise<unknown> => lua.run(forceReleaseCall(lock, { floor: 0, recoveryMs: 20_000, fence: undefined }));
-    expect([await forced(), await forced()]).toEqual([0, 0]);
+    const forced = (): Promise<string> => lock.forceRelease(undefined, { recoveryMs: 20_000 });
+    expect([await forced(), await forced()]).toEqual(['none', 'none']);
     expect(((await lock.inspect()) as unknown[]).slice(-3)).toEqual(['p.1', 'w', '-']);
   });
 });

@@ -24,8 +24,8 @@ describe('a request of format version 2', () => {
     ['renew', scripts.renewCall({ lockKeys: ['L', 'K'] }, { longestMs: 60_000, runs: [{ leaseMs: 900, ids: 'p.1 p.2' }, { leaseMs: 800, ids: 'p.3' }] }), 'L K', [60_000, 900, 'p.1 p.2', 800, 'p.3']],
     ['heartbeat', scripts.heartbeatCall(on, { id: 'p.1', floor: 70, longestMs: 60_000, recoveryMs: 900, known }), 'L Q F', ['p.1', 70, 60_000, 900, known]],
     ['downgrade', scripts.downgradeCall(on, { id: 'p.1', floor: 70, recoveryMs: 900 }), 'L Q F', ['p.1', 70, 900]],
-    ['force-release of one', scripts.forceReleaseCall(on, { fence: 69, floor: 70, recoveryMs: 900 }), 'L Q F', [69, 70, 900]],
-    ['force-release of all', scripts.forceReleaseCall(on, { floor: 70 }), 'L Q F', ['', 70, '']],
+    ['force-release of one', scripts.forceReleaseCall(on, { fence: 69, notAfter: 80, floor: 70, recoveryMs: 900 }), 'L Q F', [69, 80, 70, 900]],
+    ['force-release of all', scripts.forceReleaseCall(on, { notAfter: 80, floor: 70 }), 'L Q F', ['', 80, 70, '']],
     ['recall', scripts.recallCall({ fenceKeys: ['F', 'G'] }, { recoveryMs: 900, floors: [70, 0] }), 'F G', [900, 70, 0]],
     [
       'bring-back',

@@ -1,6 +1,7 @@
 /** hand-off.lua and adopt.lua: what becomes of a hold between two processes, and each thing that the scripts can answer. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { adoptCall, handOffCall, readAdoptHead, readAdoptHold, adoptHeadSize, type AdoptArgs, type ReplyItems } from '../../lib/stores/wire/lua.generated.js';
+import { NEVER } from '../../lib/stores/wire/trial-lock.js';
 import { LuaServer, type LuaLock } from '../support/lua-server.js';
 
 let lua: LuaServer;
@@ -11,8 +12,8 @@ afterAll(() => lua.stop());
 
 const TICKET = 'giver.=abc';
 
-async function handOff(lock: LuaLock, id: string, { withinMs = 5_000, stays = false, ticketId = TICKET } = {}): Promise<number[]> {
-  return (await lua.run(handOffCall({ keys: [lock] }, { ticketId, withinMs, holds: [{ id, stays }] }))) as number[];
+async function handOff(lock: LuaLock, id: string, { withinMs = 5_000, stays = false, ticketId = TICKET, notAfter = NEVER } = {}): Promise<number[]> {
+  return (await lua.run(handOffCall({ keys: [lock] }, { ticketId, withinMs, notAfter, holds: [{ id, stays }] }))) as number[];
 }
 
 async function adopt(lock: LuaLock, id: string, how: Partial<AdoptArgs> & { readonly floor?: number; readonly known?: string } = {}): Promise<ReplyItems> {
@@ -55,6 +56,18 @@ describe('hand-off.lua', () => {
     expect(await handOff(lock, 'p.1', { withinMs: 30_000 })).toEqual([expect.any(Number), 0, until]);
   });
 
+  it('answers -1 after its limit, and nothing is done: a copy makes no second ticket of a used one, beside readers who stayed', async () => {
+    const lock = lua.lock('ho6');
+    await lock.takes('p.1', { mode: 'r' });
+    const notAfter = (await lua.now()) + 200;
+    expect((await handOff(lock, 'p.1', { stays: true, notAfter }))[1]).toBe(0);
+    expect(outcomeOf(await adopt(lock, 'w.1'))).toBe('adopted');
+    await lua.past(notAfter);
+    expect(await handOff(lock, 'p.1', { stays: true, notAfter })).toEqual([expect.any(Number), -1, 0]);
+    expect(outcomeOf(await adopt(lock, 'w.2'))).toBe('gone');
+    expect(await handOff(lock, 'p.9', { notAfter })).toEqual([expect.any(Number), -1, 0]);
+  });
+
   it('leaves the queue as it is, and does not let readers in beside a reader that waits for a writer', async () => {
     const lock = lua.lock('ho4');
     await lock.takes('p.1', { mode: 'r' });
@@ -70,7 +83,7 @@ describe('hand-off.lua', () => {
     await lock.takes('p.1');
     await lua.client.config('SET', 'maxmemory', '1');
     try {
-      const { script, keys, args } = handOffCall({ keys: [lock] }, { ticketId: TICKET, withinMs: 5_000, holds: [{ id: 'p.1', stays: false }] });
+      const { script, keys, args } = handOffCall({ keys: [lock] }, { ticketId: TICKET, withinMs: 5_000, notAfter: NEVER, holds: [{ id: 'p.1', stays: false }] });
       const [, lost] = (await lua.shipped({ script, keys, args })) as number[];
       expect(lost).toBe(0);
     } finally {

@@ -94,7 +94,7 @@ export class StoreAndMachine {
       case 'handOff': {
         const request = this.request(act.who);
         const stays = request.mode === 'read' && request.owner === undefined && act.who % 2 === 0;
-        const handOff = { ticketId: this.ticketId(act.ticket), withinMs: act.withinMs, holds: [{ ...refOf(request), stays }] };
+        const handOff = { ticketId: this.ticketId(act.ticket), withinMs: act.withinMs, holds: [{ ...refOf(request), stays }], notAfter: this.target.clock.now() + 60_000 };
         return this.compare(request, async (store) => (await store.tickets!.handOff(handOff)).kind);
       }
       case 'downgrade': {

@@ -267,7 +267,17 @@ const list = [
   ['the giver still trusts', core('hold/hold'), '    this.isHandedOff = true;\n    this.isOpen = false;\n', '    this.isHandedOff = true;\n', 'SPEC 8: the hold ends before the request is sent', 'test/core/hold/tickets'],
   ['the fence stays at an adoption', lua('adopt'), 'sharedFence(lock, holder) or nextFence(lock.fenceKey, nowUs, floor, 1), 1', 'holder.fence, 1', 'SPEC 8: the fence rises with the adoption', 'test/lua/tickets'],
   ['a hand-off keeps the end of the lease', lua('hand-off'), 'ticketId, math.max(last, ticket.minEnd)', 'ticketId, math.max(last, ticket.ending)', 'SPEC 8: after withinMs the lock passes on', 'test/lua/tickets'],
+  ['a late copy hands off', lua('hand-off'), 'if now > notAfter then return { now, -1, 0 } end', '', 'S5: beside readers a copy of the hand-off makes a used ticket good again', 'test/lua/tickets'],
+  ['a late copy hands off in the embedded store', 'lib/stores/memory/ticket-machine.ts', "if (at.ms > notAfter) return { kind: 'late' };", 'void notAfter;', 'S5: the same', 'test/contract/memory-store.contract'],
+  ['handed off again before the copy is late', core('hold/tickets'), 'holds.some(({ stays }) => stays) ? notAfter : -Infinity', 'holds.length === 0 ? notAfter : -Infinity', 'S5: the ticket of the second try is adopted, and the first makes it anew', 'test/core/hold/hand-off-tries'],
+  ['hand-offs without a limit', redis('tickets'), '{ ticketId, withinMs, notAfter: limit, holds }', '{ ticketId, withinMs, notAfter: limit + 9_000_000, holds }', 'S5: a copy hands off whenever it comes', 'test/stores/redis/held-up-requests'],
   ['an adoption in a recovery', lua('adopt'), 'if recoversForMs > 0 then return', 'if false then return', 'S7: an old copy of a used ticket is adopted beside its holder', 'test/lua/tickets'],
+  // Forced releases
+  ['a late copy takes the lock away', lua('force-release'), 'if now > notAfter then return { 2, now } end', '', 'S5: a forced release that failed hits a later holder', 'test/lua/other-verbs'],
+  ['a late copy after silence', wire('in-time'), 'await ask(limit || LONG_AGO)', 'await ask(limit || 9_999_999_999_999)', 'S5: acts whenever it comes', 'test/stores/redis/held-up-requests'],
+  ['forced again on advice', wire('store-failure'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'a forced release is made again, and hits the next holder', 'test/stores/redis/held-up-requests'],
+  ['forced again on the advice of nodes', redlock('poll'), 'retryable: !isForOperator && !namesNobody', 'retryable: !isForOperator', 'the same on a Redlock', 'test/stores/redlock/forced-releases'],
+  ['nodes without a limit', redlock('redlock-node'), 'notAfter: clock.now() + commandTimeoutMs', 'notAfter: clock.now() + commandTimeoutMs + 9_000_000', 'S5: a copy takes a vote of the next holder away', 'test/stores/redlock/forced-releases'],
   // Of ten that somebody planted who knew none of the others, these lived
   ['unsubscribed waits go on', 'lib/nest/locked-observable.ts', 'subscriber.add(() => stopped.abort());', '', 'a reader that left waits on for the lock', 'test/nest/observable'],
   ['handed on beyond maxHoldMs', core('lease/store-lease'), 'leftMs > wanted.maxHoldMs || ', '', 'a caller that hangs keeps the lock for longer than its maxHoldMs', 'test/core/queue/local-queue'],

@@ -44,7 +44,7 @@ export class ScriptCalls {
       case 3:
         return scripts.downgradeCall(on, { id: random.chance(0.3) ? this.holderOf(on.lockKey) : id, floor: 0, recoveryMs: random.pick([undefined, 0, 300]) });
       case 4:
-        return scripts.forceReleaseCall(on, { fence: random.pick([undefined, this.nowUs, this.fenceOf(on.lockKey)]), floor: 0, recoveryMs: random.pick([undefined, 0, 300]) });
+        return scripts.forceReleaseCall(on, { fence: random.pick([undefined, this.nowUs, this.fenceOf(on.lockKey)]), notAfter: random.pick([NEVER, NEVER, NEVER, 1]), floor: 0, recoveryMs: random.pick([undefined, 0, 300]) });
       case 5:
         return scripts.inspectCall(on);
       case 6:
@@ -82,7 +82,7 @@ export class ScriptCalls {
       case 27: {
         const locks = this.someLocks(on);
         const holds = locks.map(({ lockKey }) => ({ id: random.chance(0.7) ? this.holderOf(lockKey) || id : id, stays: random.chance(0.2) }));
-        return scripts.handOffCall({ keys: locks }, { ticketId: this.ticketId(), withinMs: random.pick([300, 5_000, 40_000]), holds });
+        return scripts.handOffCall({ keys: locks }, { ticketId: this.ticketId(), withinMs: random.pick([300, 5_000, 40_000]), notAfter: random.pick([NEVER, NEVER, NEVER, 1]), holds });
       }
       case 28:
       case 29:

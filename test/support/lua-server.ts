@@ -163,8 +163,10 @@ export class LuaLock {
     return this.lua.run(scripts.downgradeCall(this, { id, floor: 0, recoveryMs: 0 }));
   }
 
-  forceRelease(fence?: number): Promise<Reply> {
-    return this.lua.run(scripts.forceReleaseCall(this, { fence, floor: 0, recoveryMs: 0 }));
+  /** What became of it. */
+  async forceRelease(fence?: number, how: Partial<scripts.ForceReleaseArgs> = {}): Promise<scripts.ForceReleaseReply['kind']> {
+    const notAfter = (await this.lua.now()) + 5_000;
+    return scripts.readForceRelease((await this.lua.run(scripts.forceReleaseCall(this, { fence, notAfter, floor: 0, recoveryMs: 0, ...how }))) as scripts.ReplyItems).kind;
   }
 
   inspect(): Promise<Reply> {

@@ -26,9 +26,12 @@ export interface TicketsParts {
   readonly instance: string;
 }
 
+/** Each try has a time of its own after which the store does nothing. */
+type UntimedHandOff = Omit<HandOffRequest, 'notAfter'>;
+
 /** A hand-off that has begun. */
 interface HandOff {
-  readonly request: HandOffRequest;
+  readonly request: UntimedHandOff;
   readonly leases: readonly HandedLease[];
   /** The local instant until which the store is asked. */
   readonly until: number;
@@ -82,18 +85,20 @@ export class Tickets {
   }
 
   private async untilAnswered(tickets: TicketStore, handOff: HandOff, key: string): Promise<HandOffOutcome | LockStoreError> {
-    const { clock } = this.parts;
+    const { clock, defaults } = this.parts;
+    const { request, until } = handOff;
     const backoff = requestPauses();
     for (let wasBroughtBack = false; ; ) {
+      const notAfter = clock.now() + defaults.commandTimeoutMs;
       try {
-        const outcome = await tickets.handOff(handOff.request);
+        const outcome = await tickets.handOff({ ...request, notAfter });
         if (outcome.kind === 'handedOff' || wasBroughtBack || !(await this.bringBack(handOff))) return outcome;
         wasBroughtBack = true;
       } catch (reason) {
         const error = asStoreError(reason, key);
-        const retryMs = backoff.nextMs();
-        if (!error.retryable || clock.now() + retryMs >= handOff.until) return error;
-        await delay(clock, retryMs);
+        const retryAt = Math.max(clock.now() + backoff.nextMs(), lastCopyAt(request, notAfter) + 1);
+        if (!error.retryable || retryAt >= until) return error;
+        await delay(clock, retryAt - clock.now());
       }
     }
   }
@@ -107,7 +112,7 @@ export class Tickets {
   }
 
   /** Frees the locks: nobody knows the ticket, and the hold has ended. */
-  private giveBack({ ticketId, withinMs }: HandOffRequest, leases: readonly HandedLease[]): void {
+  private giveBack({ ticketId, withinMs }: UntimedHandOff, leases: readonly HandedLease[]): void {
     const { background, clock, defaults } = this.parts;
     const lateUntil = clock.now() + defaults.commandTimeoutMs;
     for (const { key, id, stays, storeLengthMs } of leases) {
@@ -115,4 +120,12 @@ export class Tickets {
       background.release({ key, id: ticketId, lateUntil }, withinMs + defaults.commandTimeoutMs);
     }
   }
+}
+
+/**
+ * Until when a try without an answer must not be repeated. Its copy, which the network may still deliver, does nothing to holds that
+ * have left their ids. Beside a hold that stays it would make the ticket anew when that has been adopted, and others could adopt it too.
+ */
+function lastCopyAt({ holds }: UntimedHandOff, notAfter: number): number {
+  return holds.some(({ stays }) => stays) ? notAfter : -Infinity;
 }

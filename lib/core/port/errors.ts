@@ -116,14 +116,18 @@ export interface NodeFailure {
 /**
  * The store could not be reached or could not serve. When a call for a lock rejects with it, the work did not begin, the store was
  * asked again for as long as `waitMs` allowed, and what it may have granted is released in the background. When `lease.renew()`
- * rejects with it, the hold goes on until its present end. When `forceRelease()` does, the lock may have been released or not.
+ * rejects with it, the hold goes on until its present end. When `forceRelease()` does, the lock may have been released or not, and
+ * may be released for as long as `commandTimeoutMs` from the call.
  */
 export class LockStoreError extends LockError {
   override readonly name = 'LockStoreError';
   readonly code = 'LOCK_STORE';
   /** Each Redis that failed, and why; empty when no single server can be named. */
   readonly nodes: readonly NodeFailure[];
-  /** Whether trying again can help. False when an operator must act first, for example on permissions or configuration. */
+  /**
+   * Whether trying again can help. False when an operator must act first, for example on permissions or configuration; and when
+   * `forceRelease()` without a fence failed, because it could take the lock from the next holder: look with `inspect()` first.
+   */
   readonly retryable: boolean;
 
   constructor(

@@ -242,7 +242,8 @@ export interface LockStore {
   list(options?: ListOptions): AsyncIterable<LockState>;
   /**
    * Takes the lock from the holder with this fence, of a permit that which `inspect` tells, or without a fence from all holders, and
-   * sends them a wake. False when there was no such holder. Rejects as {@link release} does.
+   * sends them a wake. False when there was no such holder. Rejects as {@link release} does; the store does not act later than it takes
+   * to give up a command, and without a fence the error is not retryable, because another try could hit the next holder.
    */
   forceRelease(key: string, fence?: number): Promise<boolean>;
   /** Takes and releases a lock whose key nobody else uses. Rejects with LockStoreError when no lock can be had at present. */

@@ -7,7 +7,8 @@
  *   T3  An adoption puts a new holder into the place of the ticket in one step, with a higher fence, while the ticket's time lasts and
  *       no adoption came before. A network that delivers requests twice may put a ticket there anew after its time; it counts as late,
  *       except in a store with several clocks. The fence is that of the other holds of its owner, if there are any.
- *   T4  Both are idempotent: the same request again has the same outcome. An adoption does not act after `notAfter`.
+ *   T4  Both are idempotent: the same request again has the same outcome, and neither acts after `notAfter`. Beside a hold that stays, a
+ *       hand-off that comes again after the adoption puts the ticket there anew: so the giver repeats it only when the one before is late.
  *   T5  The ticket's lock passes on by itself when its time is over, and no sooner than its minHoldMs.
  *   T6  A store that forgot grants no adoption while it waits for those who hold; nobody brings a ticket back.
  */
@@ -25,6 +26,8 @@ export interface HandOffRequest {
   readonly ticketId: string;
   readonly withinMs: number;
   readonly holds: readonly HandedHold[];
+  /** The local instant (clock.now()) after which the store must not act on this request any more. */
+  readonly notAfter: number;
 }
 
 export type HandOffOutcome =

@@ -45,7 +45,11 @@ export type RenewReply =
   | { readonly kind: 'renewed'; readonly end: number; readonly contended: boolean }
   | { readonly kind: 'lost' };
 
-export type HandOffReply = { readonly kind: 'handedOff'; readonly until: number } | { readonly kind: 'lost'; readonly key: string };
+export type HandOffReply =
+  | { readonly kind: 'handedOff'; readonly until: number }
+  | { readonly kind: 'lost'; readonly key: string }
+  /** The request came after its `notAfter`, so nothing was done. */
+  | { readonly kind: 'late' };
 
 /** What an adoption made of a ticket for one lock. */
 export interface MachineAdoption {

@@ -140,7 +140,9 @@ export class MemoryStore implements LockStore {
   }
 
   private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
-    return this.machine.handOff(request, this.instant());
+    const reply = this.machine.handOff(request, this.instant());
+    if (reply.kind === 'late') throw lateError(request.holds[0]!.key);
+    return reply;
   }
 
   private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {

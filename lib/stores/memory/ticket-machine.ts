@@ -8,7 +8,8 @@ import { grantOf, type AdoptReply, type HandOffReply, type Instant, type Machine
 
 export type LockOf = (key: string) => LockRecord | undefined;
 
-export function handOff({ ticketId, withinMs, holds }: HandOffRequest, at: Instant, lockOf: LockOf): HandOffReply {
+export function handOff({ ticketId, withinMs, holds, notAfter }: HandOffRequest, at: Instant, lockOf: LockOf): HandOffReply {
+  if (at.ms > notAfter) return { kind: 'late' };
   let until = at.ms + withinMs;
   for (const { key, id } of holds) {
     const ticket = liveHolder(lockOf(key), ticketId, at);

@@ -27,7 +27,7 @@ import { Bundles } from '../wire/bundles.js';
 import { Heartbeats } from './heartbeats.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
-import { downgradeCall, forceReleaseCall, inspectCall } from '../wire/lua.generated.js';
+import { downgradeCall, inspectCall } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
 import { BringingBack } from './bringing-back.js';
 import { Memories } from './memories.js';
@@ -43,6 +43,7 @@ import { outageNews, warnOfBlindness } from './server-news.js';
 import { Spots } from './spots.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
+import { takeAway } from './taking-away.js';
 import { RedisTickets } from './tickets.js';
 import { Trust } from './trust.js';
 import { canTellWhoListens } from './who-listens.js';
@@ -73,6 +74,7 @@ export class RedisStore implements LockStore {
   readonly tickets: RedisTickets;
   readonly acquire: (request: AcquireRequest) => Promise<AcquireOutcome>;
   readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
+  readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
   summary: StoreSummary | undefined;
   readonly recovery: StoreRecovery;
   private readonly keys: RedisKeys;
@@ -115,6 +117,7 @@ export class RedisStore implements LockStore {
     this.release = releases.release;
     this.acquiring = new Acquiring({ ...parts, renewals });
     this.acquire = this.acquiring.acquire;
+    this.forceRelease = (key, fence) => takeAway(key, fence, parts);
     this.tickets = new RedisTickets({ ...parts, renewals });
     this.pushedGrants = new PushedGrants({ ...parts, acquiring: this.acquiring, tell: (wake) => this.listener(wake) });
     this.heartbeats = new Heartbeats({ ...parts, missed: (id) => this.channel.missed(id) });
@@ -167,12 +170,6 @@ export class RedisStore implements LockStore {
     const spot = this.keys.spotOf(key);
     const call = downgradeCall(spot, { id, floor: this.trust.floors.of(spot.group), recoveryMs: this.options.recoveryMs });
     return this.runner.run({ ...call, key }, (reply) => (reply === 1 ? 'downgraded' : 'lost'));
-  }
-
-  forceRelease(key: string, fence?: number): Promise<boolean> {
-    const spot = this.keys.spotOf(key);
-    const call = forceReleaseCall(spot, { fence, floor: this.trust.floors.of(spot.group), recoveryMs: this.options.recoveryMs });
-    return this.runner.run({ ...call, key }, (reply) => reply === 1);
   }
 
   inspect(key: string): Promise<LockState> {

@@ -6,12 +6,13 @@
 import type { Clock } from '../../core/port/clock.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { AdoptedHold, AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../core/port/ticket-store.js';
+import { inTime, type Timed } from '../wire/in-time.js';
 import { listOf, recoveringError } from '../wire/lock-reply.js';
 import {
   adoptCall, adoptHeadSize, adoptHoldSize, handOffCall, readAdoptHead, readAdoptHold, readHandOffHead, type AdoptHead, type ReplyItems,
 } from '../wire/lua.generated.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
-import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
+import type { Exchange } from '../wire/server-clock.js';
 import type { Memories } from './memories.js';
 import type { Renewals } from './renewals.js';
 import type { Spot, Spots } from './spots.js';
@@ -38,11 +39,11 @@ export class RedisTickets implements TicketStore {
     this.place = `redis ${parts.prefix}`;
   }
 
-  async handOff({ ticketId, withinMs, holds }: HandOffRequest): Promise<HandOffOutcome> {
+  async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
     let until = Infinity;
-    const memory = this.parts.memories.knownOf(this.parts.spots.of(holds[0]!.key).group);
-    for (const some of this.together(holds)) {
-      const outcome = await this.handOffSome({ ticketId, withinMs, holds: some });
+    const memory = this.parts.memories.knownOf(this.parts.spots.of(request.holds[0]!.key).group);
+    for (const holds of this.together(request.holds)) {
+      const outcome = await this.handOffSome({ ...request, holds });
       if (outcome.kind === 'lost') return outcome;
       until = Math.min(until, outcome.until);
     }
@@ -67,39 +68,48 @@ export class RedisTickets implements TicketStore {
     return this.parts.isCluster ? holds.map((hold) => [hold]) : [holds];
   }
 
-  private handOffSome({ ticketId, withinMs, holds }: HandOffRequest): Promise<HandOffOutcome> {
+  private handOffSome({ ticketId, withinMs, holds, notAfter }: HandOffRequest): Promise<HandOffOutcome> {
     const { runner, spots, trust } = this.parts;
-    const places = holds.map(({ key }) => spots.of(key));
-    const call = handOffCall({ keys: places }, { ticketId, withinMs, holds });
-    return runner.run({ ...call, key: holds[0]!.key }, (reply, sentAt, receivedAt) => {
-      const { now, lost, until } = readHandOffHead(listOf(reply));
-      trust.clock.observe(places[0]!.source, { sentAt, receivedAt, serverNow: now });
-      return lost > 0 ? { kind: 'lost', key: holds[lost - 1]!.key } : { kind: 'handedOff', until };
+    const { key } = holds[0]!;
+    const places = holds.map((hold) => spots.of(hold.key));
+    return inTime<HandOffOutcome>(this.timed(key, notAfter, places), (limit) => {
+      const call = handOffCall({ keys: places }, { ticketId, withinMs, notAfter: limit, holds });
+      return runner.run<HandOffOutcome | 'late'>({ ...call, key }, (reply, sentAt, receivedAt) => {
+        const { now, lost, until } = readHandOffHead(listOf(reply));
+        trust.clock.observe(places[0]!.source, { sentAt, receivedAt, serverNow: now });
+        if (lost < 0) return 'late';
+        return lost > 0 ? { kind: 'lost', key: holds[lost - 1]!.key } : { kind: 'handedOff', until };
+      });
     });
   }
 
-  private async adoptSome(request: AdoptRequest, isRepeated = false): Promise<AdoptOutcome> {
-    const { runner, spots, trust, memories, clock, maxLeaseMs, recoveryMs } = this.parts;
-    const { ticketId, until, leaseMs, graceMs, label, notAfter } = request;
+  private adoptSome(request: AdoptRequest): Promise<AdoptOutcome> {
+    const places = request.holds.map(({ key }) => this.parts.spots.of(key));
+    return inTime<AdoptOutcome>(this.timed(request.holds[0]!.key, request.notAfter, places), (limit) => this.askToAdopt(request, places, limit));
+  }
+
+  /** The server of these locks, which must do nothing after the local instant `notAfter`. */
+  private timed(key: string, notAfter: number, places: readonly Spot[]): Timed {
+    const { clock, trust, node } = this.parts;
+    return { key, notAfter, clock, serverClock: trust.clock, source: places[0]!.source, node };
+  }
+
+  private askToAdopt(request: AdoptRequest, places: readonly Spot[], notAfter: number): Promise<AdoptOutcome | 'late'> {
+    const { runner, trust, memories, maxLeaseMs, recoveryMs } = this.parts;
+    const { ticketId, until, leaseMs, graceMs, label } = request;
     const { key } = request.holds[0]!;
-    const places = request.holds.map((hold) => spots.of(hold.key));
-    const limit = trust.clock.before(places[0]!.source, notAfter, clock.now());
     const known = places.map(({ group }) => memories.of(group));
     const holds = request.holds.map(({ id }, n) => ({ id, floor: trust.floors.of(places[n]!.group), known: known[n]! }));
-    const limits = { ticketEnd: until, notAfter: limit || LONG_AGO, longestMs: maxLeaseMs, recoveryMs };
+    const limits = { ticketEnd: until, notAfter, longestMs: maxLeaseMs, recoveryMs };
     const asked = { ...limits, ticketId, leaseMs: Math.floor(leaseMs), graceMs, label, holds };
     const call = adoptCall({ keys: places }, asked);
-    const outcome = await runner.run({ ...call, key }, (reply, sentAt, receivedAt) => {
+    return runner.run({ ...call, key }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const head = readAdoptHead(told);
       const exchange = { sentAt, receivedAt, serverNow: head.now };
       trust.clock.observe(places[0]!.source, exchange);
       return this.outcomeOf(request, head, told, places, exchange);
     });
-    if (outcome !== 'late') return outcome;
-    // The server's time was not known. Its answer has brought it, so that the request can be sent again with a limit.
-    if (limit === 0 && !isRepeated && clock.now() < notAfter) return this.adoptSome(request, true);
-    throw lateError(key, this.parts.node);
   }
 
   private outcomeOf({ holds }: AdoptRequest, head: AdoptHead, told: ReplyItems, places: readonly Spot[], exchange: Exchange): AdoptOutcome | 'late' {

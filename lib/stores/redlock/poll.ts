@@ -4,6 +4,7 @@
  */
 import { LockStoreError, type NodeFailure } from '../../core/port/errors.js';
 import type { Deadline, Deadlines } from './deadlines.js';
+import { LOOK_FIRST } from '../wire/store-failure.js';
 import { quorumOf, verdict } from './quorum.js';
 
 /** In ms: a garbage collection in this process, or a busy moment of a server, must not look like a dead node. */
@@ -105,13 +106,18 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
   });
 }
 
+export interface Agreement<N extends Asked, A> extends Pick<Poll<N, A, A>, 'nodes' | 'deadlines' | 'timeoutMs' | 'ask'> {
+  /** Whether it takes the lock from whoever has it, so that nobody should simply ask for it again. */
+  readonly namesNobody?: boolean | undefined;
+}
+
 /** A poll whose answers are words. Returns the word of a quorum; rejects with LockStoreError when no word has a quorum. */
 export function agree<N extends Asked, A extends string>(
   what: string,
   key: string | undefined,
-  question: Pick<Poll<N, A, A>, 'nodes' | 'deadlines' | 'timeoutMs' | 'ask'>,
+  question: Agreement<N, A>,
 ): Promise<A> {
-  const { nodes } = question;
+  const { nodes, namesNobody } = question;
   return poll<N, A, A>({
     ...question,
     decide: (replies) => {
@@ -122,7 +128,7 @@ export function agree<N extends Asked, A extends string>(
           return reply?.kind === 'failure' ? null : reply?.answer;
         }),
       );
-      if (word === 'split') throw noQuorum(what, key, nodes, replies, String);
+      if (word === 'split') throw noQuorum(what, key, nodes, replies, String, namesNobody);
       return word;
     },
   });
@@ -142,6 +148,7 @@ export function noQuorum<N extends Asked, A>(
   all: readonly N[],
   replies: ReadonlyMap<N, Reply<A>>,
   reasonOf: (answer: A) => string,
+  namesNobody = false,
 ): LockStoreError {
   const failures: LockStoreError[] = [];
   const nodes: NodeFailure[] = [];
@@ -157,12 +164,13 @@ export function noQuorum<N extends Asked, A>(
   }
   // Another try can help unless so many nodes need an operator that the others are no quorum.
   const beyondHelp = failures.filter(({ retryable }) => !retryable).length;
-  const retryable = beyondHelp * 2 < all.length;
+  const isForOperator = beyondHelp * 2 >= all.length;
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const details = nodes.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
-  const next = retryable ? 'It is safe to try again.' : 'Another try will not help before an operator has fixed these nodes.';
+  const afterwards = namesNobody ? LOOK_FIRST : 'It is safe to try again.';
+  const next = isForOperator ? 'Another try will not help before an operator has fixed these nodes.' : afterwards;
   const message = `${subject}: no quorum of ${all.length} nodes for ${what} (${details}). ${next}`;
-  return new LockStoreError(message, { key, nodes, retryable, cause: failures[0] });
+  return new LockStoreError(message, { key, nodes, retryable: !isForOperator && !namesNobody, cause: failures[0] });
 }
 
 function silence(node: string, timeoutMs: number): LockStoreError {

@@ -3,9 +3,10 @@
  * others; its link decides whether requests may be sent to it (node-link.ts).
  */
 import type { LockStoreError } from '../../core/port/errors.js';
+import { forcedRelease } from '../wire/forced-release.js';
 import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import {
-  downgradeCall, forceReleaseCall, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, voteCall, type BuiltCall, type VoteArgs, type VoteReply,
+  downgradeCall, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, voteCall, type BuiltCall, type VoteArgs, type VoteReply,
 } from '../wire/lua.generated.js';
 import type { Connect } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
@@ -140,7 +141,9 @@ export class RedlockNode {
   }
 
   forceRelease(key: string, fence: number | undefined): Promise<'taken' | 'none'> {
-    return this.link.run({ ...forceReleaseCall(this.keys.spotOf(key), { fence, floor: 0 }), key }, (reply) => (reply === 1 ? 'taken' : 'none'));
+    const { link, around: { clock, commandTimeoutMs } } = this;
+    const timed = { key, notAfter: clock.now() + commandTimeoutMs, clock, serverClock: link.serverClock, source: 0, node: this.name };
+    return forcedRelease({ on: this.keys.spotOf(key), fence, floor: 0 }, timed, (call, decode) => link.run(call, decode));
   }
 
   /** Finds out whether the node grants locks: takes a lock that nobody else can name, and gives it back. */

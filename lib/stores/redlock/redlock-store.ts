@@ -182,7 +182,9 @@ export class RedlockStore implements LockStore {
   }
 
   async forceRelease(key: string, fence?: number): Promise<boolean> {
-    return (await this.agree('a forced release', key, this.options.commandTimeoutMs, (node, hear) => hearing(node.forceRelease(key, fence), hear))) === 'taken';
+    const { nodes, deadlines, commandTimeoutMs: timeoutMs } = this.context;
+    const ask = (node: RedlockNode, hear: Hear<'taken' | 'none'>): void => hearing(node.forceRelease(key, fence), hear);
+    return (await agree('a forced release', key, { nodes, deadlines, timeoutMs, ask, namesNobody: fence === undefined })) === 'taken';
   }
 
   async tryOut(): Promise<void> {

@@ -14,7 +14,7 @@ import { UNKNOWN_MEMORY, type RedisKeys } from './redis-keys.js';
 import type { ScriptRunner } from './script-runner.js';
 import { factsOf, type ServerFacts } from './server-facts.js';
 import { reasonOf, storeFailure } from './store-failure.js';
-import { TRIAL_LEASE_MS, trialRequest } from './trial-lock.js';
+import { NEVER, TRIAL_LEASE_MS, trialRequest } from './trial-lock.js';
 import type { WakeChannel } from './wake-channel.js';
 import type { WireFormat } from './wire-format.js';
 
@@ -135,7 +135,7 @@ async function runEveryScript(probed: Probed): Promise<void> {
     inspectCall(on),
     downgradeCall(on, { id: holder, floor: 0, recoveryMs }),
     releaseCall(on, { id: holder, floor: 0, abandoned: false, recoveryMs, known: UNKNOWN_MEMORY }),
-    forceReleaseCall(on, { floor: 0, recoveryMs }),
+    forceReleaseCall(on, { notAfter: NEVER, floor: 0, recoveryMs }),
   ];
   for (const call of calls) await runner.run(call, () => undefined);
 }

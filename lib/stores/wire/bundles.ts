@@ -180,7 +180,7 @@ class Bundle implements Errand {
       this.runner.dropIfUnexpected(this.line, error);
       const redisKeys: string[] = [];
       request.addTo(redisKeys, []);
-      request.failed(this.runner.failureOf(error, this.what, request.key, redisKeys));
+      request.failed(this.runner.failureOf(error, { what: this.what, key: request.key, redisKeys }));
     }
   }
 

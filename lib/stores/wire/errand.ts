@@ -17,6 +17,8 @@ export interface Errand extends Awaited {
   readonly key: string | undefined;
   /** The Redis keys of the lock `key`. */
   readonly redisKeys?: readonly string[] | undefined;
+  /** Whether it takes the lock from whoever has it. */
+  readonly namesNobody?: boolean | undefined;
   readonly timeoutMs?: number | undefined;
   send(): Promise<unknown>;
   /** Sends the source of the script, to a server that does not know it. */
@@ -30,18 +32,20 @@ export interface ScriptCall extends BuiltCall {
   /** The key of the lock for messages, if the call is about a single one. */
   readonly key?: string | undefined;
   readonly timeoutMs?: number | undefined;
+  /** Whether it takes the lock from whoever has it, so that nobody should simply make it again. */
+  readonly namesNobody?: boolean | undefined;
   /** Whether it is sent as source: a server that does not know its hash would run it after what was sent behind it. */
   readonly inOrder?: boolean | undefined;
 }
 
 /** What is sent, and how. */
-export type Sending = Pick<Errand, 'what' | 'key' | 'redisKeys' | 'timeoutMs' | 'send' | 'sendSource'>;
+export type Sending = Pick<Errand, 'what' | 'key' | 'redisKeys' | 'namesNobody' | 'timeoutMs' | 'send' | 'sendSource'>;
 
 /** One call of a script, which is sent by its hash. */
-export function scriptSending({ client }: Line, { script, keys, args, key, timeoutMs, inOrder }: ScriptCall): Sending {
+export function scriptSending({ client }: Line, { script, keys, args, key, timeoutMs, namesNobody, inOrder }: ScriptCall): Sending {
   const sendSource = (): Promise<unknown> => client.eval(script.source, keys.length, ...keys, ...args);
   const send = inOrder ? sendSource : (): Promise<unknown> => client.evalsha(script.sha1, keys.length, ...keys, ...args);
-  return { what: script.name, key, redisKeys: keys, timeoutMs, send, sendSource };
+  return { what: script.name, key, redisKeys: keys, namesNobody, timeoutMs, send, sendSource };
 }
 
 /** `onAnswer` gets the reply and the local instant at which it was asked for. */

@@ -1326,12 +1326,13 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '11440401e9a229753e83085b8c55c1dac2adaffe',
+  sha1: '510f1f3f87c0461d139fb26a31531b9453466e1a',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
-local fence, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local text = redis.call('GET', lockKey)
-if not text then return 0 end
+local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
+if now > notAfter then return { 2, now } end
+local text = redis.call('GET', lockKey)
+if not text then return { 0, now } end
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedMemory}
@@ -1355,7 +1356,7 @@ end
 lock.holders, lock.frees = kept, true
 if recoveryMs then settle(lock) end
 closeLock(lock)
-return taken`,
+return { taken, now }`,
 } as const satisfies LuaScript;
 
 /** The Redis keys of a call of force-release.lua. */
@@ -1372,6 +1373,8 @@ export interface ForceReleaseKeys {
 export interface ForceReleaseArgs {
   /** Of the holder to take it from, any of those reserved for it, of one with a permit the first; or nothing for all holders. */
   readonly fence?: number | undefined;
+  /** Server time in ms after which nothing is done. */
+  readonly notAfter: number;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
   /** How long nothing new is granted after the server forgot; nothing on a node of a Redlock. */
@@ -1379,7 +1382,29 @@ export interface ForceReleaseArgs {
 }
 
 export function forceReleaseCall(on: ForceReleaseKeys, request: ForceReleaseArgs): BuiltCall {
-  return { script: forceRelease, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.fence ?? '', request.floor, request.recoveryMs ?? ''] };
+  return { script: forceRelease, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.fence ?? '', request.notAfter, request.floor, request.recoveryMs ?? ''] };
+}
+
+/** What force-release.lua answers. */
+export type ForceReleaseReply =
+  | { readonly kind: 'taken'; readonly now: number }
+  /** There is no such holder. */
+  | { readonly kind: 'none'; readonly now: number }
+  /** After notAfter: nothing was done. */
+  | { readonly kind: 'late'; readonly now: number };
+
+/** Reads the answer of force-release.lua that begins with its code at `at`. @throws Error */
+export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[at])): ForceReleaseReply {
+  switch (code) {
+    case 1:
+      return { kind: 'taken', now: Number(reply[at + 1]) };
+    case 0:
+      return { kind: 'none', now: Number(reply[at + 1]) };
+    case 2:
+      return { kind: 'late', now: Number(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
 }
 
 export const giveBack = {
@@ -1543,17 +1568,18 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: '2ce8584e63474fa2076d6c7e7d6969adb93c53a6',
+  sha1: '1053814257a2056dc0c64a9f10b8c44c6f19b70f',
   source: `local keys = KEYS
-local ticketId, withinMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
+local ticketId, withinMs, notAfter, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV, (#ARGV - 3) / 2
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedLockRecord}
 ${sharedListening}
 ${sharedCloseLock}
 local function requestOf(n)
-  return { lockKey = keys[2 * n - 1], queueKey = keys[2 * n], id = args[2 * n + 1], stays = args[2 * n + 2] == '1' }
+  return { lockKey = keys[2 * n - 1], queueKey = keys[2 * n], id = args[2 * n + 2], stays = args[2 * n + 3] == '1' }
 end
+if now > notAfter then return { now, -1, 0 } end
 local holds, lost, last = {}, 0, now + withinMs
 for n = 1, count do
   local hold = requestOf(n)
@@ -1596,15 +1622,17 @@ export interface HandOffArgs {
   readonly ticketId: string;
   /** How long it can be adopted. */
   readonly withinMs: number;
+  /** Server time in ms after which nothing is done. */
+  readonly notAfter: number;
   /** For each hold:. */
   readonly holds: readonly { readonly id: string; readonly stays: boolean }[];
 }
 
 export function handOffCall(on: HandOffKeys, request: HandOffArgs): BuiltCall {
-  return { script: handOff, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey])], args: [request.ticketId, request.withinMs, ...request.holds.flatMap((each) => [each.id, each.stays ? 1 : 0])] };
+  return { script: handOff, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey])], args: [request.ticketId, request.withinMs, request.notAfter, ...request.holds.flatMap((each) => [each.id, each.stays ? 1 : 0])] };
 }
 
-/** Which hold is not there, counted from 1, or 0 when all were handed off; the last server time in ms at which the ticket can be adopted. */
+/** Which hold is not there, counted from 1, or 0 when all were handed off, or -1 after notAfter; the last server time in ms at which the ticket can be adopted. */
 export interface HandOffHead {
   readonly now: number;
   readonly lost: number;

@@ -93,8 +93,8 @@ export class ScriptRunner {
   }
 
   /** The LockStoreError for an error of one request, which may be one of several in a command. */
-  failureOf(error: unknown, what: string, key: string | undefined, redisKeys: readonly string[] | undefined): LockStoreError {
-    return storeFailure(error, { what, key, node: this.connections.node, redisKeys }, this.connections.lastError);
+  failureOf(error: unknown, { what, key, redisKeys, namesNobody }: Omit<Attempt, 'node'>): LockStoreError {
+    return storeFailure(error, { what, key, node: this.connections.node, redisKeys, namesNobody }, this.connections.lastError);
   }
 
   close(): void {
@@ -179,7 +179,7 @@ export class ScriptRunner {
   }
 
   private fail(errand: Errand, error: unknown): void {
-    errand.failed(this.failureOf(error, errand.what, errand.key, errand.redisKeys));
+    errand.failed(this.failureOf(error, errand));
   }
 
   private notSent({ connection }: Line): Promise<never> {

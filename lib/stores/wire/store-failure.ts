@@ -22,18 +22,24 @@ export interface Attempt {
   readonly node: string;
   /** The Redis keys of the command, if they are those of one lock. */
   readonly redisKeys?: readonly string[] | undefined;
+  /** Whether it takes the lock from whoever has it: made again, it could take it from somebody who was not meant. */
+  readonly namesNobody?: boolean | undefined;
 }
+
+/** What to do after a failed attempt that names nobody. */
+export const LOOK_FIRST = 'The outcome is not known, and another holder may have the lock now: look with inspect(), and name the fence of the holder that is meant.';
 
 /** The LockStoreError for `error`. `complaint` is the last error of the connection. */
 export function storeFailure(error: unknown, attempt: Attempt, complaint?: Error): LockStoreError {
-  const { what, key, node } = attempt;
+  const { what, key, node, namesNobody = false } = attempt;
   if (error instanceof LockStoreError) return error;
   const reason = reasonWith(error, complaint);
-  const retryable = !FOR_THE_OPERATOR.test(reason);
-  const next = retryable ? 'The outcome is not known; it is safe to try again.' : (damageOf(reason, attempt) ?? 'Trying again does not help until an operator has corrected the server.');
+  const isForOperator = FOR_THE_OPERATOR.test(reason);
+  const afterwards = namesNobody ? LOOK_FIRST : 'The outcome is not known; it is safe to try again.';
+  const next = isForOperator ? (damageOf(reason, attempt) ?? 'Trying again does not help until an operator has corrected the server.') : afterwards;
   const subject = key === undefined ? 'Locks' : `Lock '${key}'`;
   const message = `${subject}: ${what} failed on ${node}: ${reason}. ${next}`;
-  return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable });
+  return new LockStoreError(message, { key, cause: causeOf(error), nodes: [{ node, reason }], retryable: !isForOperator && !namesNobody });
 }
 
 /** The reason of an error. When there was no connection, the last error of the connection says why. */

@@ -42,7 +42,7 @@ describe('A request', () => {
     expect(granted('a')).toMatchObject({ fence: 1, fences: 1 });
     release('a');
     expect(granted('b', { fences: 3 })).toMatchObject({ fence: 2, fences: 3 });
-    machine.handOff({ ticketId: 'b.=t', withinMs: 1_000, holds: [{ key: 'k', id: 'b', stays: false }] }, at(0));
+    machine.handOff({ ticketId: 'b.=t', withinMs: 1_000, notAfter: Infinity, holds: [{ key: 'k', id: 'b', stays: false }] }, at(0));
     const adopted = machine.adopt({ ticketId: 'b.=t', until: 1_000, holds: [{ key: 'k', id: 'c' }], leaseMs: 1_000, graceMs: 0, label: undefined, minReplicas: 0, notAfter: 0 }, at(0));
     expect(adopted).toMatchObject({ kind: 'adopted', holds: [{ grant: { fence: 5, fences: 1 } }] });
     release('c');
@@ -230,7 +230,7 @@ describe('What is told of a lock', () => {
 });
 
 describe('A ticket', () => {
-  const handOff = ({ machine, at }: ReturnType<typeof setUp>, ms: number) => machine.handOff({ ticketId: 'a.=t', withinMs: 1_000, holds: [{ key: 'k', id: 'a', stays: false }] }, at(ms));
+  const handOff = ({ machine, at }: ReturnType<typeof setUp>, ms: number) => machine.handOff({ ticketId: 'a.=t', withinMs: 1_000, notAfter: Infinity, holds: [{ key: 'k', id: 'a', stays: false }] }, at(ms));
   const adopt = ({ machine, at }: ReturnType<typeof setUp>, ms: number, notAfter = Infinity) =>
     machine.adopt({ ticketId: 'a.=t', until: 1_000, holds: [{ key: 'k', id: 'c' }], leaseMs: 10_000, graceMs: 0, label: undefined, minReplicas: 0, notAfter }, at(ms));
 

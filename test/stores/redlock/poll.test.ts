@@ -107,5 +107,7 @@ describe('poll', () => {
     expect(noQuorum('a grant', 'k', nodes, some, String).nodes[2]).toMatchObject({ node: 'c' });
     some.set(nodes[2]!, failure('c', false));
     expect(noQuorum('a grant', 'k', nodes, some, String).retryable).toBe(false);
+    const operator = 'Another try will not help before an operator has fixed these nodes.';
+    for (const namesNobody of [false, true]) expect(noQuorum('a forced release', 'k', nodes, some, String, namesNobody).message).toContain(operator);
   });
 });

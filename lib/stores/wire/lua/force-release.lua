@@ -3,17 +3,21 @@
 --- KEYS[2] queueKey  its waiters
 --- KEYS[3] fenceKey  the slot group's last fence
 --- ARGV[1] fence: number or nothing  of the holder to take it from, any of those reserved for it, of one with a permit the first; or nothing for all holders
---- ARGV[2] floor: number  the highest fence that the caller has seen in the slot group
---- ARGV[3] recoveryMs: number or nothing  how long nothing new is granted after the server forgot; nothing on a node of a Redlock
---- RETURNS 1 taken
---- RETURNS 0 no such holder
+--- ARGV[2] notAfter: number  server time in ms after which nothing is done
+--- ARGV[3] floor: number  the highest fence that the caller has seen in the slot group
+--- ARGV[4] recoveryMs: number or nothing  how long nothing new is granted after the server forgot; nothing on a node of a Redlock
+--- RETURNS 1 taken: now
+--- RETURNS 0 none: now  there is no such holder
+--- RETURNS 2 late: now  after notAfter: nothing was done
 --- INVARIANT the first write deletes, so that it works on a full server
 --- @bind
 
-local text = redis.call('GET', lockKey)
-if not text then return 0 end
-
 --- @include shared/server-time
+
+if now > notAfter then return { 2, now } end
+local text = redis.call('GET', lockKey)
+if not text then return { 0, now } end
+
 --- @include shared/limits
 --- @include shared/next-fence
 --- @include shared/memory
@@ -42,4 +46,4 @@ end
 lock.holders, lock.frees = kept, true
 if recoveryMs then settle(lock) end
 closeLock(lock)
-return taken
+return { taken, now }
