@@ -120,6 +120,10 @@ describe('The embedded store', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  it('says what it can do: it keeps a queue and counts permits, and has no replicas', () => {
+    expect(store.capabilities).toEqual({ queue: true, replicas: false, permits: true, maxLeaseMs: 60_000 });
+  });
+
   it('is a place of its own for tickets', () => {
     expect(store.tickets.place).toMatch(/^embedded [\w-]{8}$/);
     expect(new MemoryStore({ clock, maxLeaseMs: 60_000 }).tickets.place).not.toBe(store.tickets.place);
