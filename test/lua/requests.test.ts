@@ -29,8 +29,8 @@ describe('a request of format version 2', () => {
     ['recall', scripts.recallCall({ fenceKeys: ['F', 'G'] }, { recoveryMs: 900, floors: [70, 0] }), 'F G', [900, 70, 0]],
     [
       'bring-back',
-      scripts.bringBackCall(on, { ...named, id: 'p.1', mode: 'write', notAfter: 80, leaseMs: 700, fence: 69, fences: 2, minHoldMs: 0, graceMs: 400, longestMs: 60_000, recoveryMs: 900, known }),
-      'L Q F', ['p.1', `w 80 700 69 2 0 400 60000 900 ${known}`, 'saga%207 %2D'],
+      scripts.bringBackCall(on, { ...named, id: 'p.1', mode: 'write', notAfter: 80, leaseMs: 700, fence: 69, fences: 2, minHoldMs: 0, graceMs: 400, longestMs: 60_000, recoveryMs: 900, known, ticketId: 'o.=t' }),
+      'L Q F', ['p.1', `w 80 700 69 2 0 400 60000 900 ${known} o.=t`, 'saga%207 %2D'],
     ],
     ['inspect', scripts.inspectCall(on), 'L Q', []],
     ['vote', scripts.voteCall(on, vote), 'L F M E', ['p.1/1', 3_000, `w1 9999999999999 0000000000000070 ${'-'.repeat(40)} 1 0 0 60000 -1 50 p`, '- -']],
