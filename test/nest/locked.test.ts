@@ -291,6 +291,24 @@ describe('an object that Nest did not make', () => {
     await expect(refused).rejects.toThrow(/OrderService\.pay is locked, but its object was not made by Nest/);
   });
 
+  it('or whose constructor calls the method rejects with a sentence that says that as well', async () => {
+    @Injectable()
+    class Hasty {
+      readonly warmed: Promise<void>;
+
+      constructor() {
+        this.warmed = this.warm();
+        this.warmed.catch(() => undefined);
+      }
+
+      @Locked('warm')
+      async warm(): Promise<void> {}
+    }
+    const hasty = (await startApp({ providers: [Hasty] })).get(Hasty);
+    await expect(hasty.warmed).rejects.toThrow(/^Hasty\.warm is locked, but .* or its constructor called it: so it has no lock module\. /);
+    await hasty.warm();
+  });
+
   it('is told apart from a method called without its object', async () => {
     const { orders } = await start();
     const { pay } = orders;
