@@ -1,15 +1,6 @@
-import { Injectable, Module } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { LockModule, type LockModuleOptions } from 'nestjs-holdfast';
-
-@Injectable()
-export class Vault {
-  async read(_name: string): Promise<string> {
-    return 'redis://127.0.0.1:6379';
-  }
-}
-
-@Module({ providers: [Vault], exports: [Vault] })
-export class VaultModule {}
+import { Vault, VaultModule } from './vault.js';
 
 @Injectable()
 export class LockSettings {
