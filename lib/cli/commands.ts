@@ -91,11 +91,13 @@ async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { o
   if (!confirmed) {
     const { holders } = await look.inspect(key);
     const holder = holders.find((one) => one.fence === fence);
-    const from = holder === undefined ? `a holder with fence ${fence}, which it does not have at the moment` : who({ ...holder, ...whereaboutsOf(holder.id) });
-    await err.message(`This would take '${key}' away from ${from}. The signal of its method aborts, but the method may go on for a moment. Repeat with --yes to do it.`);
-    return EXIT.usage;
+    if (holder !== undefined) {
+      const from = who({ ...holder, ...whereaboutsOf(holder.id) });
+      await err.message(`This would take '${key}' away from ${from}. The signal of its method aborts, but the method may go on for a moment. Repeat with --yes to do it.`);
+      return EXIT.usage;
+    }
   }
-  const released = await look.forceRelease(key, fence);
+  const released = confirmed && (await look.forceRelease(key, fence));
   if (json) await out.line(JSON.stringify({ key, fence, released }));
   else if (released) await out.message(`'${key}' was taken away from the holder with fence ${fence}.`);
   else await out.message(`'${key}' has no holder with fence ${fence}; nothing was changed.`);

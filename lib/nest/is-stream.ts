@@ -2,14 +2,24 @@
 import { isObservable } from 'rxjs';
 
 /** Whether work goes on while this value is read: an Observable, a Node or web stream, an async generator, a StreamableFile. */
-export function isStream(value: unknown): boolean {
+export function isStream(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
-  return isObservable(value) || hasMethod(value, Symbol.asyncIterator) || (hasMethod(value, 'pipe') && !isSink(value)) || hasMethod(value, 'getStream');
+  return isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isNodeStream(value) || isFile(value);
+}
+
+/** Whether this is a StreamableFile, of whichever copy of Nest. */
+export function isFile(value: object): value is { getStream(): object } {
+  return hasMethod(value, 'getStream') && hasMethod(value, 'getHeaders');
 }
 
 /** Data may have a field of that name: a part of a plant may say of which `pipe` it is. */
-function hasMethod(value: object, name: string | symbol): boolean {
+export function hasMethod<Name extends string | symbol>(value: object, name: Name): value is Record<Name, CallableFunction> {
   return typeof Reflect.get(value, name) === 'function';
+}
+
+/** Data on which functions can be called in a row has a method `pipe` as well, such as an Option of `effect`; it has no events. */
+function isNodeStream(value: object): boolean {
+  return hasMethod(value, 'pipe') && hasMethod(value, 'on') && !isSink(value);
 }
 
 /** Whether this is a writable stream only, such as the response that a handler with @Res() returns by `return res.json(…)`. */

@@ -5,7 +5,7 @@ import { roleKey } from '../core/key/role-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { CallSite } from '../core/port/lock-options.js';
 import { leaderMethodsOf, type LeaderMethod } from './leader.decorator.js';
-import { checkRequest, type BootOfInstance } from './lock-boot.js';
+import { checkedAt, checkRequest, type BootOfInstance } from './lock-boot.js';
 import { interceptorSlot } from './lock-method.js';
 import type { Locks } from './lock-router.js';
 import { shortLabel } from './locked-call.js';
@@ -48,7 +48,8 @@ function isOurs(made: object, module: NestModule, boot: BootOfInstance): boolean
 }
 
 function candidate(object: object, property: string | symbol, method: LeaderMethod, boot: BootOfInstance): Candidate {
-  checkRequest(termOptions(method.options, roleKey(method.role)).request, method.place, boot);
+  const { request } = checkedAt(method.place, () => termOptions(method.options, roleKey(method.role)));
+  checkRequest(request, method.place, boot);
   return { ...method, object, property };
 }
 

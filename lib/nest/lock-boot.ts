@@ -1,11 +1,11 @@
 /**
  * What a lock module checks when Nest has made all providers of the application: the options and keys of every locked
- * method, and methods that override a locked method without a lock. It also gives objects that a factory made their
+ * method, and methods and fields that hide a locked method without a lock. It also gives objects that a factory made their
  * interceptor, because Nest injects properties only into objects that it makes itself.
  */
 import type { ModulesContainer } from '@nestjs/core';
 import { foreignPlaceholder } from '../core/key/foreign-placeholder.js';
-import { LockUsageError } from '../core/port/errors.js';
+import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
 import { checkPermitsOf, resolveOptions } from '../core/port/resolve-options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
@@ -13,7 +13,7 @@ import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
-import { ancestors, isFor, prototypeOf, wrappersByModule } from './provided-objects.js';
+import { ancestors, isFor, prototypeOf, prototypesOf, wrappersByModule } from './provided-objects.js';
 
 /** One lock module, as it starts. */
 export interface BootOfInstance {
@@ -42,7 +42,7 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
 
 /** What was found at boot and should be in the log, one sentence for each finding. */
 export interface BootFindings {
-  /** Methods that override a locked method and are not locked themselves. */
+  /** Methods that override a locked method, and fields that hide one, which are not locked themselves. */
   readonly overrides: Set<string>;
   /** Keys that contain a placeholder of another notation, such as `{id}`, which is plain text in a key template. */
   readonly misread: Set<string>;
@@ -59,7 +59,9 @@ export function visitProviders(modules: ModulesContainer, boot: BootOfInstance):
     const isOurs = isFor(module, boot);
     for (const { instance } of wrappers) {
       const made: unknown = instance;
-      if (isOurs && typeof made === 'object' && made !== null) handOver(made, boot);
+      if (typeof made !== 'object' || made === null) continue;
+      if (isOurs) handOver(made, boot);
+      for (const field of hidingFields(made, boot)) findings.overrides.add(field);
       const prototype = prototypeOf(made);
       if (prototype === undefined || seen.has(prototype)) continue;
       seen.add(prototype);
@@ -83,7 +85,8 @@ export function retire(interceptor: LockInterceptor): void {
 /** Sets the interceptor of an object that Nest did not construct: one from a factory or from `useValue`. */
 function handOver(made: object, { instance, interceptor }: BootOfInstance): void {
   const slot = interceptorSlot(instance);
-  if (!(slot in made) || !Object.isExtensible(made)) return;
+  // The prototypes are asked and not the object, which may be a Proxy that lets nobody look at it.
+  if (!prototypesOf(made).some((each) => Object.hasOwn(each, slot)) || !Object.isExtensible(made)) return;
   const present: unknown = Reflect.get(made, slot);
   const vacant = present === undefined || (typeof present === 'object' && present !== null && retired.has(present));
   if (vacant) Reflect.set(made, slot, interceptor);
@@ -108,6 +111,28 @@ function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, mi
   });
 }
 
+/** A field of the object (`override go = async () => …`) hides the method of its class, and the lock with it. */
+function hidingFields(made: object, { instance }: BootOfInstance): string[] {
+  const chain = prototypesOf(made);
+  const places = new Map<string | symbol, string>();
+  for (const ancestor of chain) {
+    for (const [method, calls] of lockedMethodsOf(ancestor)) {
+      const ours = calls.find((call) => call.instance === instance);
+      if (ours && !places.has(method)) places.set(method, ours.place);
+    }
+  }
+  return [...places].filter(([method]) => isHidden(made, method, chain[0]!)).map(([method, place]) => {
+    const name = `${made.constructor.name}.${String(method)}`;
+    return `${name} is a field that hides the locked method ${place}, and has no lock: its calls run side by side. Make it a method with a lock decorator.`;
+  });
+}
+
+/** Whether the object has another function in the place of this method. The method bound to the object still calls the locked one. */
+function isHidden(made: object, method: string | symbol, prototype: object): boolean {
+  const field: unknown = Object.getOwnPropertyDescriptor(made, method)?.value;
+  return typeof field === 'function' && !field.name.startsWith('bound ') && field !== Reflect.get(prototype, method);
+}
+
 function misreadKeys({ key, place, subject }: LockedCall, parameters: number): string[] {
   const keys: readonly unknown[] = Array.isArray(key) ? key : [key];
   const problems = keys.map((one) => (typeof one === 'string' ? foreignPlaceholder(one, parameters, subject) : undefined));
@@ -121,9 +146,21 @@ function parametersOf(prototype: object, method: string | symbol): number {
 
 /** Checks the options of a decorator at boot, so that they do not fail at the first call. @throws LockUsageError */
 export function checkRequest(options: WithLockOptions & CallSite, place: string, { limits, capabilities }: BootOfInstance, key?: unknown): void {
-  const { minReplicas, permits } = resolveOptions(options, limits, place);
-  if (permits !== undefined) checkPermitsOf(Array.isArray(key) ? [...new Set(key)] : [key], permits, capabilities, place);
+  const { minReplicas } = checkedAt(place, () => {
+    const resolved = resolveOptions(options, limits);
+    if (resolved.permits !== undefined) checkPermitsOf(Array.isArray(key) ? [...new Set(key)] : [key], resolved.permits, capabilities);
+    return resolved;
+  });
   if (minReplicas > 0 && capabilities?.replicas === false) {
     throw new LockUsageError(`${place} asks for minReplicas: ${minReplicas}, but its store has no replicas to count.`);
+  }
+}
+
+/** The result of a check of a decorator's options. Its errors begin with class and method, because no call has made a key. @throws LockUsageError */
+export function checkedAt<T>(place: string, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    throw isLockError(error) ? new LockUsageError(`${place}: ${error.message}`) : error;
   }
 }

@@ -117,7 +117,10 @@ function locked(method: CallableFunction, call: LockedCall): CallableFunction {
       if (typeof interceptor?.around !== 'function') return withoutInterceptor(call, self, interceptor);
       return interceptor.around(call, args, () => Reflect.apply(method, self, args));
     },
-    getPrototypeOf: () => method,
+    // A frozen function must show its true prototype. Its metadata is found nevertheless, because it was copied.
+    getPrototypeOf: () => (Object.isExtensible(method) ? method : Object.getPrototypeOf(method)),
+    // Decorators above this one read names of parameters from the source, which a Proxy gives as `[native code]`.
+    get: (_method, name, self) => (name === 'toString' && !Object.hasOwn(method, name) ? () => method.toString() : Reflect.get(method, name, self)),
   });
   for (const key of Reflect.getOwnMetadataKeys(method)) {
     Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), proxy);
@@ -139,7 +142,7 @@ function reasonFor(self: unknown, found: unknown): string {
   if (typeof self === 'object' && self !== null) {
     return (
       ', but its object was not made by Nest (but with new, by a factory that is not a singleton, or by one of a module that was loaded ' +
-      'later), so it has no lock module. Make it a provider and inject it.'
+      'later), or its constructor called it: so it has no lock module. Make it a provider, inject it, and call it when it is made.'
     );
   }
   return ` and was called without its object (this is ${typeof self}). Call it as a method, or bind it.`;

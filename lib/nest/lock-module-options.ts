@@ -19,7 +19,7 @@ export interface LockModuleOptions extends LockDefaults {
    * A URL, options in the words of ioredis (Sentinel too), `{ cluster: [...] }`, a client of ioredis or node-redis, or an array of
    * those: an odd number, at least three, of independent masters for Redlock. A client that is given is never used, closed or
    * reconfigured: it only says how to connect.
-   * @default none: one of `redis`, `embedded` and `route` must be given
+   * @default none: one of `redis`, `embedded` and `route` must be given, unless no option is given at all (see `embedded`)
    */
   redis?: RedisTarget | readonly RedisTarget[] | undefined;
   /**
@@ -73,8 +73,8 @@ export interface LockModuleOptions extends LockDefaults {
    */
   strictServer?: boolean | undefined;
   /**
-   * true: the boot fails when a subclass overrides a locked method without a lock decorator. false: a warning is written
-   * to the log.
+   * true: the boot fails when a subclass overrides a locked method without a lock decorator, or a field of an object hides one. false: a
+   * warning is written to the log. Modules that are loaded later (LazyModuleLoader) are not looked at.
    * @default false
    */
   strictOverrides?: boolean | undefined;
@@ -131,6 +131,11 @@ export function whereabouts(given: LockModuleOptions, environment: string | unde
 export function ownOptions(options: LockModuleOptions): LockModuleOptions {
   const given = Object.keys(names).filter((name) => name in options);
   return Object.fromEntries(given.map((name) => [name, options[name as keyof LockModuleOptions]]));
+}
+
+/** Whether this is the name of an option of the module. */
+export function isModuleOption(name: string): boolean {
+  return Object.hasOwn(names, name);
 }
 
 /**

@@ -7,6 +7,7 @@ import { EMPTY, from, isObservable, type Observable } from 'rxjs';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import type { LockService } from '../lock.service.js';
+import { endStream } from './end-stream.js';
 import { isStream } from './is-stream.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';
@@ -97,11 +98,11 @@ function isBusy(error: unknown): boolean {
 async function settled({ place }: LockedCall, work: () => unknown): Promise<unknown> {
   const result = work();
   if (!isThenable(result)) {
-    if (isStream(result)) throw streamed(place);
+    if (isStream(result)) throw streamed(place, result);
     throw new LockUsageError(`${place} is locked and ran, but returned ${typeof result} instead of a Promise. Make it async.`);
   }
   const value = await result;
-  if (isStream(value)) throw streamed(place);
+  if (isStream(value)) throw streamed(place, value);
   return value;
 }
 
@@ -109,7 +110,9 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
-function streamed(place: string): LockUsageError {
+/** The error for a stream, which is ended. */
+function streamed(place: string, stream: object): LockUsageError {
+  endStream(stream);
   return new LockUsageError(
     `${place} is locked and gave a stream, which would go on after its lock was given back. Let it return an ` +
       `Observable and give the decorator the option returns: 'observable', or use LockService.withLock around what ` +
@@ -119,5 +122,6 @@ function streamed(place: string): LockUsageError {
 
 function observableOf(place: string, result: unknown): Observable<unknown> {
   if (isObservable(result)) return from(result);
+  if (isStream(result)) endStream(result);
   throw new LockUsageError(`${place} has the option returns: 'observable', but what it returned is no Observable.`);
 }

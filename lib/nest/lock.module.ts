@@ -17,6 +17,7 @@ import { LockUsageError } from '../core/port/errors.js';
 import { LONGEST_MS, resolveDefaults } from '../core/port/resolve-options.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { LockService } from '../lock.service.js';
+import { checkAsyncOptions, createdBy } from './async-options.js';
 import { findCandidates, stand, type Candidate } from './leader-boot.js';
 import { beforeAllDestroyHooks } from './destroy-hooks.js';
 import { refuseTwins, retire, visitProviders } from './lock-boot.js';
@@ -61,7 +62,11 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
 
   /** Makes the lock module from options that a factory or a class gives when the application starts. */
   static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
-    return super.forRootAsync(options);
+    checkAsyncOptions(options);
+    const { useClass, useExisting = useClass, ...rest } = options;
+    if (useExisting === undefined) return super.forRootAsync(rest);
+    const module = super.forRootAsync({ ...rest, inject: [useExisting], useFactory: createdBy });
+    return useClass === undefined ? module : { ...module, providers: [...(module.providers ?? []), useClass] };
   }
 
   async onModuleInit(): Promise<void> {

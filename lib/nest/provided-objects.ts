@@ -51,3 +51,8 @@ export function ancestors(prototype: object): object[] {
   }
   return chain;
 }
+
+/** The prototypes that the object inherits from, the nearest first. */
+export function prototypesOf(made: object): object[] {
+  return ancestors(Object.getPrototypeOf(made) ?? Object.prototype);
+}

@@ -15,6 +15,7 @@ import { compileCallKey, type KeyOfCall } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
 import { clientGone } from './client-gone.js';
 import { ROUTE_OPTIONS } from './decorator-options.js';
+import { endStream } from './end-stream.js';
 import { isStream } from './is-stream.js';
 import { MOCKED, recordLock } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
@@ -60,7 +61,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
       const route = `${context.getClass().name}.${context.getHandler().name}`;
       const named = { ...call, place: `${route}: ${place}`, options: { ...call.options, label: options.label ?? shortLabel(route) } };
       const complete = tap((result: unknown) => {
-        if (isStream(result)) throw streamed(named.place);
+        if (isStream(result)) throw streamed(named.place, result);
       });
       return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), clientGone(context));
     }
@@ -69,7 +70,9 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
   return RouteLock;
 }
 
-function streamed(place: string): LockUsageError {
+/** The error for a stream, which is ended. */
+function streamed(place: string, stream: object): LockUsageError {
+  endStream(stream);
   return new LockUsageError(
     `${place} locks a route whose handler gave a stream, which Nest would send after the lock was given back. Let the handler ` +
       'write it to the response itself, with @Res(), and await that: await pipeline(stream, response).',

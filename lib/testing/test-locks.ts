@@ -35,15 +35,20 @@ const OPTIONS: OptionList = { names, example: '{ waitMs: 0 }' };
 /** What {@link TestLocks.replaceIn} needs of the builder that `Test.createTestingModule` returns. */
 export interface OverridesProviders {
   overrideProvider(token: unknown): { useFactory(by: { factory: FactoryProvider['useFactory']; inject: unknown[] }): unknown };
+  compile(...options: never[]): Promise<unknown>;
 }
 
 /** Locks for tests, without Redis. Their time and their faults are controlled by the test. */
 export class TestLocks {
-  private readonly store = new TestStore();
+  private readonly shared = new TestStore();
   private readonly name: string;
   private readonly defaults: LockDefaults;
   private own: LockService | undefined;
   private processes = 0;
+  /** Whether an application has got this store. */
+  private isProvided = false;
+  /** Whether an application was made in which {@link replaceIn} should have replaced a store. */
+  private isBuilt = false;
 
   /** @throws LockUsageError for an unknown option */
   constructor(options: TestLocksOptions = {}) {
@@ -71,25 +76,33 @@ export class TestLocks {
 
   /**
    * Puts this store into the LockModule that the application imports. The module keeps its options and does not connect to Redis.
-   * Several applications may be built on one store, like several instances of one application.
+   * Several applications may be built on one store, like several instances of one application. When the application has no LockModule
+   * of this name, {@link busy} and all that acts on the store is a LockUsageError from when the application is compiled.
    */
   replaceIn<B extends OverridesProviders>(builder: B): B {
     for (const { provide, useFactory, inject = [] } of this.providers()) {
       builder.overrideProvider(provide).useFactory({ factory: useFactory, inject });
     }
-    return builder;
+    // Nest overrides nothing, without a word, where there is no such provider. Only the end of compile() shows that.
+    const { compile } = builder;
+    const noting = async (...options: never[]): Promise<unknown> => {
+      const module = await Reflect.apply(compile, builder, options);
+      this.isBuilt = true;
+      return module;
+    };
+    return Object.assign(builder, { compile: noting });
   }
 
   /**
    * Makes the lock busy, as if another process held it. Calls that wait for it take no real time: they are refused when their
    * `waitMs` is over on the clock of the locks. @throws LockUsageError when the lock is held
    */
-  busy(key: string, options: BusyOptions = {}): Promise<void> {
+  async busy(key: string, options: BusyOptions = {}): Promise<void> {
     return this.store.makeBusy(key, options);
   }
 
   /** Frees a lock that {@link busy} made busy. */
-  free(key: string): Promise<void> {
+  async free(key: string): Promise<void> {
     return this.store.free(key);
   }
 
@@ -97,7 +110,7 @@ export class TestLocks {
    * Makes the lease of this key lost: when this resolves, its signal has aborted, and its release will resolve with 'lost'.
    * @throws LockUsageError when no application of the test holds the lock, or the store is down
    */
-  lose(key: string): Promise<void> {
+  async lose(key: string): Promise<void> {
     return this.store.lose(key);
   }
 
@@ -105,7 +118,7 @@ export class TestLocks {
    * Makes a ticket too late, as if nobody had brought it within its `withinMs`: `adopt` rejects with LockLostError, and the lock is free
    * for the next. Time does not pass. @throws LockUsageError when the ticket is damaged or was adopted, or the store is down
    */
-  makeLate(ticket: string): Promise<void> {
+  async makeLate(ticket: string): Promise<void> {
     return this.store.makeLate(ticket);
   }
 
@@ -123,14 +136,31 @@ export class TestLocks {
    * Lets `ms` whole milliseconds pass on the clock of the locks, and on no other: leases end or are renewed, waits end, minHoldMs
    * passes. A time of exactly `ms` is over then. @throws LockUsageError when `ms` is not a whole number from 0
    */
-  advance(ms: number): Promise<void> {
+  async advance(ms: number): Promise<void> {
     return this.store.clock.advance(ms);
+  }
+
+  /** The store on which the test stages something. @throws LockUsageError when no application has it, although one should */
+  private get store(): TestStore {
+    if (!this.isBuilt || this.isProvided) return this.shared;
+    const missing = this.name === DEFAULT_INSTANCE ? 'without a name' : `with the name '${this.name}'`;
+    throw new LockUsageError(
+      `TestLocks: the application has no LockModule ${missing}, so these locks replace nothing in it. Give the name of its LockModule: ` +
+        `new TestLocks({ name: '…' }).`,
+    );
   }
 
   private providers(): FactoryProvider[] {
     const { name } = this;
     return [
-      { provide: storeToken(name), inject: [], useFactory: () => this.wire() },
+      {
+        provide: storeToken(name),
+        inject: [],
+        useFactory: () => {
+          this.isProvided = true;
+          return this.wire();
+        },
+      },
       {
         provide: locksToken(name),
         inject: [MODULE_OPTIONS, storeToken(name)],
@@ -144,11 +174,11 @@ export class TestLocks {
   }
 
   private wire(): TestWire {
-    return new TestWire(this.store, `test${(this.processes += 1)}`);
+    return new TestWire(this.shared, `test${(this.processes += 1)}`);
   }
 
   private service(wire: TestWire, defaults: LockDefaults): LockService {
-    return new TestLockService({ ...defaults, store: wire, process: wire.process, clock: this.store.clock, instance: this.name }, this.store);
+    return new TestLockService({ ...defaults, store: wire, process: wire.process, clock: this.shared.clock, instance: this.name }, this.shared);
   }
 }
 

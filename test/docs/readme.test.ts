@@ -10,7 +10,7 @@ import { startRedis, type RedisServer } from '../support/redis-server.js';
 /** The code of these pages stands in files, so that it is compiled with the tests and run below. */
 const SHOWN: [page: string, files: readonly string[]][] = [
   ['README.md', ['first-lock', 'fence-and-signal', 'testing-your-application']],
-  ['docs/options.md', ['configuration']],
+  ['docs/options.md', ['configuration', 'configured-by-class']],
 ];
 
 describe('The README', () => {
@@ -61,8 +61,8 @@ describe('The README', () => {
     await module.close();
   });
 
-  it.each(['byConfigService', 'byNamespace'] as const)('configures the module %s', async (name) => {
-    const configured = (await import('./configuration.js'))[name];
+  it.each(['byConfigService', 'byNamespace', 'byClass'] as const)('configures the module %s', async (name) => {
+    const configured = { ...(await import('./configuration.js')), ...(await import('./configured-by-class.js')) }[name];
     class App {}
     Module({ imports: [configured] })(App);
     const module = await Test.createTestingModule({ imports: [App] }).compile();

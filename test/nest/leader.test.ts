@@ -285,6 +285,13 @@ describe('A method with @Leader', () => {
     }
     const app = await created({ imports: [LockModule.forRoot({ embedded: true })], providers: [Replicated] });
     await expect(app.init()).rejects.toThrow('Replicated.run asks for minReplicas: 1, but its store has no replicas to count.');
+    @Injectable()
+    class Restless {
+      @Leader('restless', { restMs: -5 })
+      async run(): Promise<void> {}
+    }
+    const restless = await created({ imports: [LockModule.forRoot({ embedded: true })], providers: [Restless] });
+    await expect(restless.init()).rejects.toThrow("Restless.run: Lock 'leader:restless': expected restMs to be a whole number from 0 to");
   });
 
   it('that is none, or whose role or options are none, is refused when the class is defined', () => {

@@ -107,7 +107,7 @@ describe('A lock decorator', () => {
     }
     @Injectable({ scope: Scope.TRANSIENT })
     class Slower extends Slow {}
-    for (const provider of [Slow, Slower]) await expect(startApp({ providers: [provider] })).rejects.toThrow(/'Slow\.run': expected leaseMs/);
+    for (const provider of [Slow, Slower]) await expect(startApp({ providers: [provider] })).rejects.toThrow(/^Slow\.run: Lock options: expected leaseMs/);
   });
 
   it('asks in vain for replicas of an embedded store: the boot says so', async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Logger, Param, Query, Res, UseFilters } from '@nestjs/common';
+import { Catch, Controller, Get, Logger, Param, Query, Res, UseFilters, type ArgumentsHost } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import type { ServerResponse } from 'node:http';
@@ -96,6 +96,20 @@ describe('over HTTP', () => {
     await request(app.getHttpServer()).get('/orders/7').expect(200, '7');
     await using _held = await app.get(LockService).acquire('order:7');
     await request(app.getHttpServer()).get('/orders/7').expect(423).expect('Retry-After', '1');
+  });
+
+  it('answers beside a filter that catches everything when it is registered after that, and not before', async () => {
+    @Catch()
+    class Everything {
+      catch(_error: unknown, host: ArgumentsHost): void {
+        host.switchToHttp().getResponse<ServerResponse & { sendStatus(code: number): void }>().sendStatus(418);
+      }
+    }
+    const filters = [{ provide: APP_FILTER, useClass: Everything }, { provide: APP_FILTER, useClass: LockExceptionFilter }];
+    for (const [providers, status] of [[filters, 423], [[...filters].reverse(), 418]] as const) {
+      const app = await startApp({ controllers: [Orders], providers: [...providers] });
+      await request(app.getHttpServer()).get('/errors/timeout').expect(status);
+    }
   });
 
   it('needs nothing injected', async () => {

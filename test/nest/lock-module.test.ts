@@ -97,7 +97,7 @@ describe('options', () => {
       @Locked('slow', { leaseMs: 120_000 })
       async run(): Promise<void> {}
     }
-    await expect(startApp({ providers: [Slow] })).rejects.toThrow(/'Slow\.run': expected leaseMs/);
+    await expect(startApp({ providers: [Slow] })).rejects.toThrow(/^Slow\.run: Lock options: expected leaseMs/);
   });
 });
 
@@ -184,6 +184,46 @@ describe('forRootAsync', () => {
     await expect(startAlone({ imports: [LockModule.forRootAsync({ useFactory })] })).rejects.toThrow('LockModule options: expected options to be an object such as { redis: process.env.REDIS_URL }, got undefined');
   });
 
+  it.each<[string, unknown, string]>([
+    ['nothing', undefined, 'expected options to be an object such as { useFactory: () => ({ redis: process.env.REDIS_URL }) }, got undefined'],
+    ['an empty object', {}, 'expected one of useFactory, useClass and useExisting, got none'],
+    ['a misspelt name', { useFactry: () => ({ embedded: true }) }, "unknown option 'useFactry'; useFactory is probably meant"],
+    ['the options themselves', { redis: 'redis://a' }, "'redis' is an option that useFactory gives; options that are known already are given to forRoot"],
+    ['an option beside the factory', { useFactory: () => ({ embedded: true }), leaseMs: 5_000 }, "'leaseMs' is an option that useFactory gives"],
+    ['two ways at once', { useFactory: () => ({}), useClass: Shop }, 'expected one of useFactory, useClass and useExisting, got useFactory and useClass'],
+    ['a factory that is none', { useFactory: { embedded: true } }, 'expected useFactory to be a function, got an object'],
+    ['a class that is none', { useClass: 'Options' }, "expected useClass to be a function, got 'Options'"],
+  ])('refuses %s, and says what it takes', (_name, given, problem) => {
+    const refused = (): unknown => LockModule.forRootAsync(given as never);
+    expect(refused).toThrow(LockUsageError);
+    expect(refused).toThrow(`LockModule.forRootAsync: ${problem}`);
+  });
+
+  it.each(['useClass', 'useExisting'])('refuses at boot what %s names when it has no method create()', async (way) => {
+    class Options {
+      createLockOptions(): LockModuleOptions {
+        return { embedded: true };
+      }
+    }
+    @Module({ providers: [Options], exports: [Options] })
+    class Settings {}
+    const refused = startAlone({ imports: [LockModule.forRootAsync({ imports: [Settings], [way]: Options } as never)] });
+    await expect(refused).rejects.toBeInstanceOf(LockUsageError);
+    await expect(refused).rejects.toThrow('LockModule.forRootAsync: Options has no method create(), which gives the options of the module.');
+  });
+
+  it('takes its options from a provider that another module exports', async () => {
+    @Injectable()
+    class Options {
+      readonly create = async (): Promise<LockModuleOptions> => ({ embedded: true, leaseMs: 5_000 });
+    }
+    @Module({ providers: [Options], exports: [Options] })
+    class Settings {}
+    const app = await startAlone({ imports: [LockModule.forRootAsync({ imports: [Settings], useExisting: Options, name: 'other' })] });
+    await using lease = await app.get<LockService>(locksToken('other')).acquire('a');
+    expect(lease.remainingMs).toBeLessThanOrEqual(5_000);
+  });
+
   it('is refused at boot when it would make locked singletons request-scoped', async () => {
     const perRequest = LockModule.forRootAsync({ inject: [REQUEST], useFactory: () => ({ embedded: true }) });
     await expect(startApp({ providers: [Shop] }, perRequest)).rejects.toThrow(/LockModule 'default' is request-scoped/);
@@ -259,40 +299,6 @@ describe('named modules', () => {
     expect(await billing.bill()).toEqual(['invoice', undefined]);
     expect(await billing.count()).toEqual([undefined, 'invoice']);
     expect(billing.locks).toBe(app.get(LockService));
-  });
-});
-
-describe('a method without a lock that overrides a locked one', () => {
-  class Base {
-    @Locked('base')
-    async run(): Promise<void> {}
-  }
-
-  @Injectable()
-  class Careless extends Base {
-    override async run(): Promise<void> {}
-  }
-
-  it('is named in a warning at boot', async () => {
-    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
-    await startApp({ providers: [Careless] });
-    expect(warn.mock.calls.flat().filter((line) => String(line).includes('Careless.run overrides the locked method Base.run'))).toHaveLength(1);
-  });
-
-  it('is an error with strictOverrides', async () => {
-    const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
-    await expect(startApp({ providers: [Careless] }, strict)).rejects.toThrow('Careless.run overrides the locked method Base.run');
-  });
-
-  it('is fine when it is locked as well, or only inherited', async () => {
-    class Careful extends Base {
-      @Locked('careful')
-      override async run(): Promise<void> {}
-    }
-    class Heir extends Base {}
-    const strict = LockModule.forRoot({ embedded: true, strictOverrides: true });
-    const app = await startApp({ providers: [Careful, Heir] }, strict);
-    expect(app.get(Careful)).toBeInstanceOf(Careful);
   });
 });
 

@@ -195,7 +195,7 @@ describe('a route', () => {
       @Locked('hasty', { leaseMs: 5 })
       async run(): Promise<void> {}
     }
-    await expect(startAlone({ imports: [LockModule.forRoot({ route })], providers: [Hasty] })).rejects.toThrow(/'Hasty\.run': expected leaseMs/);
+    await expect(startAlone({ imports: [LockModule.forRoot({ route })], providers: [Hasty] })).rejects.toThrow(/^Hasty\.run: Lock options: expected leaseMs/);
   });
 
   it('that answers nothing is told so, with the key; what is no key never reaches it', async () => {

@@ -226,7 +226,7 @@ describe('a key that cannot be made', () => {
     expect(orders.most).toBe(0);
   });
 
-  it.each([[undefined], [null], [NaN], [{}], [Promise.resolve('a')]])('by a function of %s rejects as well', async (id) => {
+  it.each([[undefined], [NaN], [{}], [Promise.resolve('a')]])('by a function of %s rejects as well', async (id) => {
     const { orders } = await start();
     await expect(orders.byFunction({ id } as never)).rejects.toThrow(/OrderService\.byFunction: its key function made/);
   });
@@ -289,6 +289,24 @@ describe('an object that Nest did not make', () => {
     const refused = alone.pay({ id: 'a' });
     await expect(refused).rejects.toBeInstanceOf(LockUsageError);
     await expect(refused).rejects.toThrow(/OrderService\.pay is locked, but its object was not made by Nest/);
+  });
+
+  it('or whose constructor calls the method rejects with a sentence that says that as well', async () => {
+    @Injectable()
+    class Hasty {
+      readonly warmed: Promise<void>;
+
+      constructor() {
+        this.warmed = this.warm();
+        this.warmed.catch(() => undefined);
+      }
+
+      @Locked('warm')
+      async warm(): Promise<void> {}
+    }
+    const hasty = (await startApp({ providers: [Hasty] })).get(Hasty);
+    await expect(hasty.warmed).rejects.toThrow(/^Hasty\.warm is locked, but .* or its constructor called it: so it has no lock module\. /);
+    await hasty.warm();
   });
 
   it('is told apart from a method called without its object', async () => {

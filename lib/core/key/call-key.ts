@@ -18,10 +18,10 @@ export type KeyOfCall = (args: readonly unknown[]) => string | readonly string[]
 
 /**
  * Finds in a key that a function made the text of a missing value, as in `order:undefined`, or of an object without an id. Such a
- * word counts between separators (`:`, `/`, `|`, `,`), and `undefined` and `NaN` also at the end, as in `order-undefined`. Elsewhere
- * it may be data, as in `handling-null-values`.
+ * word counts between separators (`:`, `/`, `|`, `,`) and at the end, as in `order-undefined`. Elsewhere it may be data, as in
+ * `undefined-behavior`. The word `null` may be data everywhere: a name, for example, which a template takes as well.
  */
-const FORGOTTEN_VALUE = /(?:^|[:/|,])(?:undefined|null|NaN)(?:$|[:/|,])|[._-](?:undefined|NaN)$|\[object \w+\]/;
+const FORGOTTEN_VALUE = /(?:^|[:/|,])(?:undefined|NaN)(?:$|[:/|,])|[._-](?:undefined|NaN)$|\[object \w+\]/;
 
 /** Compiles the key of a decorator. `place` is the class and method that messages name. @throws LockKeyError */
 export function compileCallKey(key: CallKey, place: string): KeyOfCall {

@@ -50,6 +50,9 @@ function objectText(value: object): string {
     throw new UnfitForKey(`${object}: name a property of it, as in <0.id>`);
   }
   if (text === '') throw new UnfitForKey(`is an object (${className(value)}) whose toString is empty`);
+  if (text === 'undefined' || OBJECT_TEXT.test(text)) {
+    throw new UnfitForKey(`is an object (${className(value)}) whose toString gives the text of a missing value or of an object without an id`);
+  }
   return text;
 }
 

@@ -121,8 +121,8 @@ function checkGraceMs({ graceMs, leaseMs, minHoldMs }: ResolvedOptions, { maxLea
 }
 
 /** Refuses permits where there are none: of several locks in one call, or in a store that has none. @throws LockUsageError */
-export function checkPermitsOf(keys: readonly unknown[], permits: number, capabilities: StoreCapabilities | undefined, place?: string): void {
-  const where = place ?? (typeof keys[0] === 'string' ? keys[0] : undefined);
+export function checkPermitsOf(keys: readonly unknown[], permits: number, capabilities: StoreCapabilities | undefined): void {
+  const where = typeof keys[0] === 'string' ? keys[0] : undefined;
   if (keys.length > 1) throw invalid(`permits (${permits}) are those of one lock, and this call is for ${keys.length}. Take the locks in calls of their own`, where);
   if (capabilities?.permits !== false) return;
   throw invalid(`permits (${permits}) need one place that counts them, and a Redlock has none: use one Redis, Sentinel or a Cluster for this lock`, where);

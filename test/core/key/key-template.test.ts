@@ -103,6 +103,8 @@ describe('a value that is no id', () => {
     ['a Buffer', Buffer.from('x'), 'is of type Uint8Array'],
     ['an invalid Date', new Date(NaN), 'is an invalid Date'],
     ['an object whose text is empty', { toString: () => '' }, 'whose toString is empty'],
+    ['an object whose text is that of a missing value', { toString: () => 'undefined' }, 'whose toString gives the text of a missing value'],
+    ['an object whose text holds that of an object', { toString: () => 'a[object Object]' }, 'or of an object without an id'],
     ['an object whose text is no text', { toString: () => 7 }, 'without an id-like toString'],
     ['half a surrogate pair', 'a\ud800b', 'half a surrogate pair'],
   ])('%s is never locked, and the error names method, placeholder and argument', (_name, value, got) => {

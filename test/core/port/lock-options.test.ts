@@ -138,10 +138,9 @@ describe('Permits', () => {
     expect(() => checkPermitsOf(['k', 'l'], 3, counting)).toThrow(`Lock 'k': permits (3) are those of one lock, and this call is for 2. Take`);
   });
 
-  it('of a Redlock are refused, and the error names the lock, or the method where there is one', () => {
+  it('of a Redlock are refused, and the error names the lock if its key is known', () => {
     const told = 'permits (3) need one place that counts them, and a Redlock has none';
     expect(() => checkPermitsOf(['k'], 3, redlock)).toThrow(`Lock 'k': ${told}`);
-    expect(() => checkPermitsOf(['k'], 3, redlock, 'Shop.pay')).toThrow(`Lock 'Shop.pay': ${told}`);
     expect(() => checkPermitsOf([() => 'k'], 3, redlock)).toThrow(`Lock options: ${told}`);
   });
 });

@@ -1,0 +1,168 @@
+/** What a locked method or route may give and what is a stream; a stream is refused and ended, so that it keeps nothing open. */
+import { describe, expect, it } from '@jest/globals';
+import { EventEmitter } from 'node:events';
+import { createReadStream } from 'node:fs';
+import { PassThrough, Readable } from 'node:stream';
+import { Controller, Get, Injectable, StreamableFile, UseInterceptors } from '@nestjs/common';
+import { lastValueFrom, type Observable } from 'rxjs';
+import request from 'supertest';
+import { Locked, LockInterceptor, LockUsageError } from '../../lib/index.js';
+import { startApp, until } from './application.js';
+
+@Injectable()
+class Giving {
+  give: unknown;
+
+  @Locked('giving')
+  async later(): Promise<unknown> {
+    return this.give;
+  }
+
+  @Locked('giving')
+  atOnce(): Promise<unknown> {
+    return this.give as Promise<unknown>;
+  }
+
+  @Locked('giving', { returns: 'observable' })
+  observable(): Observable<unknown> {
+    return this.give as Observable<unknown>;
+  }
+}
+
+@Controller('files')
+class Files {
+  static give: unknown;
+
+  @Get('route')
+  @UseInterceptors(LockInterceptor.of('files'))
+  route(): unknown {
+    return Files.give;
+  }
+
+  @Get('method')
+  @Locked('files')
+  async method(): Promise<unknown> {
+    return Files.give;
+  }
+}
+
+const giving = async (): Promise<Giving> => (await startApp({ providers: [Giving] })).get(Giving);
+
+describe('data with methods that are named as in a stream', () => {
+  /** As the Option of `effect` has it, and other data on which functions can be called in a row. */
+  class Some {
+    constructor(readonly value: number) {}
+
+    pipe<T>(fn: (some: this) => T): T {
+      return fn(this);
+    }
+  }
+
+  it.each<[string, object]>([
+    ['a method pipe', new Some(7)],
+    ['a method getStream', { getStream: () => 'north' }],
+    ['events', new EventEmitter()],
+  ])('may be given: data with %s', async (_name, data) => {
+    const methods = await giving();
+    methods.give = data;
+    expect(await methods.later()).toBe(data);
+  });
+
+  it('may be given by a route', async () => {
+    const app = await startApp({ controllers: [Files] });
+    Files.give = new Some(7);
+    await request(app.getHttpServer()).get('/files/route').expect(200, { value: 7 });
+  });
+});
+
+describe('a stream that is refused', () => {
+  /** A stream, and whether it was ended. */
+  interface Stream {
+    readonly given: unknown;
+    readonly ended: () => boolean;
+  }
+
+  function cancelled(): Stream {
+    let ended = false;
+    const given = new ReadableStream({ cancel: () => void (ended = true) });
+    return { given, ended: () => ended };
+  }
+
+  function failing(): Stream {
+    let ended = false;
+    const destroy = (_error: unknown, done: (error: Error) => void): void => {
+      ended = true;
+      done(new Error('the stream fails while it is ended'));
+    };
+    return { given: new Readable({ read: () => undefined, destroy }), ended: () => ended };
+  }
+
+  function readElsewhere(): Stream {
+    const given = new ReadableStream();
+    given.getReader();
+    return { given, ended: () => given.locked };
+  }
+
+  /** An iterator that is waited for, as that of a subscription: its end is told by return(). */
+  function iterator(end: () => Promise<unknown>): Stream {
+    let ended = false;
+    const given = {
+      [Symbol.asyncIterator]: () => given,
+      return: () => {
+        ended = true;
+        return end();
+      },
+    };
+    return { given, ended: () => ended };
+  }
+
+  const node = (stream: Readable): Stream => ({ given: stream, ended: () => stream.destroyed });
+  const file = (stream: Readable): Stream => ({ given: new StreamableFile(stream), ended: () => stream.destroyed });
+
+  it.each<[string, () => Stream]>([
+    ['a Node stream', () => node(new PassThrough())],
+    ['a file', () => file(new PassThrough())],
+    ['a file that is not there', () => node(createReadStream('/no/such/file'))],
+    ['a stream that fails at its end', failing],
+    ['a web stream', cancelled],
+    ['a web stream that is read elsewhere', readElsewhere],
+    ['an iterator', () => iterator(() => Promise.resolve())],
+    ['an iterator that fails at its end', () => iterator(() => Promise.reject(new Error('no end')))],
+    ['an iterator that throws at its end', () => iterator(() => { throw new Error('no end'); })],
+  ])('is ended, and nothing of it is left unhandled: %s', async (_name, make) => {
+    const methods = await giving();
+    const calls = [() => methods.later(), () => methods.atOnce(), () => lastValueFrom(methods.observable())];
+    for (const call of calls) {
+      const stream = make();
+      methods.give = stream.given;
+      await expect(call()).rejects.toBeInstanceOf(LockUsageError);
+      await until(() => stream.ended(), 'the end of the stream');
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  });
+
+  it('is a generator, whose work does not begin any more', async () => {
+    const methods = await giving();
+    let began = false;
+    const generator = (async function* () {
+      began = true;
+      yield 1;
+    })();
+    methods.give = generator;
+    await expect(methods.later()).rejects.toThrow(/gave a stream/);
+    expect(await generator.next()).toEqual({ done: true, value: undefined });
+    expect(began).toBe(false);
+  });
+
+  it('keeps no file open, behind a route and behind a decorator', async () => {
+    const server = (await startApp({ controllers: [Files] })).getHttpServer();
+    const open: Readable[] = [];
+    for (const path of ['/files/route', '/files/method']) {
+      const stream = createReadStream('package.json');
+      open.push(stream);
+      Files.give = new StreamableFile(stream);
+      await request(server).get(path).expect(500);
+    }
+    await until(() => open.every(({ closed }) => closed), 'the end of the files');
+  });
+});

@@ -1,0 +1,97 @@
+/** What TestLocks replaces in an application, and how it is told that it replaced nothing. */
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { Locked, LockModule, LockService, LockStoreError, LockTimeoutError, LockUsageError } from 'nestjs-holdfast';
+import { TestLocks } from 'nestjs-holdfast/testing';
+
+const unreachable = 'redis://127.0.0.1:1';
+
+@Injectable()
+class OrderService {
+  @Locked('order:<0>')
+  async pay(id: string): Promise<string> {
+    return `paid ${id}`;
+  }
+}
+
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+/** An application with these lock modules, whose stores the TestLocks replace. */
+async function start(modules: readonly ReturnType<typeof LockModule.forRoot>[], ...replacing: readonly TestLocks[]): Promise<TestingModule> {
+  const builder = Test.createTestingModule({ imports: [...modules], providers: [OrderService] });
+  for (const locks of replacing) locks.replaceIn(builder);
+  const module = await builder.compile();
+  await module.init();
+  closing.push(() => module.close());
+  return module;
+}
+
+describe('TestLocks whose name is not that of a LockModule of the application', () => {
+  const told = "TestLocks: the application has no LockModule with the name 'billing', so these locks replace nothing in it. Give the name of its LockModule";
+
+  it.each<[string, (locks: TestLocks) => unknown]>([
+    ['busy', (locks) => locks.busy('order:1')],
+    ['free', (locks) => locks.free('order:1')],
+    ['lose', (locks) => locks.lose('order:1')],
+    ['makeLate', (locks) => locks.makeLate('ticket')],
+    ['storeDown', (locks) => locks.storeDown()],
+    ['storeBack', (locks) => locks.storeBack()],
+    ['advance', (locks) => locks.advance(5)],
+  ])('are told so by %s, because nothing that is staged would reach the application', async (_name, stage) => {
+    const billing = new TestLocks({ name: 'billing' });
+    await start([LockModule.forRoot({ embedded: true })], billing);
+    const staged = (async () => stage(billing))();
+    await expect(staged).rejects.toBeInstanceOf(LockUsageError);
+    await expect(staged).rejects.toThrow(told);
+  });
+
+  it('are told so in words that fit when they have no name', async () => {
+    const locks = new TestLocks();
+    @Injectable()
+    class Bare {}
+    const module = await locks.replaceIn(Test.createTestingModule({ imports: [LockModule.forRoot({ embedded: true, name: 'billing' })], providers: [Bare] })).compile();
+    closing.push(() => module.close());
+    await expect(locks.busy('order:1')).rejects.toThrow('TestLocks: the application has no LockModule without a name, so these locks');
+  });
+
+  it('may serve another application, of which they are told nothing then', async () => {
+    const locks = new TestLocks({ name: 'billing' });
+    await start([LockModule.forRoot({ embedded: true })], locks);
+    await start([LockModule.forRoot({ embedded: true }), LockModule.forRoot({ redis: unreachable, name: 'billing' })], locks);
+    await locks.busy('invoice:1');
+  });
+});
+
+describe('TestLocks in place of a LockModule', () => {
+  it('stage before the application is there, and while it is being made', async () => {
+    const locks = new TestLocks();
+    await locks.busy('order:1');
+    const builder = locks.replaceIn(Test.createTestingModule({ imports: [LockModule.forRoot({ redis: unreachable })], providers: [OrderService] }));
+    await locks.busy('order:2');
+    const module = await builder.compile();
+    closing.push(() => module.close());
+    await locks.busy('order:3');
+    await module.init();
+    for (const id of ['1', '2', '3']) await expect(module.get(OrderService).pay(id)).rejects.toThrow(LockTimeoutError);
+    await locks.free('order:2');
+    expect(await module.get(OrderService).pay('2')).toBe('paid 2');
+  });
+
+  it('replace a module with a route as a whole, but the modules that it leads to have to be replaced as well', async () => {
+    const routed = (): ReturnType<typeof LockModule.forRoot>[] => [
+      LockModule.forRoot({ route: () => 'eu' }),
+      LockModule.forRoot({ name: 'eu', redis: unreachable, bootTimeoutMs: 300 }),
+    ];
+    await expect(start(routed(), new TestLocks())).rejects.toThrow(LockStoreError);
+    const locks = new TestLocks();
+    const app = await start(routed(), locks, new TestLocks({ name: 'eu' }));
+    await locks.busy('order:1');
+    await expect(app.get(OrderService).pay('1')).rejects.toThrow(LockTimeoutError);
+    await locks.free('order:1');
+    expect(await app.get(LockService).isLocked('order:1')).toBe(false);
+  });
+});
