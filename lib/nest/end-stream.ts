@@ -1,8 +1,8 @@
 /** Ends streams that a locked method or route gave and that are refused, because otherwise each would keep its file or connection open. */
 import { hasMethod, isFile } from './is-stream.js';
 
-/** The methods that end a Node stream, a web stream and an iterator. A Node stream is an iterator as well, so its own comes first. */
-const ENDS = ['destroy', 'cancel', 'return'] as const;
+/** The methods that end a Node stream, a web stream, what React renders to, and an iterator. A Node stream is an iterator as well. */
+const ENDS = ['destroy', 'cancel', 'abort', 'return'] as const;
 
 /** Ends the stream in the background. The caller is told that it was refused, so nobody needs to know whether the end fails. */
 export function endStream(stream: object): void {

@@ -17,9 +17,12 @@ export function hasMethod<Name extends string | symbol>(value: object, name: Nam
   return typeof Reflect.get(value, name) === 'function';
 }
 
-/** Data on which functions can be called in a row has a method `pipe` as well, such as an Option of `effect`; it has no events. */
+/**
+ * Data on which functions can be called in a row has a method `pipe` as well, such as an Option of `effect`. A stream has events too, and
+ * what React renders to can be aborted.
+ */
 function isNodeStream(value: object): boolean {
-  return hasMethod(value, 'pipe') && hasMethod(value, 'on') && !isSink(value);
+  return hasMethod(value, 'pipe') && (hasMethod(value, 'on') || hasMethod(value, 'abort')) && !isSink(value);
 }
 
 /** Whether this is a writable stream only, such as the response that a handler with @Res() returns by `return res.json(…)`. */

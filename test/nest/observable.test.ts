@@ -235,7 +235,7 @@ describe('a method that gives what its option does not say', () => {
     ['a web stream', () => new ReadableStream()],
     ['a generator', () => (async function* () {})()],
     ['what React renders to', () => ({ pipe: () => undefined, abort: () => undefined })],
-    ['a stream of the first kind, to which can be written as well', () => ({ pipe: () => undefined, write: () => true, readable: true })],
+    ['a stream of the first kind, to which can be written as well', () => ({ on: () => undefined, pipe: () => undefined, write: () => true, readable: true })],
     ['an Observable of an rxjs without pipe', () => ({ lift: () => undefined, subscribe: () => undefined })],
   ])('rejects when it gives %s, naming method and option', async (_name, make) => {
     const wrong = (await startApp({ providers: [Wrong] })).get(Wrong);
