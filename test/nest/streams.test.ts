@@ -116,6 +116,11 @@ describe('a stream that is refused', () => {
     return { given, ended: () => ended };
   }
 
+  function rendered(): Stream {
+    let ended = false;
+    return { given: { pipe: () => undefined, abort: () => void (ended = true) }, ended: () => ended };
+  }
+
   const node = (stream: Readable): Stream => ({ given: stream, ended: () => stream.destroyed });
   const file = (stream: Readable): Stream => ({ given: new StreamableFile(stream), ended: () => stream.destroyed });
 
@@ -126,6 +131,7 @@ describe('a stream that is refused', () => {
     ['a stream that fails at its end', failing],
     ['a web stream', cancelled],
     ['a web stream that is read elsewhere', readElsewhere],
+    ['what React renders to', rendered],
     ['an iterator', () => iterator(() => Promise.resolve())],
     ['an iterator that fails at its end', () => iterator(() => Promise.reject(new Error('no end')))],
     ['an iterator that throws at its end', () => iterator(() => { throw new Error('no end'); })],
