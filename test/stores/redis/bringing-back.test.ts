@@ -95,7 +95,7 @@ describe('A lease that a renewal does not find', () => {
     const { lockKey, queueKey, fenceKey, group } = keys.spotOf('k');
     expect(renewals).toEqual([['p.k 0']]);
     expect(calls).toMatchObject([{ key: 'k', keys: [lockKey, queueKey, fenceKey], timeoutMs: 3_000.5 / 3, inOrder: true }]);
-    expect(calls[0]!.args).toEqual(['p.k', `w ${SERVER + 891} 3000 7 2 21 30 60000 400 ${MEMORY}`, expect.stringMatching(/^\S*o \S*me$/)]);
+    expect(calls[0]!.args).toEqual(['p.k', `w ${SERVER + 891} 3000 7 2 21 30 60000 400 ${MEMORY} -`, expect.stringMatching(/^\S*o \S*me$/)]);
     expect(compared).toEqual([[group, MEMORY]]);
     expect(trust.clock.before(0, 1_000, 1_000)).toBe(SERVER);
   });
@@ -103,7 +103,7 @@ describe('A lease that a renewal does not find', () => {
   it('says its permits in place of an owner, and waits no longer for its answer than the timeout', async () => {
     const { calls, renew } = stage();
     await renew(lease('k', { permits: 3, trustedUntil: 90_000, minHoldUntil: 900 }, { leaseMs: 60_000 }));
-    expect(calls[0]).toMatchObject({ timeoutMs: 2_000, args: ['p.k', `p ${SERVER + 1_980} 60000 7 2 0 0 60000 400 ${MEMORY}`, expect.stringMatching(/^\S*3 -$/)] });
+    expect(calls[0]).toMatchObject({ timeoutMs: 2_000, args: ['p.k', `p ${SERVER + 1_980} 60000 7 2 0 0 60000 400 ${MEMORY} -`, expect.stringMatching(/^\S*3 -$/)] });
   });
 
   it('is not looked for where nothing is recovered, or nothing is known of it', async () => {
