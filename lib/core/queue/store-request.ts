@@ -46,6 +46,8 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   private isKnownToWait = false;
   /** Whether a wake came while the store was being asked, so that it must be asked once more. */
   private askAgain = false;
+  /** Whether a grant is being renewed before it counts. Nothing is asked meanwhile: a Redlock takes a grant back that it does not find again. */
+  private isLengthening = false;
   /** The pauses between tries, if one has failed since the last answer. */
   private backoff: Backoff | undefined;
   private bound: Alarm | undefined;
@@ -76,7 +78,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
 
   /** Asks the store; while an answer is awaited, asks once more after that. */
   ask(now = this.parts.clock.now()): void {
-    if (this.state !== 'open') return;
+    if (this.state !== 'open' || this.isLengthening) return;
     this.askAgain = this.asking;
     if (this.asking) return;
     this.asking = true;
@@ -208,7 +210,10 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   }
 
   private async lengthen(grant: Grant): Promise<void> {
+    if (this.isLengthening) return;
+    this.isLengthening = true;
     const longer = await lengthened(grant, this, this.parts);
+    this.isLengthening = false;
     if (this.state !== 'open') return;
     if (longer) this.answer({ kind: 'granted', ...longer });
     else this.ask();

@@ -63,7 +63,8 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, com
     late: (node, reply) => reply.kind === 'answer' && giveBack(node, reply.answer),
   });
   parts.forEach((part, n) => {
-    const outcome = outcomeOf(part, n, nodes, replies, clock.now());
+    // A ballot that was taken back meanwhile is not held any more, though the nodes renewed it before.
+    const outcome: RenewOutcome = part.ballot.state === 'held' ? outcomeOf(part, n, nodes, replies, clock.now()) : { kind: 'lost' };
     if (outcome.kind === 'renewed') part.ballot.standing.renewed(outcome.trustedUntil);
     outcomes[part.at] = outcome;
   });

@@ -91,4 +91,35 @@ describe('A message of the store', () => {
     expect(fleet.clock.now() - since).toBeLessThan(100);
     await lease.release();
   });
+
+  it('that comes while a grant of fixed length is renewed asks nothing: a Redlock takes a grant back that it does not find again at once', async () => {
+    const fleet = new Fleet();
+    const other = await fleet.process().locks.acquire('k');
+    const { locks, wire } = fleet.process();
+    const waiting = locks.acquire('k', { renew: false });
+    await fleet.clock.settle();
+    const { id } = (await fleet.store.inspect('k')).waiters[0]!;
+    const { acquire, renew } = wire;
+    const answer = gate();
+    let renewals = 0;
+    wire.renew = async (requests) => {
+      renewals += 1;
+      await answer.promise;
+      return renew.call(wire, requests);
+    };
+    await other.release();
+    await fleet.clock.settle();
+    let asked = 0;
+    wire.acquire = (request) => {
+      asked += 1;
+      return acquire.call(wire, request);
+    };
+    fleet.wake({ kind: 'ask', key: 'k', id });
+    await fleet.clock.settle();
+    expect([renewals, asked]).toEqual([1, 0]);
+    answer.open();
+    const lease = await fleet.clock.runUntil(waiting);
+    expect(await lease.verify()).toBe(true);
+    await lease.release();
+  });
 });

@@ -14,7 +14,7 @@ const LEASE_MS = 1_000;
 type Word = 'has it' | 'lost it' | 'fails' | 'has it, late';
 
 /** What became of the renewal, and the nodes that were given the lease back, by their places. */
-async function renewal(words: readonly Word[], mayOutlive = true): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
+async function renewal(words: readonly Word[], mayOutlive = true, isTakenBack = false): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
   const clock = new FakeClock();
   const nodes = words.map((word) => ({
     fellSilent: () => {},
@@ -28,7 +28,9 @@ async function renewal(words: readonly Word[], mayOutlive = true): Promise<{ kin
   const rejoin = async (node: RedlockNode): Promise<void> => void givenBack.push(nodes.indexOf(node));
   const ballot = { key: 'k', id: 'p.1/1', state: 'held', standing: { lasts: () => {}, renewed: () => {}, mayOutlive: () => mayOutlive }, rejoin } as unknown as Ballot;
   const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
-  const [outcome] = await clock.runUntil(renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, () => ballot));
+  const renewing = renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, () => ballot);
+  if (isTakenBack) Object.assign(ballot, { state: 'over' });
+  const [outcome] = await clock.runUntil(renewing);
   await clock.advance(LEASE_MS);
   return { kind: outcome!.kind, givenBack };
 }
@@ -46,6 +48,12 @@ describe('A renewal by quorum', () => {
 
   it('gives it back to no node when a quorum released it or its trust is over: somebody else may have it', async () => {
     expect(await renewal(['has it', 'has it', 'lost it', 'lost it', 'lost it'], false)).toEqual({ kind: 'lost', givenBack: [] });
+  });
+
+  it('is lost when its ballot is taken back meanwhile, though all nodes had renewed it before', async () => {
+    const all = ['has it', 'has it', 'has it', 'has it', 'has it'] as const;
+    expect(await renewal(all)).toEqual({ kind: 'renewed', givenBack: [] });
+    expect(await renewal(all, true, true)).toEqual({ kind: 'lost', givenBack: [] });
   });
 
   it('is lost at once when no node has it', async () => {
