@@ -30,7 +30,7 @@ export class HoldPart {
   private gate: SiblingGate | undefined;
   private isOverdue = false;
   private hasLeft = false;
-  /** Set while it drains. */
+  /** Leaves the lease. It is set while this part waits for the nested calls inside to end. */
   private whenDrained: (() => void) | undefined;
 
   constructor(

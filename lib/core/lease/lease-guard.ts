@@ -10,7 +10,7 @@ export interface GrantedRequest extends HolderRef {
   readonly options: ResolvedOptions;
   /** The local instant until which a try of it that got no answer may still act in the store. */
   readonly lateUntil: number;
-  /** The holder id of the ticket of which the lease was made, if it was. */
+  /** The holder id of the ticket that was adopted to get the lease; undefined for a request that was granted. */
   readonly ticketId?: string | undefined;
 }
 

@@ -41,7 +41,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   askedAt: number | undefined;
   /** Whether the work of its last caller never began, so that the lock need not stay taken for minHoldMs. */
   abandoned = false;
-  /** The holder id of the ticket of which it was made, if it was. */
+  /** The holder id of the ticket that was adopted to get this lease; undefined for a lease that was granted to a request. */
   readonly ticketId: string | undefined;
   declare protected readonly keeper: LeaseKeeper;
   /** How many of the callers on the lease have held it for longer than their maxHoldMs. */

@@ -10,7 +10,7 @@ export interface Timed {
   readonly notAfter: number;
   readonly clock: Clock;
   readonly serverClock: ServerClock;
-  /** Whose samples the server clock uses. */
+  /** The source of the time samples that count for this server (server-clock.ts). */
   readonly source: number;
   /** The name of the server, for messages. */
   readonly node: string;
