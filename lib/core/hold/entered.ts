@@ -12,7 +12,7 @@ export function leaseOf(entered: Entered): StoreLease {
 
 /** Whether one of the locks was lost since the call got it. */
 export function isLost(entered: Entered | readonly Entered[]): boolean {
-  return entered instanceof Array ? entered.some((one) => leaseOf(one).isLost) : leaseOf(entered).isLost;
+  return entered instanceof Array ? entered.some((one) => one.isLost) : entered.isLost;
 }
 
 /** Gives back a lock under which no work began. `mode`: how the call wanted it. */

@@ -58,6 +58,10 @@ export class HoldPart {
     return this.outer !== undefined;
   }
 
+  get isLost(): boolean {
+    return this.lease.isLost;
+  }
+
   /** Whether no nested call is inside. */
   get isEmpty(): boolean {
     return this.gate?.isEmpty ?? true;
@@ -132,7 +136,7 @@ export class HoldPart {
     if (!outer) return lease.leave(hold, now, done);
     lease.offLoss(hold);
     outer.leaveInside(this.mode);
-    done(lease.isLost ? 'lost' : 'released');
+    done(this.isLost ? 'lost' : 'released');
   }
 
   /** When only nested calls that read go on, the write lease becomes a read lease, so that readers of other processes need not wait. */

@@ -39,6 +39,8 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   admittedAt: number;
   /** When the last caller left it, which is the instant at which its release is asked for. */
   askedAt: number | undefined;
+  /** How long the store may keep it without a further request, in ms, its grace included. */
+  storeLengthMs: number;
   /** Whether the work of its last caller never began, so that the lock need not stay taken for minHoldMs. */
   abandoned = false;
   /** The holder id of the ticket that was adopted to get this lease; undefined for a lease that was granted to a request. */
@@ -49,8 +51,6 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   /** Whether no further caller may be put on it, because its end (minHoldMs) or its mode (a downgrade) belongs to one hold. */
   private isSpent = false;
   private nextFence: number;
-  /** The greatest length for which a renewal was asked, in ms: a holder may ask for more than its leaseMs. */
-  private longestMs = 0;
   /** Whether all callers have the same fence. The mode that was asked for decides it, because for a read lease only one was reserved. */
   private readonly sharesFence: boolean;
 
@@ -68,6 +68,8 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     this.fence = this.nextFence = grant.fence;
     this.sharesFence = request.options.mode === 'read';
     this.ticketId = request.ticketId;
+    const { leaseMs, minHoldMs, graceMs } = this.options;
+    this.storeLengthMs = Math.max(leaseMs, minHoldMs) + graceMs;
   }
 
   /**
@@ -76,12 +78,6 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
    */
   get owesNothing(): boolean {
     return this.abandoned && this.isSpent;
-  }
-
-  /** How long the store may keep it without a further request, its grace included. */
-  get storeLengthMs(): number {
-    const { leaseMs, minHoldMs, graceMs } = this.options;
-    return Math.max(leaseMs, minHoldMs, this.longestMs) + graceMs;
   }
 
   /** How many fences it had if all of them were used, else 0. */
@@ -119,9 +115,10 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     if (!this.sharesFence) this.nextFence += 1;
   }
 
+  /** A holder may ask for more than its leaseMs, and the store then keeps the lease for longer. */
   override renewal(now: number, leaseMs?: number): RenewRequest {
     const request = super.renewal(now, leaseMs);
-    this.longestMs = Math.max(this.longestMs, request.leaseMs);
+    this.storeLengthMs = Math.max(this.storeLengthMs, request.leaseMs + this.options.graceMs);
     return request;
   }
 

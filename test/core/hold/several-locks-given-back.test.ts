@@ -103,7 +103,7 @@ function gathering(given: WithLockOptions = {}, atLast: () => void = () => {}) {
 
 describe('Locks that a call has got', () => {
   it('are lost when one of them is', () => {
-    const [held, lost] = [{ lease: { isLost: false } }, { lease: { isLost: true } }] as unknown as [Entered, Entered];
+    const [held, lost] = [{ isLost: false }, { isLost: true }] as unknown as [Entered, Entered];
     expect([isLost([held, lost]), isLost([lost, held]), isLost([held, held]), isLost(lost), isLost(held)]).toEqual([true, true, false, true, false]);
   });
 });
