@@ -5,6 +5,7 @@
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
 import { optionsProblem, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { show } from '../core/port/option-values.js';
 import { lockDefaultNames } from '../core/port/request-options.js';
 import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
@@ -156,19 +157,19 @@ function checkEach(options: LockModuleOptions): void {
   for (const flag of FLAGS) {
     const value = options[flag];
     if (value === undefined || typeof value === 'boolean') continue;
-    throw refused(`expected ${flag} to be true or false, got ${String(value)}`);
+    throw refused(`expected ${flag} to be true or false, got ${show(value)}`);
   }
   const { client, prefix, route, bootTimeoutMs, recoveryMs } = options;
-  if (client !== undefined && client !== 'ioredis' && client !== 'redis') throw refused(`expected client to be 'ioredis' or 'redis', got ${String(client)}`);
+  if (client !== undefined && client !== 'ioredis' && client !== 'redis') throw refused(`expected client to be 'ioredis' or 'redis', got ${show(client)}`);
   if (prefix !== undefined) checkPrefix(prefix);
   if (route !== undefined && typeof route !== 'function') {
     throw refused(`expected route to be a function of the key, got ${typeof route}`);
   }
   if (recoveryMs !== undefined && recoveryMs !== 'lease' && !(Number.isInteger(recoveryMs) && recoveryMs >= 0)) {
-    throw refused(`expected recoveryMs to be a whole number from 0 or 'lease', got ${String(recoveryMs)}`);
+    throw refused(`expected recoveryMs to be a whole number from 0 or 'lease', got ${show(recoveryMs)}`);
   }
   if (bootTimeoutMs !== undefined && !(Number.isInteger(bootTimeoutMs) && bootTimeoutMs > 0)) {
-    throw refused(`expected bootTimeoutMs to be a whole number above 0, got ${String(bootTimeoutMs)}`);
+    throw refused(`expected bootTimeoutMs to be a whole number above 0, got ${show(bootTimeoutMs)}`);
   }
 }
 

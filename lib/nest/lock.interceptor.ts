@@ -98,11 +98,11 @@ function isBusy(error: unknown): boolean {
 async function settled({ place }: LockedCall, work: () => unknown): Promise<unknown> {
   const result = work();
   if (!isThenable(result)) {
-    if (isStream(result)) throw streamed(place, result);
+    if (isStream(result)) refuseStream(place, result);
     throw new LockUsageError(`${place} is locked and ran, but returned ${typeof result} instead of a Promise. Make it async.`);
   }
   const value = await result;
-  if (isStream(value)) throw streamed(place, value);
+  if (isStream(value)) refuseStream(place, value);
   return value;
 }
 
@@ -110,10 +110,10 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
-/** The error for a stream, which is ended. */
-function streamed(place: string, stream: object): LockUsageError {
+/** Ends the stream that a locked method gave. @throws LockUsageError, always */
+function refuseStream(place: string, stream: object): never {
   endStream(stream);
-  return new LockUsageError(
+  throw new LockUsageError(
     `${place} is locked and gave a stream, which would go on after its lock was given back. Let it return an ` +
       `Observable and give the decorator the option returns: 'observable', or use LockService.withLock around what ` +
       `reads the stream.`,

@@ -9,9 +9,12 @@ import { hostname } from 'node:os';
 const LONGEST_HOST = 16;
 
 /** Makes a new name: `host:pid:random`, or only the random part when `describe` is false. */
-export function processName(describe: boolean, machine = hostname()): string {
+export function processName(describe: boolean): string {
   const random = randomInt(36 ** 8).toString(36).padStart(8, '0');
-  if (!describe) return random;
-  const host = machine.replace(/[^A-Za-z0-9-]/g, '-').slice(-LONGEST_HOST);
-  return `${host}:${process.pid}:${random}`;
+  return describe ? `${shortHost(hostname())}:${process.pid}:${random}` : random;
+}
+
+/** The end of a host name, without characters that mean something in a holder id. */
+export function shortHost(host: string): string {
+  return host.replace(/[^A-Za-z0-9-]/g, '-').slice(-LONGEST_HOST);
 }

@@ -60,8 +60,8 @@ function numbersProblem(name: string, target: object): string | undefined {
 }
 
 function portProblem(name: string, server: unknown): string | undefined {
-  const port: unknown = typeof server === 'object' && server !== null && 'port' in server ? server.port : server;
-  if (port === undefined || typeof port === 'object' || (isWhole(port) && Number(port) >= 1 && Number(port) <= 65_535)) return undefined;
+  const port: unknown = typeof server === 'object' && server !== null ? Reflect.get(server, 'port') : server;
+  if (port == null || (isWhole(port) && Number(port) >= 1 && Number(port) <= 65_535)) return undefined;
   return `expected ${name}.port to be a whole number from 1 to 65535, got ${show(port)}; ${LOOK_WHERE}`;
 }
 

@@ -61,7 +61,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
       const route = `${context.getClass().name}.${context.getHandler().name}`;
       const named = { ...call, place: `${route}: ${place}`, options: { ...call.options, label: options.label ?? shortLabel(route) } };
       const complete = tap((result: unknown) => {
-        if (isStream(result)) throw streamed(named.place, result);
+        if (isStream(result)) refuseStream(named.place, result);
       });
       return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), clientGone(context));
     }
@@ -70,10 +70,10 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
   return RouteLock;
 }
 
-/** The error for a stream, which is ended. */
-function streamed(place: string, stream: object): LockUsageError {
+/** Ends the stream that the handler gave. @throws LockUsageError, always */
+function refuseStream(place: string, stream: object): never {
   endStream(stream);
-  return new LockUsageError(
+  throw new LockUsageError(
     `${place} locks a route whose handler gave a stream, which Nest would send after the lock was given back. Let the handler ` +
       'write it to the response itself, with @Res(), and await that: await pipeline(stream, response).',
   );

@@ -201,7 +201,6 @@ const list = [
   ['lib/nest/redis-target.ts', "if ('sentinels' in target && target.sentinels != null", 'What is not there is undefined; it is for the compiler.', undefined, 'target.sentinels != null'],
   ['lib/nest/redis-target.ts', "if ('sentinels' in target && target.sentinels != null", 'What is not there is no text; it is for the compiler.', "'name' in target && typeof target.name === 'string'", "typeof target.name === 'string'"],
   ['lib/nest/redis-target.ts', "const port: unknown = typeof server === 'object'", 'addressProblem has refused null.', "typeof server === 'object' && server !== null", "typeof server === 'object'"],
-  ['lib/nest/redis-target.ts', "const port: unknown = typeof server === 'object'", 'Without a port the server itself is an object, and with undefined for its port all is well too; it is for the compiler.', undefined, "typeof server === 'object' && server !== null"],
   ['lib/nest/redis-target.ts', "const options = 'options' in target", 'What is not there is undefined; it is for the compiler.', undefined, 'true'],
   ['lib/nest/redis-target.ts', "const ofNodes = typeof options === 'object'", 'What is no object was refused as options; it is for the compiler.', "typeof options === 'object' && options !== null", "typeof options === 'object'"],
   ['lib/nest/redis-target.ts', "const ofNodes = typeof options === 'object'", 'What is no object was refused as options; it is for the compiler.', undefined, 'true'],

@@ -46,7 +46,7 @@ describe('A number of the option redis', () => {
     expect(problem({ sentinels: [{ host, port }], name: 'main' })).toBeUndefined();
   });
 
-  it.each<[unknown, string]>([[0, '0'], [65_536, '65536'], ['0', `'0'`], [1.5, '1.5'], ['a', `'a'`]])('is no port: %p', (port, shown) => {
+  it.each<[unknown, string]>([[0, '0'], [65_536, '65536'], ['0', `'0'`], [1.5, '1.5'], ['a', `'a'`], [{}, 'an object'], [[6379], 'an array']])('is no port: %p', (port, shown) => {
     const words = `expected redis.port to be a whole number from 1 to 65535, got ${shown}; ${LOOK}`;
     expect(problem({ host, port })).toBe(words);
     expect(problem({ cluster: [{ host, port: 1 }, { host, port }] })).toBe(words);

@@ -10,6 +10,7 @@
  * number of groups are part of the wire format: processes that disagree about them would not exclude each other.
  */
 import { LockUsageError } from '../../core/port/errors.js';
+import { show } from '../../core/port/option-values.js';
 import { decodeKey, encodeKey } from './key-encoding.js';
 
 export const SLOT_GROUPS = 256;
@@ -175,7 +176,7 @@ export function checkPrefix(prefix: unknown): void {
   const isText = typeof prefix === 'string' && Buffer.byteLength(prefix) <= LONGEST_PREFIX_BYTES;
   if (isText && /^[^{}\s*?[\]\\\p{Cc}\p{Cs}]+$/u.test(prefix)) return;
   const allowed = `1 to ${LONGEST_PREFIX_BYTES} bytes without braces, spaces, control characters and any of * ? [ ] \\`;
-  throw new LockUsageError(`Lock options: expected prefix to be ${allowed}, got '${String(prefix)}'.`);
+  throw new LockUsageError(`Lock options: expected prefix to be ${allowed}, got ${show(prefix)}.`);
 }
 
 function hashByte(hash: number, byte: number): number {
