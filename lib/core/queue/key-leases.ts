@@ -1,6 +1,7 @@
 /** The leases that this process has of one lock: mostly one. There are more when readers took a new lease beside an earlier read lease. */
 import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { StoreLease } from '../lease/store-lease.js';
+import type { LockMode } from '../port/lock-mode.js';
 
 const NONE: readonly StoreLease[] = [];
 
@@ -21,6 +22,17 @@ export class KeyLeases {
     if (this.current) this.earlier = [...this.earlier, this.current];
     this.current = lease;
     this.count += 1;
+  }
+
+  /**
+   * Takes out the leases that have ended in the store, although no answer has said so: a grant to write ends all before it, and a grant
+   * to read one that wrote, because the store grants no writer beside another lease.
+   */
+  takeEndedBy(granted: LockMode): StoreLease[] {
+    const all = this.current ? [...this.earlier, this.current] : this.earlier;
+    const ended = all.filter(({ mode }) => granted === 'write' || mode === 'write');
+    for (const lease of ended) this.remove(lease);
+    return ended;
   }
 
   remove(lease: GuardedLease): void {

@@ -222,10 +222,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
   private take(request: StoreRequest, grant: Grant, at: number): void {
     const { leases, parts } = this;
     const { options, wasRefused } = request;
-    const { current } = leases;
-    // The store grants no writer beside another lease. So the current lease has ended in the store, although no answer has said so.
-    const ended = current && (grant.mode === 'write' || current.mode === 'write') ? current : undefined;
-    if (ended) leases.remove(ended);
+    const ended = leases.count > 0 ? leases.takeEndedBy(grant.mode) : undefined;
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const phase = wasRefused ? this.line.arrivals : this.arrivalsWhenAsked;
@@ -233,8 +230,8 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     leases.add(lease);
     parts.watchdog.watch(lease, at);
     if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));
-    // Its loss calls pump(), which must find the new lease in its place, and not ask the store for one.
-    ended?.lose('the store granted the lock anew');
+    // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
+    ended?.forEach((one) => one.lose('the store granted the lock to a later request'));
   }
 
   private dropRequest(): void {

@@ -73,4 +73,17 @@ describe('A grant beside a lease that had ended in the store, although no answer
     await fleet.clock.advance(100);
     expect(wire.sent).toMatchObject({ acquire: 2, release: 2 });
   });
+
+  it('S1: ends every lease of this process that it excludes, also those to which nobody is admitted any more', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    wire.lostWakes.add('lost');
+    const readers = [await locks.acquire('k', { mode: 'read', leaseMs: 30_000 }), await locks.acquire('k', { mode: 'read', leaseMs: 20_000 })];
+    const writer = locks.acquire('k');
+    await fleet.clock.advance(5);
+    await fleet.process().locks.forceRelease('k');
+    await using held = await fleet.clock.runUntil(writer);
+    expect(held.remainingMs).toBeGreaterThan(0);
+    expect(readers.map(({ signal, remainingMs }) => [signal.aborted, remainingMs])).toEqual([[true, 0], [true, 0]]);
+  });
 });
