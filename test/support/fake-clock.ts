@@ -27,6 +27,7 @@ export class FakeClock implements Clock {
   /** By due time; equal ones in the order they were set. */
   private timers: FakeTimer[] = [];
   private turns: (() => void)[] = [];
+  private keepers = 0;
 
   /** Starts off zero on all three clocks, so that a test notices when one is mistaken for another. */
   constructor(start: { now?: number; wallNow?: number; uptimeMs?: number } = {}) {
@@ -64,9 +65,15 @@ export class FakeClock implements Clock {
     this.turns.push(callback);
   }
 
-  /** A test runner keeps itself alive. */
+  /** A test runner keeps itself alive, so this only counts. */
   keepAlive(): () => void {
-    return () => {};
+    this.keepers += 1;
+    return () => void (this.keepers -= 1);
+  }
+
+  /** Whether a process with this clock would be kept alive. */
+  get isKeptAlive(): boolean {
+    return this.keepers > 0;
   }
 
   /** Timers that are set and not yet fired: 0 when the library is idle. */

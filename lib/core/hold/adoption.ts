@@ -72,7 +72,9 @@ export class Adoption implements AbortListener {
   begin(): void {
     const { signal, waitMs } = this.call.options;
     if (signal) onAbort(signal, this);
-    this.parts.watchdog.schedule.set(this.patience, this.call.since + Math.max(waitMs, ANSWER_WITHIN_MS));
+    const { schedule } = this.parts.watchdog;
+    schedule.waitBegins();
+    schedule.set(this.patience, this.call.since + Math.max(waitMs, ANSWER_WITHIN_MS));
     this.parts.open.add(this);
     this.ask();
   }
@@ -172,6 +174,7 @@ export class Adoption implements AbortListener {
     this.parts.open.delete(this);
     schedule.cancel(this.again);
     schedule.cancel(this.patience);
+    schedule.waitEnds();
     if (signal) offAbort(signal, this);
     tell();
   }

@@ -4,7 +4,7 @@
  */
 import type { BackgroundRelease } from '../lease/background-release.js';
 import { requestPauses } from '../lease/backoff.js';
-import { delay, type Clock } from '../port/clock.js';
+import { delay, keptAlive, type Clock } from '../port/clock.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError } from '../port/hold-errors.js';
 import type { ResolvedDefaults } from '../port/lock-options.js';
@@ -56,7 +56,7 @@ export class Tickets {
     const leases = hold.giveToTicket(now);
     const request = { ticketId, withinMs, holds: leases.map(({ key: lock, id, stays }) => ({ key: lock, id, stays })) };
     const until = Math.min(now + Math.max(options.waitMs, defaults.commandTimeoutMs), ...leases.map(({ trustedUntil }) => trustedUntil));
-    const outcome = await this.untilAnswered(tickets, { request, leases, until }, key);
+    const outcome = await keptAlive(clock, () => this.untilAnswered(tickets, { request, leases, until }, key));
     if (outcome instanceof LockStoreError) {
       this.giveBack(request, leases);
       hold.finish('unknown');

@@ -59,6 +59,20 @@ describe('An adoption', () => {
     expect(tries[1]! - tries[0]!).toBeLessThanOrEqual(20);
   });
 
+  it('that waits keeps the process alive until it has ended', async () => {
+    const { fleet, locks, ticketOf } = setUp(() => Promise.reject(failure(true)));
+    const ticket = await ticketOf('k');
+    await fleet.clock.advance(5_000);
+    expect(fleet.clock.isKeptAlive).toBe(false);
+    const adopting = locks.adopt(ticket, { waitMs: 1_500 });
+    const refused = expect(adopting).rejects.toThrow('the store is ill');
+    await fleet.clock.advance(1_400);
+    expect(fleet.clock.isKeptAlive).toBe(true);
+    await fleet.clock.advance(1_000);
+    await refused;
+    expect(fleet.clock.isKeptAlive).toBe(false);
+  });
+
   it('is given up at once when the store says that asking again is of no use, or when the call does not wait', async () => {
     for (const [retryable, waitMs] of [[false, 5_000], [true, 0]] as const) {
       const { fleet, locks, asked, ticketOf } = setUp(() => Promise.reject(failure(retryable)));

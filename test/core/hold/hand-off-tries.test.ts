@@ -40,6 +40,18 @@ describe('A hand-off without an answer', () => {
     expect(asked[2]!.at - asked[0]!.at).toBeLessThan(400);
   });
 
+  it('keeps the process alive until it has ended', async () => {
+    const { fleet, lease } = await giver({ unanswered: Infinity, waitMs: 5_000 });
+    await fleet.clock.advance(2_000);
+    expect(fleet.clock.isKeptAlive).toBe(false);
+    const refused = expect(lease.handOff()).rejects.toThrow("Lock 'k' could not be handed off");
+    await fleet.clock.advance(4_000);
+    expect(fleet.clock.isKeptAlive).toBe(true);
+    await fleet.clock.advance(60_000);
+    await refused;
+    expect(fleet.clock.isKeptAlive).toBe(false);
+  });
+
   it.each([[true], [false]])('is made again only when the try before can act no more, beside readers who go on with the lease; the try had acted: %p', async (acts) => {
     const { fleet, lease, asked } = await giver({ unanswered: 1, acts, readers: 2 });
     const ticket = await fleet.clock.runUntil(lease.handOff({ withinMs: 20_000 }));
