@@ -57,7 +57,7 @@ export class RedlockBoot {
       .map((node): NodeFailure => ({ node: node.name, reason: reasonFor(failures.get(node)) }));
     if (missing.length === 0) return undefined;
     const details = missing.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
-    for (const error of failures.values()) if (isForTheOperator(error)) throw error;
+    for (const error of failures.values()) if (!error.retryable) throw error;
     const quorum = quorumOf(nodes.length);
     if (opened.size >= quorum) return `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
     const message = `Locks: only ${opened.size} of ${nodes.length} Redlock nodes can be used, and a quorum is ${quorum} (${details}).`;
@@ -91,7 +91,7 @@ export class LateNodes {
     } catch (error) {
       // Requests that fail because the store closes are no news.
       if (this.closed) return;
-      if (isForTheOperator(error as LockStoreError)) return this.refuse(node, error as LockStoreError);
+      if (!(error as LockStoreError).retryable) return this.refuse(node, error as LockStoreError);
     }
     if (!node.connected) this.lookAgain(node);
   }
@@ -133,11 +133,6 @@ export class LateNodes {
     const message = `Locks: ${node.name} is not used until this process is restarted: ${error.message}`;
     this.report({ kind: `refused ${node.name}`, level: 'error', message });
   }
-}
-
-/** Whether only an operator can fix it. A full disk or a missing replica may pass. */
-function isForTheOperator({ retryable, nodes }: LockStoreError): boolean {
-  return !retryable && !nodes.some(({ reason }) => /\b(MISCONF|NOREPLICAS)\b/.test(reason));
 }
 
 function reasonFor(failure: LockStoreError | undefined): string {

@@ -5,7 +5,7 @@
 import { LockStoreError, messageOf } from '../../core/port/errors.js';
 
 /** Error replies after which trying again does not help before an operator has acted. */
-const FOR_THE_OPERATOR = /\b(MISCONF|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
+const FOR_THE_OPERATOR = /\b(NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DAMAGED|DENIED|can't run this command|ERR unknown command|ERR AUTH)\b/;
 
 /** The line of a script that Redis 6.2 puts before the words of an error. */
 const IN_A_SCRIPT = /^@?user_script: ?\d+: -?(?=[A-Z]+ )/;

@@ -209,9 +209,9 @@ describe('a server that fails', () => {
     await resumes();
   });
 
-  it('when it refuses writes for want of replicas, the error is for the operator', async () => {
+  it('when it refuses writes for want of replicas, acquires fail until it has them', async () => {
     await server.command('CONFIG', 'SET', 'min-replicas-to-write', 1);
-    expect(await failure(store.acquire(request()))).toMatchObject({ retryable: false, message: expect.stringContaining('NOREPLICAS') });
+    expect(await failure(store.acquire(request()))).toMatchObject({ retryable: true, message: expect.stringContaining('NOREPLICAS') });
     await server.command('CONFIG', 'SET', 'min-replicas-to-write', 0);
     await resumes();
   });
