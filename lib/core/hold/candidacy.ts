@@ -7,6 +7,7 @@
  * A term that is lost does not end `leading`: the signal of the term aborts, and this process stands again when the function
  * has ended. So the function never runs twice at a time here, even when it ignores the signal.
  */
+import type { LossListener } from '../lease/lease-guard.js';
 import type { Timer } from '../port/clock.js';
 import { isLockError, LockClosedError } from '../port/errors.js';
 import type { Lease } from '../port/lease.js';
@@ -163,15 +164,15 @@ export class Candidacy implements Leadership {
   private watchForOverstay(hold: Hold): () => void {
     const { clock } = this.host;
     let timer: Timer | undefined;
-    const watch = (): void => {
-      if (!hold.isLost) return;
-      timer = clock.setTimer(() => this.tell('warning', 'overstayed', overstayedText(this.role, OVERSTAYED_MS)), OVERSTAYED_MS);
+    // The signal of the term does not tell: it may have aborted before, because this candidate was stopped.
+    const atLoss: LossListener = {
+      leaseLost: () => {
+        timer = clock.setTimer(() => this.tell('warning', 'overstayed', overstayedText(this.role, OVERSTAYED_MS)), OVERSTAYED_MS);
+      },
     };
-    const { signal } = hold;
-    if (signal.aborted) watch();
-    else signal.addEventListener('abort', watch, { once: true });
+    for (const { lease } of hold.parts) lease.onLoss(atLoss);
     return () => {
-      signal.removeEventListener('abort', watch);
+      for (const { lease } of hold.parts) lease.offLoss(atLoss);
       if (timer) clock.clearTimer(timer);
     };
   }

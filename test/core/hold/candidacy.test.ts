@@ -66,6 +66,22 @@ describe('The function of a leader whose term was lost', () => {
   });
 });
 
+describe('The function of a leader that was stopped', () => {
+  it('is told of in the log when it goes on after its term was lost, though its signal had aborted before', async () => {
+    const on = setUp();
+    const { leadership, finish } = leadsOn(on);
+    await on.clock.settle();
+    const stopped = leadership.stop();
+    await on.clock.advance(5_000);
+    expect(on.log).toEqual([]);
+    await on.other.forceRelease('leader:indexer');
+    await on.clock.advance(5_000);
+    expect(on.log.filter((line) => line.includes('its function still runs'))).toHaveLength(1);
+    finish();
+    await stopped;
+  });
+});
+
 describe('The function of a leader that was lost or stopped', () => {
   it('has not failed when it throws an error about its own lock, whichever that is', async () => {
     const on = setUp();
