@@ -12,10 +12,15 @@ class OneNode {
   saysSlots = true;
   /** Whether it sends commands elsewhere, as a node does whose slots have moved. */
   moves = false;
+  /** Whether it knows its own host. A node that does not names only the port. */
+  knowsHost = true;
+  /** How many were made to it. */
+  connections = 0;
   private readonly listeners = new Set<(error: Error) => void>();
   readonly source: ClientSource = { given: { socket: { host: '127.0.0.1', port: 7001 } }, make: () => this.client() };
 
   private client(): NodeRedisClient {
+    this.connections += 1;
     return {
       isReady: true,
       connect: () => Promise.resolve(),
@@ -39,7 +44,7 @@ class OneNode {
     }
     if (command === 'GET k' && this.moves) {
       this.moves = false;
-      throw new Error('MOVED 7629 127.0.0.1:7001');
+      throw new Error(`MOVED 7629 ${this.knowsHost ? '127.0.0.1' : ''}:7001`);
     }
     return 'OK';
   }
@@ -96,6 +101,14 @@ describe('The connection to a Cluster', () => {
     expect(connection.state.isOpen).toBe(true);
     expect(told).toContain('ERR it is not known who has the slots');
     expect(told).not.toContain('end');
+  }));
+
+  it('follows a redirection that names only a port to the host that was asked', onStage(async ({ node, connection }) => {
+    await connection.start();
+    const { connections } = node;
+    Object.assign(node, { moves: true, knowsHost: false });
+    expect(await connection.call('GET', 'k')).toBe('OK');
+    expect(node.connections).toBe(connections);
   }));
 
   it('has ended when no node serves, and tells that again at each try that fails', onStage(async ({ node, connection, told, clock }) => {

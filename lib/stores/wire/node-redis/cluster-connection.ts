@@ -14,7 +14,7 @@ import { at, type ClientSource } from './node-redis-client.js';
 import { Silence } from './silence.js';
 import type { Needs } from './single-connection.js';
 import { SingleConnection } from './single-connection.js';
-import { ClusterMap, nameOf, type ClusterTarget } from './cluster-map.js';
+import { ClusterMap, hostOf, nameOf, type ClusterTarget } from './cluster-map.js';
 
 /** How often a command is redirected, or tried again because its node could not serve it, at most. */
 const MAX_REDIRECTIONS = 4;
@@ -126,7 +126,7 @@ export class ClusterConnection implements Connection, Sender {
         return await deliver(target.node);
       } catch (error) {
         const reason = reasonOf(error);
-        const redirected = await this.redirected(reason, key);
+        const redirected = await this.redirected(reason, key, target.node);
         if (redirected === undefined) throw error;
         if (tries.left === 0) throw new Error(`Too many Cluster redirections. Last error: ${reason}`, { cause: error });
         tries.left -= 1;
@@ -148,11 +148,11 @@ export class ClusterConnection implements Connection, Sender {
   }
 
   /** Where a command goes that was answered with this error; undefined when it is no matter of the Cluster. */
-  private async redirected(reason: string, key: string | undefined): Promise<{ target: Target | undefined } | undefined> {
+  private async redirected(reason: string, key: string | undefined, asked: SingleConnection): Promise<{ target: Target | undefined } | undefined> {
     const [, kind, address] = /^(ASK|MOVED) \d+ (\S+)$/.exec(reason) ?? [];
     if (address !== undefined) {
       if (kind === 'MOVED') void this.refresh();
-      const node = this.nodeAt(addressOf(address));
+      const node = this.nodeAt(addressOf(address, asked));
       if (!node.state.isOpen) await node.start().catch(() => {});
       return { target: { node, asking: kind === 'ASK' } };
     }
@@ -243,7 +243,8 @@ export class ClusterConnection implements Connection, Sender {
   }
 }
 
-function addressOf(text: string): Address {
+/** The address in a redirection. A server that does not know its own host names only the port: then it is on the host of the node that was asked. */
+function addressOf(text: string, asked: SingleConnection): Address {
   const colon = text.lastIndexOf(':');
-  return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) };
+  return { host: text.slice(0, colon) || hostOf(asked.source), port: Number(text.slice(colon + 1)) };
 }

@@ -88,7 +88,7 @@ export class ClusterMap {
     const late = delay(this.needs.clock, ANSWERS_WITHIN_MS).then(() => Promise.reject(new Error('connect ETIMEDOUT')));
     late.catch(() => {}); // it may be late after the answer
     const reply = await Promise.race([send(['CLUSTER', 'SLOTS']), late]);
-    return Array.isArray(reply) ? reply.map((range: unknown) => rangeOf(range, node?.given.socket?.host ?? 'localhost')) : [];
+    return Array.isArray(reply) ? reply.map((range: unknown) => rangeOf(range, hostOf(node))) : [];
   }
 }
 
@@ -101,6 +101,11 @@ function rangeOf(told: unknown, asked: string): Range {
 /** The same for the same masters of the same slots: nodes name the ranges in different orders. */
 function textOf(ranges: readonly Range[]): string {
   return ranges.map(({ from, to, master }) => `${from}-${to} ${nameOf(master)}`).sort().join(', ');
+}
+
+/** The host at which a node was asked. */
+export function hostOf(node: ClientSource | undefined): string {
+  return node?.given.socket?.host ?? 'localhost';
 }
 
 export function nameOf({ host, port }: Address): string {
