@@ -97,6 +97,8 @@ export class Watchdog implements LeaseGuard {
 
   /** Called at the time of a lease's appointment: declares the lease lost if its trust has ended, else renews it. */
   due(lease: GuardedLease, now: number): void {
+    // Whoever was just told of the loss of another lease may have released this one.
+    if (!lease.isHeld) return;
     if (now >= lease.trustedUntil) return lease.endTrust();
     const lookAt = lease.looksAgain(now);
     this.schedule.set(lease, lookAt ?? lease.trustedUntil);

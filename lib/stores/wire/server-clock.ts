@@ -86,6 +86,6 @@ export class ServerClock {
     const sample = this.samples.get(source) ?? this.latest;
     if (sample === undefined || now - sample.receivedAt > USABLE_MS) return 0;
     const sinceSample = local - sample.receivedAt;
-    return Math.floor(sample.serverNow + sinceSample - sinceSample * 0.01);
+    return Math.floor(sample.serverNow + sinceSample - Math.abs(sinceSample) * 0.01);
   }
 }

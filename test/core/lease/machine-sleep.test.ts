@@ -82,6 +82,20 @@ describe('A hold', () => {
     expect(lease.remainingMs).toBeGreaterThan(5_500);
   });
 
+  it('L6: leaves no appointment behind when it was released because a sleep had ended another one', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const [short, long] = [await locks.acquire('short', { leaseMs: 5_000 }), await locks.acquire('long', { leaseMs: 60_000 })];
+    let released: Promise<unknown> | undefined;
+    short.signal.addEventListener('abort', () => (released = long.release()));
+    fleet.clock.sleepMachine(6_000);
+    expect(() => short.assertHeld()).toThrow(LockLostError);
+    expect(await released).toBe('released');
+    // The store of this fleet has a timer of its own until the short lease has ended there.
+    await fleet.clock.advance(10_000);
+    expect(fleet.clock.pendingTimers).toBe(0);
+  });
+
   it('is renewed at once when the wall clock jumps, and not lost', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();

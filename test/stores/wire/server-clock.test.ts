@@ -82,6 +82,13 @@ describe('the limit of a request on the server clock', () => {
     }
   });
 
+  it('is not later either where the local limit lies before what it is told from', () => {
+    const clock = new ServerClock();
+    sampleAt(clock, 5_000, 0, 0);
+    expect(clock.before(0, 1_000, 5_000)).toBeLessThanOrEqual(SERVER_START + 1_000);
+    expect(clock.before(0, 1_000, 5_000)).toBeGreaterThan(SERVER_START + 900);
+  });
+
   it('is none when there is nothing to tell it from', () => {
     const clock = new ServerClock();
     expect(clock.before(0, 5_000, 2_000)).toBe(0);
