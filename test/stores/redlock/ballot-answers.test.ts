@@ -74,6 +74,15 @@ describe('The answers of the nodes', () => {
     expect(told).toEqual(['took 12']);
   }));
 
+  it('tell the store how long the nodes took also when the request was released meanwhile', onStage(async ({ cast, nodes, ballot, clock, told }) => {
+    for (const node of nodes) node.afterMs = 12;
+    const casting = cast();
+    await delay(clock, 5);
+    ballot.finish();
+    await casting;
+    expect(told).toEqual(['took 12']);
+  }));
+
   it('tell the store the last of the fences that were reserved', onStage(async ({ cast, nodes, floors }) => {
     for (const node of nodes) node.says = { fence: 9_000 };
     granted(await cast());
