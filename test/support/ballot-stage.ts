@@ -28,6 +28,8 @@ export class FakeNode {
   raises: boolean | 'fails' = true;
   readonly acts: string[] = [];
   readonly marks: Mark[] = [];
+  /** What it was told when the ballot was released or taken back. */
+  readonly left: Leaving[] = [];
   /** The requests for votes, each with its limit. */
   readonly votes: { readonly request: VoteRequest; readonly limit: number }[] = [];
 
@@ -62,7 +64,9 @@ export class FakeNode {
     this.silent = true;
   }
 
-  release({ id, mark }: Leaving, hear: Hear<'released'>): void {
+  release(leaving: Leaving, hear: Hear<'released'>): void {
+    const { id, mark } = leaving;
+    this.left.push(leaving);
     this.acts.push(`release ${id}`);
     if (mark !== undefined) this.marks.push(mark);
     hearing(this.answers(1).then(() => 'released' as const), hear);

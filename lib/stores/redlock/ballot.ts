@@ -153,7 +153,7 @@ export class Ballot {
   }
 
   private heard(node: RedlockNode, vote: NodeVote): void {
-    if (this.state === 'open') this.heardAt = node.heardAt;
+    this.heardAt = node.heardAt;
     if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.context.forgetful(node);
     if (vote.kind !== 'granted') return this.standing.refusedBy(node);
     this.context.floors.saw(this.wish.on.group, vote.fence + this.wish.fences - 1);

@@ -55,6 +55,6 @@ export class Deadlines {
       if (deadline.at > now) next = Math.min(next, deadline.at);
       else if (this.open.delete(deadline)) deadline.due();
     }
-    if (next < Infinity) this.wakeAt(next);
+    this.wakeAt(next);
   }
 }

@@ -99,7 +99,7 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
       deadline.at = clock.now() + timeoutMs;
       deadlines.set(deadline);
     };
-    const deadline: Deadline = { at: 0, due: () => open && giveUp() };
+    const deadline: Deadline = { at: 0, due: giveUp };
     const askedAt = clock.now();
     wait();
     for (const node of nodes) question.ask(node, (reply) => hear(node, reply));

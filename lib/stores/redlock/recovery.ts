@@ -126,12 +126,7 @@ export class Recovery {
 
   private attendIn(node: RedlockNode, delayMs: number): void {
     if (this.closed) return;
-    this.cancelTimer(node);
-    const attend = (): void => {
-      this.timers.delete(node);
-      void this.attend(node);
-    };
-    this.timers.set(node, this.around.clock.setTimer(attend, delayMs));
+    this.timers.set(node, this.around.clock.setTimer(() => void this.attend(node), delayMs));
   }
 
   private cancelTimer(node: RedlockNode): void {

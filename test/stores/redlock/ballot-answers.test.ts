@@ -1,5 +1,5 @@
 /** What a ballot makes of each answer of its nodes: what it returns, what it tells the store, and what it asks of the nodes. */
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import type { AcquireOutcome } from '../../../lib/core/port/lock-store.js';
 import type { NodeVote } from '../../../lib/stores/redlock/node-vote.js';
@@ -9,6 +9,7 @@ import { granted, LEASE_MS, ON, onStage } from '../../support/ballot-stage.js';
 
 const BUSY: NodeVote = { kind: 'busy', leftMs: 500 };
 const retryInMs = (outcome: AcquireOutcome): number => (outcome.kind === 'busy' ? outcome.retryInMs : NaN);
+afterEach(() => void jest.restoreAllMocks());
 
 describe('The answers of the nodes', () => {
   it.each(['upgrade', 'full'] as const)('of which a quorum says %s end the request with that', (kind) => onStage(async ({ cast, nodes }) => {
@@ -16,10 +17,10 @@ describe('The answers of the nodes', () => {
     expect(await cast()).toEqual({ kind });
   })());
 
-  it('that are split between grants and others are a lock that is busy', onStage(async ({ cast, nodes }) => {
-    nodes[0].says = nodes[1].says = BUSY;
+  it('that are split between grants and others are a lock that is busy, which is asked for again as if nobody knew the end of its lease', onStage(async ({ cast, nodes }) => {
+    nodes[0].says = nodes[1].says = { kind: 'busy', leftMs: 5 };
     nodes[2].says = { kind: 'full' };
-    expect((await cast()).kind).toBe('busy');
+    expect(retryInMs(await cast())).toBeGreaterThanOrEqual(200);
   }));
 
   it.each<[string, NodeVote]>([['busy', BUSY], ['upgrade', { kind: 'upgrade' }], ['full', { kind: 'full' }]])('are a lock that is busy when one says %s, and two others need time', (_what, one) => onStage(async ({ cast, nodes }) => {
@@ -38,6 +39,13 @@ describe('The answers of the nodes', () => {
     for (const node of nodes.slice(0, 3)) node.says = says;
     await expect(cast()).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringMatching(/^Lock 'k': no quorum of 5 nodes for a grant \(a: /), nodes: { length: 5 } });
   })());
+
+  it('are an error when none says that others have the lock, though two granted it', onStage(async ({ cast, nodes }) => {
+    nodes[2].says = { kind: 'quarantined', leftMs: 9 };
+    nodes[3].says = { kind: 'late' };
+    nodes[4].says = { kind: 'not admitted' };
+    await expect(cast()).rejects.toMatchObject({ message: expect.stringContaining('(a: granted; b: granted; c: restarted or flushed') });
+  }));
 
   it('are an error when three nodes fail, although others refused', onStage(async ({ cast, nodes }) => {
     nodes[0].says = { kind: 'upgrade' };
@@ -66,6 +74,15 @@ describe('The answers of the nodes', () => {
     expect(told).toEqual(['took 12']);
   }));
 
+  it('tell the store how long the nodes took also when the request was released meanwhile', onStage(async ({ cast, nodes, ballot, clock, told }) => {
+    for (const node of nodes) node.afterMs = 12;
+    const casting = cast();
+    await delay(clock, 5);
+    ballot.finish();
+    await casting;
+    expect(told).toEqual(['took 12']);
+  }));
+
   it('tell the store the last of the fences that were reserved', onStage(async ({ cast, nodes, floors }) => {
     for (const node of nodes) node.says = { fence: 9_000 };
     granted(await cast());
@@ -84,6 +101,15 @@ describe('The answers of the nodes', () => {
     nodes[3].says = { fence: 70, mode: 'write' };
     expect(granted(await cast())).toMatchObject({ fence: 70, fences: 1, mode: 'read' });
     expect([ballot.grantUntil(5).trustedUntil, ballot.graceMs, ballot.leaseMs, ballot.id, ballot.key]).toEqual([5, 0, LEASE_MS, 'p.1/1', 'k']);
+  }, -1, { fences: 16 }));
+
+  it('that share the hold of an owner are of the one that a quorum tells, whatever other nodes say', onStage(async ({ cast, nodes, asked, clock }) => {
+    nodes[0].says = { fence: 70, mode: 'write' };
+    nodes[1].says = { fence: 75, shared: true, mode: 'write' };
+    for (const node of nodes.slice(2)) node.says = { fence: 70, shared: true, mode: 'read' };
+    expect(granted(await cast())).toMatchObject({ fence: 70, fences: 1, mode: 'read' });
+    await delay(clock, 10);
+    expect(asked('raise p.1/1 70')).toBe('b');
   }, -1, { fences: 16 }));
 
   it('that come when its time is just over are none: everything is taken back', onStage(async ({ cast, nodes, clock, asked }) => {
@@ -147,8 +173,9 @@ describe('A request', () => {
   }, 1_500));
 
   it('that does not wait pauses as one that has just begun to', onStage(async ({ cast, nodes }) => {
+    jest.spyOn(Math, 'random').mockReturnValue(0);
     for (const node of nodes) node.says = { kind: 'busy', leftMs: Infinity };
-    expect(retryInMs(await cast())).toBeGreaterThanOrEqual(200);
+    expect(retryInMs(await cast())).toBe(204);
   }));
 
   it('that has just been refused for the first time keeps its place too', onStage(async ({ cast, nodes }) => {
@@ -162,6 +189,15 @@ describe('A request', () => {
     await cast().catch(() => undefined);
     expect(nodes.flatMap(({ marks }) => marks)).toEqual([]);
   }, 300));
+
+  it('that a node did not answer is taken back there again until it can act there no more', onStage(async ({ cast, nodes, clock }) => {
+    for (const node of nodes.slice(0, 3)) node.says = BUSY;
+    nodes[3].says = 'fails';
+    nodes[3].afterMs = nodes[4].afterMs = 0;
+    expect((await cast(clock.now() + 700)).kind).toBe('busy');
+    await delay(clock, 5_000);
+    expect([nodes[3].left.length, nodes[4].left.length]).toEqual([4, 1]);
+  }));
 
   it('that was released while its fence was written back is granted no more', onStage(async ({ cast, nodes, ballot, clock }) => {
     [100, 105, 103].forEach((fence, n) => (nodes[n]!.says = { fence }));
@@ -216,8 +252,14 @@ describe('A ballot that is held', () => {
   }));
 
   it('is not held with a fence that a node lost meanwhile', onStage(async ({ cast, nodes }) => {
-    [100, 105, 103].forEach((fence, n) => Object.assign(nodes[n]!, { says: { fence }, raises: false }));
+    [100, 105, 103].forEach((fence, n) => Object.assign(nodes[n]!, { says: { fence }, raises: n === 0 }));
     nodes[3].says = nodes[4].says = BUSY;
-    await expect(cast()).rejects.toThrow(/no quorum of 2 nodes for its fence \(a: lost the vote; c: lost the vote\)/);
+    await expect(cast()).rejects.toThrow(/no quorum of 2 nodes for its fence \(a: agreed; c: lost the vote\)/);
   }));
+
+  it('owes its minHoldMs also when it is taken back without a release', onStage(async ({ cast, ballot, nodes }) => {
+    granted(await cast());
+    ballot.end();
+    expect(nodes.map(({ left }) => left.map(({ abandoned }) => abandoned))).toEqual(nodes.map(() => [false]));
+  }, -1, { minHoldMs: 5_000 }));
 });

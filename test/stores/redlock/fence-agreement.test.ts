@@ -39,6 +39,13 @@ describe('The fence of a grant', () => {
     expect(agree()).toEqual([100, 101]);
   });
 
+  it('is told to a node that has voted with another one, for which nobody waits', async () => {
+    const { agree, clock, told } = voted([7, 7, 5]);
+    expect(agree()).toEqual([100, 101]);
+    await clock.advance(TAKES_MS);
+    expect(told).toEqual(['2: 7']);
+  });
+
   it('that fewer have voted with is told to others, and the grant waits until a quorum has it', async () => {
     const { agree, clock, told } = voted([7, 5, 5]);
     const ends = agree();

@@ -95,6 +95,27 @@ describe('Nodes that forgot', () => {
     expect(kinds()).toEqual(['nodes vote, info']);
   });
 
+  it('one after another leave a quorum each time', async () => {
+    const log = new MemoryLog(3, clock, (finding) => told.push(finding));
+    for (const node of ['a', 'b', 'c']) {
+      log.forgot(node, 60_000);
+      await clock.advance(500);
+      expect(told.splice(0)).toMatchObject([{ message: expect.stringMatching(new RegExp(`1 of 3 Redlock nodes \\(${node}\\).* The other nodes are a quorum and go on\\.$`)) }]);
+      log.votes(node);
+      await clock.advance(500);
+      expect(told.splice(0)).toMatchObject([{ message: `Locks: ${node} votes again.` }]);
+    }
+  });
+
+  it('are told until when they grant nothing, unless that is over when it is told', async () => {
+    const log = new MemoryLog(5, clock, (finding) => told.push(finding));
+    for (const [leftMs, until] of [[501, 'for 1 ms'], [500, 'until the last fences are told to them']] as const) {
+      log.forgot('a', leftMs);
+      await clock.advance(500);
+      expect(told.splice(0)).toMatchObject([{ message: expect.stringContaining(until) }]);
+    }
+  });
+
   it('leave no timer when the log is closed', async () => {
     const log = new MemoryLog(3, clock, (finding) => told.push(finding));
     log.close();

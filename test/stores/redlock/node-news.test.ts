@@ -25,7 +25,7 @@ describe('A message of a node', () => {
     news.contended('p.1/1', 'q');
     news.contended('p.1/1', undefined);
     news.contended('p.1/2', 'q');
-    expect([told, wanted]).toEqual([[{ kind: 'contended', key: 'k', id: 'p.1' }, { kind: 'contended', key: 'k', id: 'p.1' }], ['q']]);
+    expect([told, wanted]).toStrictEqual([[{ kind: 'contended', key: 'k', id: 'p.1' }, { kind: 'contended', key: 'k', id: 'p.1' }], ['q']]);
   });
 
   it('that the turn of this process has come has all its requests ask, when a quorum says so', () => {

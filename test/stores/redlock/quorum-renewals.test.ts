@@ -50,6 +50,10 @@ describe('A renewal by quorum', () => {
     expect(await renewal(['has it', 'has it', 'lost it', 'lost it', 'lost it'], false)).toEqual({ kind: 'lost', givenBack: [] });
   });
 
+  it('is in doubt while a node that may have it has not answered, though its trust is over', async () => {
+    expect((await renewal(['has it', 'has it', 'lost it', 'lost it', 'fails'], false)).kind).toBe('unknown');
+  });
+
   it('is lost when its ballot is taken back meanwhile, though all nodes had renewed it before', async () => {
     const all = ['has it', 'has it', 'has it', 'has it', 'has it'] as const;
     expect(await renewal(all)).toEqual({ kind: 'renewed', givenBack: [] });

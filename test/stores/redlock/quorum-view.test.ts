@@ -86,7 +86,8 @@ describe('A lock', () => {
   it.each<[readonly Says[], string]>([
     [[held('write', 'p/1'), held('write', 'p/1'), held('read', 'p/1')], 'write'], [[held('write', 'p/1'), held('read', 'p/1'), held('read', 'p/1')], 'read'],
     [[held('write', 'p/1'), held('read', 'p/1'), FREE], 'write'], [[held('read', 'p/1', 'q/1'), held('write', 'p/1'), held('write', 'p/1', 'q/1')], 'write'],
-  ])('is held as most nodes say that know a holder, and for writing when they are equal: %#', async (says, mode) => {
+    [[held('write', 'p/1'), held('write', 'p/1'), held('read', 'p/1', 'q/1'), held('read', 'q/1'), held('read', 'q/1')], 'write'],
+  ])('is held as most nodes say that know a holder, and for writing when they are equal, or when one of its holders writes: %#', async (says, mode) => {
     expect((await setUp(says).view()).state.mode).toBe(mode);
   });
 

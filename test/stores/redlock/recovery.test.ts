@@ -83,10 +83,10 @@ describe('A node', () => {
   it('that remembers all is greeted once, with the fences that this process has seen, and is no news', async () => {
     const { nodes: [a], floors, attend } = setUp();
     floors.saw(0, 7);
-    floors.saw(3, 9);
+    floors.saw(3, 1);
     await clock.runUntil(attend(0));
     await clock.advance(60_000);
-    expect([a.greetedAt, [...a.floors!], told, clock.pendingTimers]).toEqual([[0], [[0, 7], [3, 9]], [], 0]);
+    expect([a.greetedAt, [...a.floors!], told, clock.pendingTimers]).toEqual([[0], [[0, 7], [3, 1]], [], 0]);
   });
 
   it('that forgot is greeted every two seconds and a little, and admitted when all that it forgot has ended', async () => {
@@ -108,6 +108,16 @@ describe('A node', () => {
     expect(a.greetedAt[3]! - a.greetedAt[2]!).toBe(1);
     await clock.advance(60_000);
     expect([told, clock.pendingTimers]).toEqual([['a forgot for 5000', 'a votes'], 0]);
+  });
+
+  it('is not admitted a millisecond before all that it forgot has ended', async () => {
+    const { nodes: [a], attend } = setUp();
+    Object.assign(a, { whole: false, leftMs: 1 });
+    await clock.runUntil(attend(0));
+    expect(a.admitted).toEqual([]);
+    a.leftMs = 0;
+    await clock.advance(52);
+    expect(a.admitted).toHaveLength(1);
   });
 
   it('that is not admitted, because it forgot once more, is greeted again after half a second', async () => {
@@ -160,6 +170,9 @@ describe('A node', () => {
     expect(a.greetedAt).toHaveLength(1);
     await clock.runUntil(attend(0));
     expect([a.greetedAt.length, clock.pendingTimers]).toEqual([2, 1]);
+    a.whole = true;
+    await clock.runUntil(attend(0));
+    expect([a.greetedAt.length, clock.pendingTimers]).toEqual([3, 0]);
   });
 
   it('is not greeted any more once all is closed, whatever was planned or under way', async () => {
@@ -169,7 +182,9 @@ describe('A node', () => {
     await clock.runUntil(attend(0));
     const underWay = attend(1);
     recovery.close();
+    expect(clock.pendingTimers).toBe(1); // of the greeting that is under way
     await clock.runUntil(underWay);
+    expect(clock.pendingTimers).toBe(0);
     await attend(0);
     await clock.advance(10_000);
     expect([a.greetedAt.length, b.greetedAt.length, clock.pendingTimers, told.at(-1)]).toEqual([1, 1, 0, 'b forgot for 60000']);
@@ -191,6 +206,27 @@ describe('The fences of a node that forgot', () => {
     await clock.advance(10);
     expect(a.admitted[0]!.fences[0]).toBe(7);
     expect(told).toEqual(['a forgot for 0', 'a votes']);
+  });
+
+  it.each([[0, 250], [0.5, 500], [1, 750]])('that are not known are asked for again at a random instant: at %d after %i ms', async (random, afterMs) => {
+    jest.spyOn(Math, 'random').mockReturnValue(random);
+    const { nodes: [a, , c], attend } = setUp();
+    a.whole = false;
+    c.survives = 'fails';
+    await clock.runUntil(attend(0));
+    await clock.advance(afterMs - 1);
+    expect(a.greetedAt).toHaveLength(1);
+    await clock.advance(2);
+    expect(a.greetedAt).toHaveLength(2);
+  });
+
+  it('are not asked of the node itself', async () => {
+    const { nodes: [a, b], attend } = setUp();
+    Object.assign(a, { whole: false, survives: 'mute' });
+    b.fences = [7];
+    const since = clock.now();
+    await clock.runUntil(attend(0));
+    expect([a.admitted[0]!.fences[0], clock.now() - since]).toEqual([7, 1]);
   });
 
   it.each([[2_000, 500], [300, 300]])('are not waited for longer than half a second, or commandTimeoutMs: %i ms are %i', async (commandTimeoutMs, forMs) => {

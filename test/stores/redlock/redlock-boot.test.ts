@@ -82,6 +82,7 @@ describe('The boot of a Redlock', () => {
 
   it('fails with what only an operator can put right, though the others are a quorum, but not with what may pass', async () => {
     await expect(boot({}, {}, { fails: failure('WRONGPASS', false) }).run()).rejects.toThrow('It failed: WRONGPASS');
+    await expect(boot({}, {}, { fails: new LockStoreError('It names no node.', { retryable: false }) }).run()).rejects.toThrow('It names no node.');
     for (const reason of ['MISCONF disk is full', 'NOREPLICAS not enough']) expect(await boot({}, {}, { fails: failure(reason) }).run()).toContain(reason);
   });
 
@@ -174,6 +175,29 @@ describe('A node that connects after the boot', () => {
     expect(node.refusedWith).toBe(node.fails);
     expect(told).toEqual([{ kind: 'refused c', level: 'error', message: 'Locks: c is not used until this process is restarted: It failed: WRONGPASS' }]);
     expect(clock.pendingTimers).toBe(0);
+  });
+
+  it('and whose data have another format is refused before it is greeted', async () => {
+    const { node, join } = late();
+    const error = failure('another format', false);
+    node.link.check.claimFormat = async () => {
+      await delay(clock, 1);
+      throw error;
+    };
+    await join();
+    expect([node.refusedWith, node.greeted]).toEqual([error, 0]);
+  });
+
+  it('is not looked at any more once all is closed, whatever was found of it', async () => {
+    for (const link of [{ twin: { name: 'a' } }, { check: { isUnderWay: true } }]) {
+      const { nodes, node, lookAgain } = late();
+      node.connected = false;
+      Object.assign(node.link, link);
+      lookAgain();
+      nodes.close();
+      await clock.advance(500);
+      expect([node.reconnected, node.greeted, clock.pendingTimers]).toEqual([0, 0, 0]);
+    }
   });
 
   it('is left alone once all is closed, and no failure of that is told', async () => {

@@ -75,6 +75,18 @@ describe('A withdrawal', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  it('of a vote that has ended by itself waits for nothing, be its node connected or not', async () => {
+    const { clock, node, add } = setUp();
+    node.isWell = false;
+    add({ until: clock.now() });
+    await clock.settle();
+    expect(clock.pendingTimers).toBe(0);
+    add({ until: clock.now() + 600 });
+    node.connected = false;
+    await clock.advance(1_000);
+    expect([node.told.length, clock.pendingTimers]).toEqual([2, 0]);
+  });
+
   it('is one of 250 at most that are sent again in one turn', async () => {
     const { clock, node, add } = setUp();
     node.isWell = false;
@@ -96,7 +108,10 @@ describe('A withdrawal', () => {
     const other = setUp();
     other.node.isWell = false;
     other.add();
+    await other.clock.settle();
+    expect(other.clock.pendingTimers).toBe(1);
     other.withdrawals.close();
+    expect(other.clock.pendingTimers).toBe(0);
     await Promise.all([clock.advance(5_000), other.clock.advance(5_000)]);
     expect([node.told.length, other.node.told.length, clock.pendingTimers, other.clock.pendingTimers]).toEqual([1, 1, 0, 0]);
   });
@@ -162,7 +177,7 @@ describe('A ballot', () => {
     expect(ballot.end().mayBeOver).toBe(true);
   });
 
-  it('is taken back from a node that did not answer as soon as it is over, with the limit of the request', () => {
+  it('is taken back from a node that was asked and did not answer as soon as it is over, with the limit of the request', () => {
     const { added, ballot, one, two } = standing();
     for (const node of [one, two]) ballot.asks(node);
     ballot.noAnswerFrom(one, 700);
@@ -170,6 +185,10 @@ describe('A ballot', () => {
     ballot.end();
     ballot.noAnswerFrom(two, 800);
     expect(added.map(({ node, lateUntil }) => [node, lateUntil])).toEqual([[two, 800]]);
+    const three = Object.assign(new Node(), { connected: false }) as unknown as RedlockNode;
+    ballot.asks(three);
+    ballot.noAnswerFrom(three, 900);
+    expect(added).toHaveLength(1);
     ballot.withdrawAll(undefined);
     expect(added.slice(1).map(({ node, lateUntil }) => [node, lateUntil])).toEqual([[one, 700], [two, 800]]);
   });
@@ -219,6 +238,6 @@ describe('A request that waits', () => {
     waiters.add('p.4', 'k', 0);
     expect([waiters.call('k', {}, 10), waiters.call('k', {}, 20)]).toEqual([[], ['p.4']]);
     waiters.clear();
-    expect([waiters.size, waiters.call('k', {}, 30)]).toEqual([0, []]);
+    expect([waiters.size, waiters.call('k', {}, 30), waiters.call('k', {}, 40)]).toStrictEqual([0, [], []]);
   });
 });
