@@ -31,7 +31,6 @@ const list = [
   ['lib/core/lease/schedule.ts', 'for (let parent = (index - 1) >> 1;', 'Of two that are due at the same instant either may be first.', 'times[parent]! > at', 'times[parent]! >= at'],
   ['lib/core/lease/schedule.ts', 'if (child + 1 < heap.length &&', 'There is no time behind the last item, and of two that are due at the same instant either may be first.'],
   ['lib/core/lease/schedule.ts', 'if (times[child]! >= at) break;', 'Of two that are due at the same instant either may be first.', undefined, 'times[child]! > at'],
-  ['lib/core/lease/store-lease.ts', 'abandoned = false;', 'No lease is given back before a caller has left it, which sets this.'],
   ['lib/core/lease/store-lease.ts', 'this.admittedAt = grantedAt;', 'It is for the compiler: admit() sets it before anybody reads it.'],
   ['lib/core/lease/store-lease.ts', 'wanted !== this.options && !areAlike', 'It saves a comparison of options that are the same object.', undefined, '!areAlike(wanted, this.options)'],
   ['lib/core/lease/store-lease.ts', 'if (a === b) return true;', 'It saves a comparison of options that are the same object.', undefined, 'false'],

@@ -13,7 +13,7 @@ const list = [
   ['renewed trust from receipt', redis('renewals'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: the same for renewals', 'single:processes'],
   ['pushed trust from arrival', wire('server-clock'), 'Math.min(trustOf(sinceSample, sample.sentAt), trustOf(lengthMs, receivedAt))', 'trustOf(lengthMs, receivedAt)', 'S1: a late message is trusted', 'single:processes'],
   ['no margin', wire('server-clock'), 'lengthMs * 0.01 + 5', '0', 'S1: clocks drift', 'test/stores/wire/server-clock'],
-  ['stale samples', wire('server-clock'), 'receivedAt - sample.receivedAt > FRESH_MS', 'false', 'S1: an old sample is worth nothing', 'test/stores/wire/server-clock'],
+  ['stale samples', wire('server-clock'), 'receivedAt - sample.receivedAt > WAKES_COUNT_FROM_MS', 'false', 'S1: an old sample is worth nothing', 'test/stores/wire/server-clock'],
   ['no notice of jumps', wire('server-clock'), 'if (ahead || behind) this.jumpedUntil', 'if (false as boolean) this.jumpedUntil', 'S1: a clock that was set', 'test/stores/wire/server-clock'],
   ['hand-on without trust', core('lease/store-lease'), 'if (!this.isTrusted(now) || (wanted !== this.options && !areAlike(wanted, this.options))) return false;\n    if (this.turns === 0) return true;', 'if (!areAlike(this.options, wanted)) return false;\n    if (this.options) return true;', 'S1: handed on after its end', 'single:processes'],
   ['no deadline by time', core('lease/watchdog'), 'if (now >= lease.trustedUntil) return lease.endTrust();', 'if (now >= lease.trustedUntil) return;', 'S3: loss is not told', 'test/core/lease/watchdog'],

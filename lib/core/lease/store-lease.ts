@@ -41,8 +41,8 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   askedAt: number | undefined;
   /** How long the store may keep it without a further request, in ms, its grace included. */
   storeLengthMs: number;
-  /** Whether the work of its last caller never began, so that the lock need not stay taken for minHoldMs. */
-  abandoned = false;
+  /** Whether the work of its last caller never began, or it never had one: then the lock need not stay taken for minHoldMs. */
+  abandoned = true;
   /** The holder id of the ticket that was adopted to get this lease; undefined for a lease that was granted to a request. */
   readonly ticketId: string | undefined;
   declare protected readonly keeper: LeaseKeeper;

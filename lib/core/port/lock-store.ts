@@ -182,6 +182,9 @@ export type HeartbeatOutcome =
   | { readonly kind: 'gone' }
   | { readonly kind: 'unknown'; readonly cause: LockStoreError };
 
+/** The trust in a grant that comes as a message is counted from an answer of the store that is at most this old, in ms. */
+export const WAKES_COUNT_FROM_MS = 10_000;
+
 /** A hint that the store gives to this process, about one of its ids that wants or has the lock `key` (P10). */
 export type Wake = HolderRef &
   (

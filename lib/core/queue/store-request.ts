@@ -14,16 +14,13 @@ import { Alarm } from '../lease/schedule.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
-import type { AcquireOutcome, Grant, HeartbeatOutcome } from '../port/lock-store.js';
+import { WAKES_COUNT_FROM_MS, type AcquireOutcome, type Grant, type HeartbeatOutcome } from '../port/lock-store.js';
 import type { Caller } from './caller.js';
 import { lengthened, verdictOn } from './grant-verdict.js';
 import type { ReplacedLease } from './replaced-lease.js';
 import { RequestFields } from './request-fields.js';
 import type { Answer, RequestListener, RequestParts } from './request-parts.js';
 import type { Sender } from './traffic.js';
-
-/** Trust in a grant that came with a wake is counted from an earlier answer of the server, which is at most this old, in ms. */
-const PUSH_COUNTS_FROM_MS = 10_000;
 
 export class StoreRequest extends RequestFields implements Sender, Waiter {
   /** When the request was sent last. */
@@ -101,7 +98,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   /** Follows a wake: the lock was granted, or the request should ask again. A request that the store has not made wait ignores it. */
   wake(grant?: Grant): void {
     if (this.state !== 'open' || !this.isKnownToWait) return;
-    if (grant) this.judge(grant, this.parts.clock.now() - PUSH_COUNTS_FROM_MS);
+    if (grant) this.judge(grant, this.parts.clock.now() - WAKES_COUNT_FROM_MS);
     else this.ask();
   }
 

@@ -6,6 +6,7 @@
  * Samples are kept for each source, which is a number that the store chooses: one for a single server; in a Cluster one for each slot group
  * and one for "any master". All are dropped with a new connection, which may lead to another server.
  */
+import { WAKES_COUNT_FROM_MS } from '../../core/port/lock-store.js';
 
 /** By how much two clocks may drift apart in `lengthMs`, in ms. Every lease rests on this assumption. */
 export function marginOf(lengthMs: number): number {
@@ -24,8 +25,6 @@ export interface Exchange {
   readonly serverNow: number;
 }
 
-/** A grant from a message is only judged by a sample that is at most this old, in ms. */
-const FRESH_MS = 10_000;
 /** The limit of a request is computed from a sample that is at most this old, in ms. It may be older, because the drift is counted in. */
 const USABLE_MS = 60_000;
 /** A sample that is younger than this, in ms, is replaced only by one that allows more trust. */
@@ -52,7 +51,7 @@ export class ServerClock {
       const margin = marginOf(receivedAt - known.sentAt);
       const ahead = serverNow - receivedAt > known.serverNow + 1 - known.sentAt + margin;
       const behind = serverNow + 1 - sentAt < known.serverNow - known.receivedAt - margin;
-      if (ahead || behind) this.jumpedUntil.set(source, receivedAt + FRESH_MS);
+      if (ahead || behind) this.jumpedUntil.set(source, receivedAt + WAKES_COUNT_FROM_MS);
       else if (receivedAt - known.receivedAt < KEEP_MS && sentAt - serverNow < known.sentAt - known.serverNow) return;
     }
     this.latest = exchange;
@@ -72,7 +71,7 @@ export class ServerClock {
    */
   trustedUntil(source: number, end: number, lengthMs: number, receivedAt: number): number | undefined {
     const sample = this.samples.get(source);
-    if (sample === undefined || receivedAt - sample.receivedAt > FRESH_MS) return undefined;
+    if (sample === undefined || receivedAt - sample.receivedAt > WAKES_COUNT_FROM_MS) return undefined;
     if ((this.jumpedUntil.get(source) ?? -Infinity) > receivedAt) return undefined;
     const sinceSample = end - sample.serverNow;
     return Math.min(trustOf(sinceSample, sample.sentAt), trustOf(lengthMs, receivedAt));

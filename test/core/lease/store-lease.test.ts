@@ -231,4 +231,12 @@ describe('A lease', () => {
     }));
     expect(owes).toEqual([true, false, false, false]);
   });
+
+  it('is released as abandoned when nobody was ever admitted to it', () => {
+    const lease = leaseWith({ minHoldMs: 5 });
+    expect(lease.abandoned).toBe(true);
+    lease.admit(lease.options, 1_000);
+    lease.leave(nobody, 1_001, nothing);
+    expect(lease.abandoned).toBe(false);
+  });
 });
