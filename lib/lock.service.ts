@@ -64,7 +64,7 @@ export class LockService {
 
   /**
    * Acquires the lock, runs `fn` with the lease, and releases it. A call inside `fn` that wants the same lock re-enters this hold.
-   * @throws LockTimeoutError, LockStoreError, LockKeyError, LockUsageError, LockClosedError before `fn` ran
+   * @throws LockTimeoutError, LockStoreError, LockKeyError, LockUsageError, LockClosedError, or `signal.reason`, before `fn` ran
    * @throws LockLostError after `fn` ended, when its lease was lost before (unless `onLost: 'ignore'`)
    */
   withLock<T>(key: LockKey, fn: Work<T>): Promise<T>;
@@ -78,14 +78,17 @@ export class LockService {
 
   /**
    * Acquires the lock, waiting up to `waitMs`. The caller must release the lease, for example by `await using`.
-   * @throws LockTimeoutError, LockStoreError, LockKeyError, LockUsageError, LockClosedError; LockLostError when one of
+   * @throws LockTimeoutError, LockStoreError, LockKeyError, LockUsageError, LockClosedError, or `signal.reason`; LockLostError when one of
    * several locks was lost while the call waited for the others
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
     return this.calls.hold(this.calls.begin(keysOf(key), options, ACQUIRE_OPTIONS));
   }
 
-  /** Acquires the lock without waiting; resolves with null when it is busy. @throws as {@link acquire} does, but no LockTimeoutError */
+  /**
+   * Acquires the lock as with `waitMs: 0`, whatever `waitMs` says; resolves with null when it is busy.
+   * @throws as {@link acquire} does, but no LockTimeoutError
+   */
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     try {
       return await this.calls.hold(this.calls.begin(keysOf(key), options, ACQUIRE_OPTIONS, 0));

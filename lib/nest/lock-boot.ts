@@ -35,7 +35,7 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
   const twins = [...modules.values()].filter((each) => each.isGlobal && each.providers.has(INSTANCE_NAME) && each.providers.has(locks));
   if (twins.length < 2) return;
   throw new LockUsageError(
-    `LockModule '${instance}' is there ${twins.length} times, and none knows what the others hold: a call inside a hold would wait for ` +
+    `LockModule '${instance}' is imported ${twins.length} times as a global module, and none of them knows what the others hold: a call inside a hold would wait for ` +
       `itself, and embedded locks would exclude nobody. Call forRoot once, in the root module; give a further instance a name (or isGlobal: false).`,
   );
 }

@@ -261,7 +261,7 @@ describe('a module that is there twice', () => {
   };
 
   it.each([['default', undefined], ['billing', 'billing']])('is refused at boot: %s', async (says, name) => {
-    await expect(twice(name)).rejects.toThrow(`LockModule '${says}' is there 2 times`);
+    await expect(twice(name)).rejects.toThrow(`LockModule '${says}' is imported 2 times as a global module`);
   });
 
   it('is one when both mean the same', async () => {

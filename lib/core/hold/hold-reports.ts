@@ -18,7 +18,7 @@ export function lostText(reason: string, { heldMs, options: { label } }: Reporte
 
 export function renewFailedText(key: string, cause: LockStoreError, trustedForMs: number): string {
   const left = Math.max(0, Math.round(trustedForMs));
-  return `Lock '${key}' could not be renewed: ${failuresOf(cause)}. It is held for ${left} ms more and lost then, unless a further try succeeds.`;
+  return `Lock '${key}' could not be renewed: ${failuresOf(cause)}. It stays held for another ${left} ms and is lost after that, unless a retry succeeds.`;
 }
 
 export function keptText(holds: readonly ReportedHold[], graceMs: number): string {

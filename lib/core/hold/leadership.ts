@@ -15,7 +15,8 @@ export type Term = (term: Lease) => Promise<void> | void;
 export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas' | 'label'> {
   /**
    * How long this process rests after its function returned, before it stands for election again, in ms; a random quarter
-   * is added. After a failure the rest doubles, after each further one again, up to a minute. From 0, which is 1, to 3,600,000.
+   * is added. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000; at least 1 ms is rested, and
+   * at least 100 ms after a failure.
    * @default 1000
    */
   restMs?: number | undefined;
@@ -23,6 +24,7 @@ export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | '
 
 /** A role that this process stands for, until it is stopped. */
 export interface Leadership extends AsyncDisposable {
+  /** The name that `lead` was called with. */
   readonly role: string;
   /** Whether this process leads now. It compares the clock, so it is exact even when the event loop was blocked; false once it was told to stop. */
   readonly isLeader: boolean;

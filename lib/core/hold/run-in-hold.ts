@@ -39,7 +39,7 @@ export function runInHold<T>(
 function withOutcome(loss: LockLostError, outcome: WorkOutcome): LockLostError {
   // The work itself failed with the loss, as it does after assertHeld(), so there is nothing to add.
   if (outcome.status === 'rejected' && outcome.reason === loss) return loss;
-  const ended = outcome.status === 'fulfilled' ? 'The work ended all the same; see error.outcome' : 'The work failed as well; see error.outcome';
+  const ended = outcome.status === 'fulfilled' ? 'The work finished anyway; see error.outcome' : 'The work failed as well; see error.outcome';
   const cause = outcome.status === 'rejected' ? outcome.reason : loss.cause;
   return new LockLostError(`${loss.message} ${ended}.`, { key: loss.key, cause, outcome });
 }

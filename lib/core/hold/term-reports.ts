@@ -13,7 +13,7 @@ export function cannotStandText(role: string, cause: unknown, restMs: number): s
 
 export function overstayedText(role: string, forMs: number): string {
   return (
-    `Role '${role}': the term was lost ${forMs} ms ago, and its function still runs, maybe beside that of the next leader. ` +
+    `Role '${role}': the term was lost ${forMs} ms ago, and its function still runs, possibly at the same time as that of the next leader. ` +
     'This process does not stand for election again until it has ended. Let it end when the signal of the term aborts.'
   );
 }

@@ -18,7 +18,7 @@ export function entangledHandOffError(key: string): LockUsageError {
 }
 
 export function handOffError(key: string, cause: LockStoreError): LockStoreError {
-  const message = `Lock '${key}' could not be handed off: ${cause.message.replace(/\.$/, '')}. The hold has ended and there is no ticket; the lock is released in the background. Begin the work anew.`;
+  const message = `Lock '${key}' could not be handed off: ${cause.message.replace(/\.$/, '')}. The hold has ended and there is no ticket; the lock is released in the background. Start the work again.`;
   return new LockStoreError(message, { key, cause, nodes: cause.nodes, retryable: cause.retryable });
 }
 
@@ -27,7 +27,7 @@ export function foreignTicketError({ keys, place, instance }: Ticket, here: { re
   const [key] = keys as [string];
   const isOther = place !== here.place;
   const [theirs, ours] = isOther ? [placeText(place), placeText(here.place)] : [`the lock module '${instance}'`, `the lock module '${here.instance}'`];
-  return new LockUsageError(`Lock '${key}': this ticket is of ${theirs}, and was brought to ${ours}. Nothing was asked of the store. Adopt it where its locks are.`, { key });
+  return new LockUsageError(`Lock '${key}': this ticket is of ${theirs}, but was given to ${ours}. The store was not asked. Adopt it where its locks are.`, { key });
 }
 
 /** A place is the kind of a store, and what tells it from others of its kind. */
@@ -36,7 +36,7 @@ function placeText(place: string): string {
   return kind === 'embedded' ? 'an embedded store, which is in one process only' : `a Redis with the prefix '${name.join(' ')}'`;
 }
 
-const NOT_ADOPTED = 'Nothing is held here; take the lock anew if the work should still be done.';
+const NOT_ADOPTED = 'Nothing is held here; acquire the lock again if the work still has to be done.';
 
 export function lateTicketError(key: string, lateByMs: number): LockLostError {
   return new LockLostError(`Lock '${key}' was lost: its ticket came too late, ${Math.max(1, Math.round(lateByMs))} ms after its end. ${NOT_ADOPTED}`, { key });

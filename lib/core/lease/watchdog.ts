@@ -19,12 +19,12 @@ import type { LeaseGuard } from './lease-guard.js';
 const LARGEST_BATCH = 250;
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const EARLY = 1 / 24;
-/** The longest and the shortest pause before a renewal without an answer is tried again, in ms. */
+/** The longest and the shortest pause before a renewal without an answer is tried again, in ms, before it is spread by half to either side. */
 const LONGEST_RETRY_MS = 500;
 const SHORTEST_RETRY_MS = 20;
-/** So many leases are looked at in one turn of the event loop when all are renewed: a hundred thousand must not stop it. */
+/** How many leases are looked at in one turn of the event loop when all are renewed: a hundred thousand must not stop it. */
 const LOOKED_AT_TOGETHER = 1_000;
-/** Of so many leases those that can share a command are looked at together: in a Cluster the commands are the fewer, the more they are. */
+/** How many leases are sorted together by the command that they can share: in a Cluster, more leases sorted together need fewer commands. */
 const SORTED_TOGETHER = 8_000;
 
 export class Watchdog implements LeaseGuard {

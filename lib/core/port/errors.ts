@@ -109,7 +109,9 @@ export class LockUsageError extends LockError {
 
 /** How one Redis of the store failed. */
 export interface NodeFailure {
+  /** The server, as `host:port`. */
   readonly node: string;
+  /** What it said, or what happened on the way to it. */
   readonly reason: string;
 }
 

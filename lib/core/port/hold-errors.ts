@@ -68,7 +68,7 @@ export function tooManyHoldsError(key: string, owner: string | undefined): LockU
 export function permitsError(key: string, given: number | undefined, present: number | undefined): LockUsageError {
   return new LockUsageError(
     `Lock '${key}': this call names ${permitsText(given)}, but those who hold the lock or wait for it name ${permitsText(present)}. ` +
-      'Name the same number everywhere; once the lock is idle it can be another one.',
+      'Name the same number everywhere; it can change only while nobody holds the lock or waits for it.',
     { key },
   );
 }

@@ -45,16 +45,17 @@ export interface Lease extends AsyncDisposable {
    */
   run<T>(fn: () => T): T;
   /**
-   * Renews the lease now, to end `leaseMs` from now (default: the option `leaseMs`), never earlier than it would.
+   * Renews the lease now, so that it ends `leaseMs` ms from now (default: the option `leaseMs`). It never shortens the lease.
    *
-   * @throws LockLostError, LockStoreError
+   * @throws LockLostError; LockUsageError for a length outside 100 to `maxLeaseMs`; LockStoreError
    */
   renew(leaseMs?: number): Promise<void>;
   /**
    * Resolves with a ticket, and hands the hold to whoever brings it to `locks.adopt`, in any process. Nobody else gets the lock in
    * between, and the ticket is good for one adoption. The hold ends here at once, as by a release: `signal` does not abort,
    * `assertHeld` throws, and `release` has nothing left to do. When nobody adopts within `withinMs`, the lock passes on by itself.
-   * @throws LockUsageError on a nested hold, while calls are inside the hold, and on a Redlock; LockLostError; LockStoreError when it is
+   * @throws LockUsageError on a nested hold, while calls are inside the hold, on a Redlock, and for an invalid `withinMs`: the hold goes on
+   * then; LockLostError; LockStoreError when it is
    * not known whether the store heard of it: then the ticket is void, and the lock is released in the background
    */
   handOff(options?: HandOffOptions): Promise<string>;

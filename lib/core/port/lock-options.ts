@@ -16,8 +16,8 @@ export interface LockOptions {
   leaseMs?: number | undefined;
   /**
    * Longest wait in ms, an outage of Redis included. Then the call rejects with LockTimeoutError, or with LockStoreError when
-   * the store did not respond. 0 does not wait, Infinity waits for ever. A LockTimeoutError may come up to 100 ms later,
-   * because the store is asked who holds the lock.
+   * the store did not respond. 0 does not wait for the lock; the store still has 800 ms to answer. Infinity waits for ever. A
+   * LockTimeoutError may come up to 100 ms later, because the store is asked who holds the lock.
    * @default 10000
    */
   waitMs?: number | undefined;
@@ -33,7 +33,7 @@ export interface LockOptions {
    */
   maxHoldMs?: number | undefined;
   /**
-   * Shortest hold in ms, at most `maxLeaseMs`: the lock stays taken for so long although the work ended before. The release
+   * Shortest hold in ms, at most `maxLeaseMs`: the lock stays taken at least this long, even if the work ends earlier. The release
    * sets that end in the store, so it outlives the process. It is meant for cron jobs that must run once per firing although
    * the clocks of the instances differ.
    * @default 0
@@ -41,7 +41,7 @@ export interface LockOptions {
   minHoldMs?: number | undefined;
   /**
    * How long the lock stays taken after a lease that ended without a release, in ms, while the holder's trust and its signal end
-   * with the lease: work that is paused or on its way at that moment meets nobody for so long. A release hands the lock over at
+   * with the lease: for that time no other holder can start, so work that is paused at that moment meets nobody. A release hands the lock over at
    * once, also in that time. It is meant for effects that cannot compare a fence, such as mail and payments, and costs that much
    * more waiting after a crash. The longer of `leaseMs` and `minHoldMs` plus this is at most `maxLeaseMs`.
    * @default 0
@@ -64,7 +64,7 @@ export interface LockOptions {
   /** Stops the wait for the lock when it aborts; the call rejects with `signal.reason`. */
   signal?: AbortSignal | undefined;
   /**
-   * How many replicas must have acknowledged a grant or a renewal before it counts; each costs one command WAIT more. When
+   * How many replicas, from 0 to 100, must have acknowledged a grant or a renewal before it counts; each costs one command WAIT more. When
    * fewer do, the call rejects with LockStoreError, as it does for any number but 0 on the embedded store or a Redlock.
    * @default 0
    */
@@ -110,19 +110,19 @@ export interface LockDefaults
    */
   maxLeaseMs?: number | undefined;
   /**
-   * How many callers of one process may follow each other on one grant while other processes wait. With 1 all processes are
+   * How many callers of one process may follow each other on one grant while other processes wait, from 1 to 1,000,000. With 1 all processes are
    * served in the order of their calls, and each hand-over costs one more command.
    * @default 16
    */
   handOn?: number | undefined;
   /**
-   * How long a command to the store may take, in ms, before its outcome counts as unknown. A renewal may take a third of its
+   * How long a command to the store may take, in ms from 10 to 600,000, before its outcome counts as unknown. A renewal may take a third of its
    * lease when that is shorter, so that there is time for another try.
    * @default 2000
    */
   commandTimeoutMs?: number | undefined;
   /**
-   * How long holds may go on after the shutdown began, in ms. Then their signals abort. In a Nest application it begins before the first
+   * How long holds may go on after the shutdown began, in ms from 0 to 3,600,000. Then their signals abort. In a Nest application it begins before the first
    * `onModuleDestroy` hook, so it should be long enough for what such hooks wait for.
    * @default 10000
    */

@@ -3,8 +3,11 @@ import type { LockMode } from './lock-mode.js';
 
 /** Who holds a lock. */
 export interface HolderState {
+  /** Names the hold: the process that has it (host, process id), and a number. With `describeHolders: false` the process has a random name. */
   readonly id: string;
+  /** The first fence that the store granted for it. A process that hands a lease on among its callers gives each a higher one. */
   readonly fence: number;
+  /** The option `owner` of the call. */
   readonly owner?: string | undefined;
   /** Time until the lease ends unless it is renewed, in ms. */
   readonly remainingMs: number;
@@ -18,17 +21,23 @@ export interface HolderState {
 
 /** Who waits for a lock. */
 export interface WaiterState {
+  /** Names the request, as that of {@link HolderState} names a hold. */
   readonly id: string;
+  /** How it wants the lock. */
   readonly mode: LockMode;
+  /** The option `label`, or class and method of a decorator. */
   readonly label?: string | undefined;
 }
 
 /** What the store knows of one lock. For a free key the mode is null and both lists are empty. */
 export interface LockState {
+  /** The key as callers give it, without the prefix. */
   readonly key: string;
+  /** How the lock is held; null when it is free. */
   readonly mode: LockMode | null;
   /** How many may hold the lock at a time, each with a permit, as the calls that hold it said. Undefined without permits. */
   readonly permits?: number | undefined;
+  /** Those who hold the lock: one writer, all readers, or who have a permit. */
   readonly holders: readonly HolderState[];
   /** The waiters in the order in which they will be served. */
   readonly waiters: readonly WaiterState[];
@@ -36,6 +45,9 @@ export interface LockState {
 
 /** Options of {@link LockService.list}. */
 export interface ListOptions {
-  /** Lists only the locks whose key starts with this. */
+  /**
+   * Lists only the locks whose key starts with this.
+   * @default all
+   */
   readonly startsWith?: string | undefined;
 }

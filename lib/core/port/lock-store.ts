@@ -129,7 +129,7 @@ export type AcquireAnswer =
   | { readonly kind: 'busy'; readonly retryInMs: number }
   /** The request's owner holds the lock for reading and asks for writing: it would wait for itself. */
   | { readonly kind: 'upgrade' }
-  /** The store may have forgotten who holds the lock: for so long it waits for them to say so, and keeps no places. */
+  /** The store may have forgotten who holds the lock: until `retryInMs` have passed it grants nothing new, so that holders can report what they hold, and keeps no places. */
   | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError }
   /** The request's owner has {@link MAX_HOLDS_OF_OWNER} holds of the lock already. */
   | { readonly kind: 'full' }
@@ -220,8 +220,8 @@ export interface LockStore {
   /** Sets the function that receives wakes. Called once, before the first acquire. */
   onWake(listener: (wake: Wake) => void): void;
   /**
-   * Adds a function that is told that the store may have forgotten what it did, because it is reached anew or says so itself: what is in
-   * doubt is renewed, or released again, at once then. Called before the first acquire. A store that cannot forget does not have it.
+   * Adds a listener that is called when the store may have forgotten something: after a new connection, or when the store says so. Leases
+   * in doubt are then renewed, and recent releases repeated, at once. Called before the first acquire. A store that cannot forget does not have it.
    */
   onDoubt?(listener: (doubt: Doubt) => void): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */

@@ -65,7 +65,7 @@ export type AdoptOutcome =
   | { readonly kind: 'adopted'; readonly holds: readonly AdoptedHold[] }
   /** The ticket does not have this lock, the first of those that it does not have. `now`: the store's clock in ms. */
   | { readonly kind: 'gone'; readonly key: string; readonly now: number; readonly memory: string | undefined }
-  /** The store may have forgotten who holds the lock: for so long it grants nothing (T6). */
+  /** The store may have forgotten who holds the lock: until `retryInMs` have passed it grants nothing (T6). */
   | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError };
 
 export interface TicketStore {

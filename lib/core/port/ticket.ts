@@ -74,7 +74,7 @@ function factsOf(body: string): Ticket {
 }
 
 function damagedError(): LockUsageError {
-  return new LockUsageError('This is no ticket, or a damaged one: nothing was asked of the store. Pass on the text that lease.handOff() gave, whole and unchanged.');
+  return new LockUsageError('This text is not a ticket, or it was damaged; the store was not asked. Pass on the text that lease.handOff() gave, whole and unchanged.');
 }
 
 function hashOf(text: string): string {

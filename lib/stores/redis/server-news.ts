@@ -19,6 +19,6 @@ export function warnOfBlindness(memories: Memories, node: string, recoveryMs: nu
 }
 
 function awayText(node: string, reason: string): string {
-  const meanwhile = 'Locks that are held stay held until their leases end, calls wait as long as their waitMs allows, and the server is tried again all the time.';
+  const meanwhile = 'Locks that are held stay held until their leases end, calls wait as long as their waitMs allows, and the server is retried continuously.';
   return `Locks: ${node} does not serve: ${reason.replace(/\.$/, '')}. ${meanwhile}`;
 }

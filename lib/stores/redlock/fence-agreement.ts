@@ -50,7 +50,7 @@ function writeBack(
       const ends = [...settled, ...answersOf(replies).flatMap(([node, stands]) => (stands ? votes.get(node)!.end : []))];
       if (ends.length >= quorumOf(nodes.length)) return ends;
       if (replies.size < others.length) return undefined;
-      throw noQuorum('its fence', request.on.key, others, replies, (stands) => (stands ? 'agreed' : 'lost the vote'));
+      throw noQuorum('its agreement on a fence', request.on.key, others, replies, (stands) => (stands ? 'agreed' : 'lost the vote'));
     },
   });
 }

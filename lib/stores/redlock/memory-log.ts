@@ -66,7 +66,7 @@ export class MemoryLog {
     const isQuorumLeft = nodes - this.out.size >= quorumOf(nodes);
     const rest = isQuorumLeft
       ? 'The other nodes are a quorum and go on.'
-      : 'No lock can be had before. If all nodes are new, and nothing was ever locked there, `npx holdfast redlock init` ends this at once.';
+      : 'No lock can be granted until then. If all nodes are new, and nothing was ever locked there, `npx holdfast redlock init` ends this at once.';
     const who = `${forgetful.size} of ${nodes} Redlock nodes (${[...forgetful.keys()].join(', ')})`;
     const message = `Locks: ${who} are new, were restarted or flushed. They grant nothing ${until}. ${rest}`;
     forgetful.clear();

@@ -28,7 +28,7 @@ export class NodeOutages {
     const news = `Locks: the Redlock node ${name} does not serve: ${reason.replace(/\.$/, '')}. ${this.left()}`;
     if (this.isQuorum) return this.report({ kind: 'node lost', level: 'warning', message: `${news}, which is a quorum: locks go on.` });
     this.lostAt ??= this.clock.now();
-    const message = `${news}, which is no quorum: no lock can be had until more of them are back, and leases end unless they can be renewed in time.`;
+    const message = `${news}, which is no quorum: no lock can be granted until more of them are back, and leases end unless they can be renewed in time.`;
     this.report({ kind: 'store lost', level: 'warning', message });
   }
 

@@ -156,7 +156,7 @@ export function reasonOf(vote: NodeVote): string {
     case 'not admitted':
       return 'lost its memory, and waits to be told the last fences by a quorum of other nodes';
     case 'late':
-      return 'was reached only after the time of the request was over';
+      return 'received the request after its deadline';
     case 'upgrade':
       return 'the owner reads';
     case 'full':

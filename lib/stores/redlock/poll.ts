@@ -155,7 +155,7 @@ export function noQuorum<N extends Asked, A>(
   for (const node of all) {
     const reply = replies.get(node);
     if (reply === undefined) {
-      nodes.push({ node: node.name, reason: 'not heard of before the others had decided' });
+      nodes.push({ node: node.name, reason: 'had not answered when the others had decided' });
       continue;
     }
     if (reply.kind === 'failure') failures.push(reply.error);

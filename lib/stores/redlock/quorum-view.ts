@@ -34,7 +34,7 @@ export async function viewOf(key: string, { nodes, deadlines, commandTimeoutMs }
     },
   });
   const views = answersOf(replies);
-  if (views.length < quorum) throw noQuorum('a look at it', key, nodes, replies, () => 'answered');
+  if (views.length < quorum) throw noQuorum('an inspection', key, nodes, replies, () => 'answered');
   return merge(key, views, nodes.length);
 }
 

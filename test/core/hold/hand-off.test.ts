@@ -217,7 +217,7 @@ describe('A ticket of another lock module', () => {
     const fleet = new Fleet();
     const ticket = await (await fleet.process().locks.acquire('a')).handOff();
     const jobs = new LockService({ store: new StoreAround(fleet.store), process: 'j', clock: fleet.clock, instance: 'jobs' });
-    await expect(jobs.adopt(ticket)).rejects.toThrow(`this ticket is of the lock module 'default', and was brought to the lock module 'jobs'`);
+    await expect(jobs.adopt(ticket)).rejects.toThrow(`this ticket is of the lock module 'default', but was given to the lock module 'jobs'`);
     await (await fleet.process().locks.adopt(ticket)).release();
   });
 });

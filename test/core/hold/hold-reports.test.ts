@@ -19,7 +19,7 @@ describe('The log line about a renewal that failed', () => {
   ])('says how long the lease lasts all the same: of %d ms it tells %d', (trustedForMs, told) => {
     const cause = new LockStoreError('No node answered.', { nodes: [{ node: 'a:6379', reason: 'timeout' }] });
     expect(renewFailedText('k', cause, trustedForMs)).toBe(
-      `Lock 'k' could not be renewed: a:6379: timeout. It is held for ${told} ms more and lost then, unless a further try succeeds.`,
+      `Lock 'k' could not be renewed: a:6379: timeout. It stays held for another ${told} ms and is lost after that, unless a retry succeeds.`,
     );
   });
 });

@@ -155,7 +155,7 @@ describe('A call inside a hold that is lost before its work begins', () => {
       queueMicrotask(noticeSleep);
       await expect(inner).rejects.toThrow(LockLostError);
     });
-    await expect(fleet.clock.runUntil(outer)).rejects.toThrow('The work ended all the same');
+    await expect(fleet.clock.runUntil(outer)).rejects.toThrow('The work finished anyway');
     expect(work).not.toHaveBeenCalled();
     await fleet.clock.runUntil(locks.withLock('k', () => {}));
   });

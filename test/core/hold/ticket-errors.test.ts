@@ -7,12 +7,12 @@ const ticket: Ticket = { place: 'redis {lock}', instance: 'default', keys: ['k',
 
 describe('The error of a ticket', () => {
   it.each([
-    ['another prefix', { place: 'redis {other lock}', instance: 'default' }, `this ticket is of a Redis with the prefix '{lock}', and was brought to a Redis with the prefix '{other lock}'.`],
-    ['an embedded store', { place: 'embedded 7', instance: 'default' }, `this ticket is of a Redis with the prefix '{lock}', and was brought to an embedded store, which is in one process only.`],
-    ['another module', { place: 'redis {lock}', instance: 'jobs' }, `this ticket is of the lock module 'default', and was brought to the lock module 'jobs'.`],
+    ['another prefix', { place: 'redis {other lock}', instance: 'default' }, `this ticket is of a Redis with the prefix '{lock}', but was given to a Redis with the prefix '{other lock}'.`],
+    ['an embedded store', { place: 'embedded 7', instance: 'default' }, `this ticket is of a Redis with the prefix '{lock}', but was given to an embedded store, which is in one process only.`],
+    ['another module', { place: 'redis {lock}', instance: 'jobs' }, `this ticket is of the lock module 'default', but was given to the lock module 'jobs'.`],
   ])('that was brought to %s says where it belongs', (_where, here, told) => {
     expect(foreignTicketError(ticket, here)).toMatchObject({ code: 'LOCK_USAGE', key: 'k' });
-    expect(foreignTicketError(ticket, here).message).toBe(`Lock 'k': ${told} Nothing was asked of the store. Adopt it where its locks are.`);
+    expect(foreignTicketError(ticket, here).message).toBe(`Lock 'k': ${told} The store was not asked. Adopt it where its locks are.`);
   });
 
   it.each([

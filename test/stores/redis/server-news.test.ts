@@ -26,7 +26,7 @@ describe('The news of an outage', () => {
         level: 'warning',
         message:
           'Locks: a:6379 does not serve: connect ECONNREFUSED. Locks that are held stay held until their leases end, ' +
-          'calls wait as long as their waitMs allows, and the server is tried again all the time.',
+          'calls wait as long as their waitMs allows, and the server is retried continuously.',
       },
       { kind: 'store back', level: 'info', message: 'Locks: a:6379 serves again, after 1234 ms.' },
     ]);

@@ -60,7 +60,7 @@ describe('A word', () => {
     await expect(agreed).rejects.toMatchObject({
       key: 'k',
       retryable: true,
-      message: `Lock 'k': no quorum of 5 nodes for a trial (a: yes; b: no; c: LOADING; d: out of order; e: not heard of before the others had decided). It is safe to try again.`,
+      message: `Lock 'k': no quorum of 5 nodes for a trial (a: yes; b: no; c: LOADING; d: out of order; e: had not answered when the others had decided). It is safe to try again.`,
     });
     expect((await agreed.catch((error: LockStoreError) => error) as LockStoreError).cause).toBe(first);
   });

@@ -183,7 +183,7 @@ describe('The log of a process', () => {
     await eventually(() => expect(told).toHaveLength(2));
     const [waits, votes] = told as [Finding, Finding];
     expect(waits.level).toBe('warning');
-    expect(waits.message).toMatch(/5 of 5 Redlock nodes .* No lock can be had before\. .*npx holdfast redlock init/);
+    expect(waits.message).toMatch(/5 of 5 Redlock nodes .* No lock can be granted until then\. .*npx holdfast redlock init/);
     const until = Date.parse(/until (\S+Z)/.exec(waits.message)?.[1] ?? '');
     expect(until - before).toBeGreaterThan(2_400);
     expect(until - before).toBeLessThan(4_000);

@@ -82,7 +82,7 @@ describe('Nodes that forgot', () => {
     log.forgot('a', 0);
     log.forgot('b', 0);
     await clock.advance(500);
-    expect(told[0]!.message).toMatch(/They grant nothing until the last fences are told to them\. No lock can be had before\./);
+    expect(told[0]!.message).toMatch(/They grant nothing until the last fences are told to them\. No lock can be granted until then\./);
     kinds();
     log.quorumForgot(3);
     log.quorumForgot(2);

@@ -118,7 +118,7 @@ describe('A look at a lock', () => {
   });
 
   it('rejects when fewer than a quorum answered, and says of each node why', async () => {
-    await expect(setUp([by('p/1'), 'fails', 'mute']).view()).rejects.toThrow(`Lock 'k': no quorum of 3 nodes for a look at it (a: answered; b: out of order; c: no answer within 500 ms). It is safe to try again.`);
+    await expect(setUp([by('p/1'), 'fails', 'mute']).view()).rejects.toThrow(`Lock 'k': no quorum of 3 nodes for an inspection (a: answered; b: out of order; c: no answer within 500 ms). It is safe to try again.`);
   });
 });
 

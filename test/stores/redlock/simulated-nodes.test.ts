@@ -131,7 +131,7 @@ describe('Nodes that remember nothing', () => {
     expect((await ask(member.store)).kind).toBe('granted');
     await redlock.pass(1_000);
     expect(member.told.map(({ kind, level }) => `${kind}, ${level}`)).toEqual(['nodes forgot, warning', 'nodes vote, warning']);
-    expect(member.told[0]!.message).toMatch(/^Locks: 3 of 3 Redlock nodes .* No lock can be had before\./);
+    expect(member.told[0]!.message).toMatch(/^Locks: 3 of 3 Redlock nodes .* No lock can be granted until then\./);
     expect(member.told[1]!.message).toMatch(/3 of 3 Redlock nodes do not remember what they granted/);
   });
 
@@ -263,7 +263,7 @@ describe('A look at a lock', () => {
     expect(state).toMatchObject({ mode: 'write', waiters: [], holders: [{ id: 'p.held', label: 'nightly import', fence: outcome.kind === 'granted' && outcome.grant.fence }] });
     redlock.servers[1]!.freeze();
     const error = await failure(redlock.runUntil(other.store.inspect('k')));
-    expect(error.message).toMatch(/^Lock 'k': no quorum of 3 nodes for a look at it/);
+    expect(error.message).toMatch(/^Lock 'k': no quorum of 3 nodes for an inspection/);
   });
 
   it('lists each lock once, also one that two nodes know', async () => {

@@ -51,7 +51,7 @@ describe('A Redis that goes away', () => {
     await expect(work).rejects.toMatchObject({ code: 'LOCK_LOST' });
     await eventually(() => expect(new Set(kinds())).toEqual(new Set(['renewal failed', 'lease lost', 'store lost'])));
     const text = (kind: string): string | undefined => told.find((finding) => finding.kind === kind)?.message;
-    expect(text('renewal failed')).toMatch(/^Lock 'order:1' could not be renewed: 127\.0\.0\.1:\d+: no answer .* ms more and lost then/);
+    expect(text('renewal failed')).toMatch(/^Lock 'order:1' could not be renewed: 127\.0\.0\.1:\d+: no answer .* ms and is lost after that/);
     expect(text('lease lost')).toMatch(/^Lock 'order:1' was lost: .* It was held by OrderService\.pay for \d+ ms\.$/);
     await server.resume();
     await eventually(() => expect(kinds().at(-1)).toBe('store back'), 10_000);

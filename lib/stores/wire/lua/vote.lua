@@ -98,7 +98,7 @@ local function callReaders(lock, line)
   end
 end
 
--- Whoever holds the lock hears at once that somebody waits for it, when he is the first.
+-- Whoever holds the lock hears at once that somebody waits for it, when that one is the first.
 local function tellHolders(lock, process)
   if lock.queued then return end
   lock.queued = true
