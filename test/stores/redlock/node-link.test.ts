@@ -147,4 +147,16 @@ describe('A node that the command line looks at', () => {
     await redlock.runUntil(redlockLook.inspect('k'));
     expect(redlock.time.now - since).toBeLessThan(600);
   });
+
+  it('is asked for its time anew on a new connection, which may lead to a server with another clock', async () => {
+    const holder = await redlock.opened('p');
+    await requests.granted(holder, 'p.1', { leaseMs: 30_000 });
+    await connects();
+    expect(await redlock.runUntil(redlockLook.forceRelease('k'))).toBe(true);
+    await requests.granted(holder, 'p.2', { leaseMs: 30_000 });
+    for (const server of redlock.servers) server.stepClock(10_000);
+    for (const way of ways) way.cut();
+    await redlock.pass(500);
+    expect(await redlock.runUntil(redlockLook.forceRelease('k'))).toBe(true);
+  });
 });

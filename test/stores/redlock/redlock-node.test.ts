@@ -65,6 +65,14 @@ describe('A node that has not answered for a minute', () => {
     }
     expect(await requests.commandsOf(() => requests.granted(member, 'p.2', { key: 'other' }).then(() => redlock.pass(20)))).toEqual([1, 1, 1]);
   });
+
+  it('is still asked at once by a process whose forced release it has answered', async () => {
+    await redlock.runUntil(member.store.forceRelease('k'));
+    await redlock.pass(LONG_MS);
+    // The first request only learns the time.
+    expect(await requests.commandsOf(() => redlock.runUntil(member.store.forceRelease('k')).then(() => redlock.pass(20)))).toEqual([2, 2, 2]);
+    expect(await requests.commandsOf(() => requests.granted(member, 'p.1').then(() => redlock.pass(20)))).toEqual([1, 1, 1]);
+  });
 });
 
 describe('A node that is silent', () => {

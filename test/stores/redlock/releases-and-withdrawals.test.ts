@@ -152,6 +152,16 @@ describe('A request that is open', () => {
     expect(requests.standing()).toEqual([]);
   });
 
+  it('and is refused is forgotten at once, though the lease that it replaces may not be released yet', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await redlock.pass(20);
+    for (const server of redlock.servers) holdsUp(server, giveBack);
+    const outcome = mine.store.acquire(requests.request('p.2', { replaces: 'p.1' }));
+    await redlock.pass(20);
+    expect(sizes(mine.store)).toEqual([0, 0, 1]);
+    expect(await redlock.runUntil(outcome)).toMatchObject({ kind: 'busy', replacedLost: false });
+  });
+
   it('and fails leaves nothing in memory', async () => {
     one.stop();
     two.stop();
@@ -170,6 +180,20 @@ describe('A request that is made again', () => {
     void mine.store.release({ key: 'k', id: 'p.1' }).catch(() => undefined);
     expect((await redlock.runUntil(again)).kind).toBe('busy');
     for (const arrive of arrives) arrive();
+  });
+});
+
+describe('A process that has asked only once', () => {
+  it('has 150 ms to take its turn, because nobody knows yet how long its nodes take', async () => {
+    const other = await redlock.opened('r');
+    for (const way of [...mine.ways, ...theirs.ways, ...other.ways]) way.faults.shortestMs = way.faults.longestMs = 0.1;
+    await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });
+    expect((await requests.ask(mine, 'p.1', { queue: true })).kind).toBe('busy');
+    await requests.release(theirs, 'q.1');
+    await redlock.pass(147);
+    expect((await requests.ask(other, 'r.1')).kind).toBe('busy');
+    await redlock.pass(4);
+    expect((await requests.ask(other, 'r.2')).kind).toBe('granted');
   });
 });
 

@@ -84,4 +84,12 @@ describe('A server that has two names', () => {
     await requests.granted(mine, 'p.1');
     expect(requests.standing()).toEqual(['redis1', 'redis2']);
   });
+
+  it('is not named any more when its other name leads nowhere', async () => {
+    redlock.servers[2]!.stop();
+    mine.ways[2] = redlock.wayTo(redlock.servers[2]!);
+    one.stop();
+    await redlock.pass(20);
+    expect((await requests.failure(mine.store.inspect('k'))).nodes).toContainEqual({ node: 'redis3:6379', reason: 'not connected' });
+  });
 });
