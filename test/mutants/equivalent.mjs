@@ -269,6 +269,37 @@ const list = [
   ['lib/stores/redis/releases.ts', 'if (places.count > 0) places.release', 'It saves a look among no places.', 'places.count > 0', 'true'],
   ['lib/stores/redis/releases.ts', 'if (places.count > 0) places.release', 'It saves a look among no places.', undefined, 'places.count >= 0'],
   ['lib/stores/redis/renewals.ts', 'requests[0]?.key', 'No command is without a request; the question mark is for the compiler.', 'requests[0]?.key'],
+  // lib/stores/redlock: the store and its nodes
+  ['lib/stores/redlock/node-calls.ts', 'runId ?? UNKNOWN_RUN_ID', 'A node that is not told who it is asks itself, and votes the same; that takes time alone.', undefined, 'UNKNOWN_RUN_ID'],
+  ['lib/stores/redlock/node-calls.ts', 'runId ?? UNKNOWN_RUN_ID', 'Only the vote that teaches its script is sent without a run id; it comes after its limit, so that the node looks no further.', undefined, 'runId'],
+  ['lib/stores/redlock/node-check.ts', 'isUnderWay = false;', 'The boot sets it before a node is connected; the command line, which has no boot, does nothing when a node connects.', 'false', 'true'],
+  ['lib/stores/redlock/node-check.ts', "trialRequest('-', 1)", 'The vote comes after its limit, so that the node looks neither at the length of its lease nor at its fence.', '1'],
+  ['lib/stores/redlock/node-link.ts', 'this.bundles.add(call.script, 0,', 'A node has one source for all its requests; any number will do.', '0', '1'],
+  ['lib/stores/redlock/redlock-node.ts', 'this.link.serverClock.before(0, notAfter, now)', 'A node is one source, so that its own sample and the latest of any source are the same.', '0', '1'],
+  ['lib/stores/redlock/redlock-node.ts', 'if (limit > 0)', 'It is 0 where the time is not known, and some fifty years in ms where it is.', '0', '1'],
+  ['lib/stores/redlock/redlock-node.ts', 'const isLate = reply.kind', 'A node answers to a request that is late by any clock only that it is late; the comparison says so once more.', undefined, "reply.kind === 'answer'"],
+  ['lib/stores/redlock/redlock-node.ts', 'if (isLate && clock.now() < notAfter)', 'At that very instant the node would find the request in time or late, by how its clock is rounded.', 'clock.now() < notAfter', 'clock.now() <= notAfter'],
+  ...[
+    ['0', '1'],
+    ['this.link.serverClock.before(0, now, now) > 0', 'this.link.serverClock.before(0, now, now) >= 0'],
+    [undefined, 'this.connected'],
+    [undefined, 'this.link.serverClock.before(0, now, now) > 0'],
+  ].map(([from, to]) => [
+    'lib/stores/redlock/redlock-node.ts', 'return this.connected && this.link.serverClock',
+    'A node that can be asked has told its time when it was greeted, and once more with the renewal before this; what is known of its time goes with its connection. vote() looks at both as well.', from, to,
+  ]),
+  ['lib/stores/redlock/redlock-node.ts', 'parts.length === 1 ? parts[0]?.key', 'A single part is there; the question mark is for the compiler.', 'parts[0]?.key', 'parts[0].key'],
+  ['lib/stores/redlock/redlock-node.ts', 'leftMs < 0 ? undefined', 'A renewal answers the whole length of the lease, which is never 0 ms, or -1.', '0', '1'],
+  ['lib/stores/redlock/redlock-node.ts', 'leftMs < 0 ? undefined', 'A renewal answers the whole length of the lease, which is never 0 ms, or -1.', 'leftMs < 0', 'leftMs <= 0'],
+  ['lib/stores/redlock/redlock-node.ts', 'downgradeCall(this.keys.spotOf(key), { id, floor: 0 })', 'A node lets nobody in from a queue, so that a downgrade makes no fence there.', '0', '1'],
+  ['lib/stores/redlock/redlock-node.ts', 'fence, floor: 0 }', 'A node lets nobody in from a queue, so that a forced release makes no fence there.', '0', '1'],
+  ['lib/stores/redlock/redlock-node.ts', 'around, 1, link.runId', 'Nobody works under the grant of a trial; any fence will do.', '1'],
+  ['lib/stores/redlock/redlock-node.ts', "'COUNT', 500", 'How many keys one page of a scan has is a matter of speed.', '500', '500 * 1000'],
+  ['lib/stores/redlock/redlock-store.ts', 'private attempts = 0;', 'The numbers of the attempts have to differ; any will do to begin with.', '0', '1'],
+  ['lib/stores/redlock/redlock-store.ts', '++this.attempts', 'The numbers of the attempts have to differ; they may go down as well.', '++this.attempts', '--this.attempts'],
+  ['lib/stores/redlock/redlock-store.ts', 'await this.close();', 'close() has done everything before it returns its promise.', 'await this.close()', 'this.close()'],
+  ['lib/stores/redlock/redlock-store.ts', "outcomes[at]?.kind === 'lost'", 'There is an outcome for each request; the question mark is for the compiler.', 'outcomes[at]?.kind', 'outcomes[at].kind'],
+  ['lib/stores/redlock/redlock-store.ts', 'waitedMs: Infinity, tookMs: 0, leftMs: 0', 'This is the shortest pause there is, of 10 to 20 ms, which is longer than 1 ms and shorter than any that tookMs makes longer.', '0', '1'],
 ];
 
 export const equivalent = list.map(([file, line, why, from, to]) => ({ file, line, why, from, to }));

@@ -265,6 +265,7 @@ export class SimServer {
         for (const channel of args) socket?.channels.add(channel);
         return ['subscribe', args[0] ?? '', 1];
       case 'scan':
+        if (args.includes('COUNT') && Number(args[args.indexOf('COUNT') + 1]) < 1) throw new ServerError('ERR syntax error');
         return ['0', this.matching(args[args.indexOf('MATCH') + 1])];
       default:
         return this.data.run([name, ...args], this.context());

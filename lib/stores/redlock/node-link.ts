@@ -164,7 +164,7 @@ export class NodeLink {
 
   /** Runs a script. Rejects without sending anything when the node must not be asked. */
   run<T>(call: ScriptCall, decode: DecodeNow<T>): Promise<T> {
-    if (this.state === 'refused' || !this.connected) return Promise.reject(this.refusal(call.key));
+    if (!this.connected) return Promise.reject(this.refusal(call.key));
     return this.send(call, decode);
   }
 

@@ -154,7 +154,7 @@ export class RedlockNode {
     const asked = voteArgs(trialRequest(id, TRIAL_LEASE_MS), around, 1, link.runId, NEVER);
     const voted = await link.run(voteCall(on, asked), (reply, sentAt) => voteOf(toldBy(reply, asked), sentAt));
     if (voted.kind !== 'granted') throw this.failure(reasonOf(voted), undefined);
-    await link.run(giveBackCall(on, giveBackArgs({ id, abandoned: true }, around.process)), releaseOutcome);
+    await link.run(giveBackCall(on, giveBackArgs({ id }, around.process)), releaseOutcome);
     return 'grants';
   }
 

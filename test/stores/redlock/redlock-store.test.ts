@@ -96,6 +96,11 @@ describe('A request', () => {
     expect(sizes(mine.store)[0]).toBe(1);
   });
 
+  it('that replaces no lease says nothing of one', async () => {
+    expect(Object.keys(await ask(mine, 'p.1'))).toEqual(['kind', 'grant']);
+    expect(Object.keys(await ask(theirs, 'q.1'))).toEqual(['kind', 'retryInMs']);
+  });
+
   it('to a store that was closed, or for replicas, is refused', async () => {
     await expect(mine.store.acquire(request('p.1', { minReplicas: 1 }))).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
     await granted(mine, 'p.1');

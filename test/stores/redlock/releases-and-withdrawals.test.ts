@@ -1,0 +1,233 @@
+/** What is taken back on which node, on simulated masters: at a release, a loss, a second request, and when an answer never came. */
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
+import { giveBack, vote } from '../../../lib/stores/wire/lua.generated.js';
+import { Random } from '../../simulation/random.js';
+import type { SimServer } from '../../simulation/sim-server.js';
+import { holdsUp, RedlockRequests } from '../../support/redlock-requests.js';
+import { SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
+
+let redlock: SimulatedRedlock;
+let requests: RedlockRequests;
+let one: SimServer;
+let two: SimServer;
+let three: SimServer;
+let mine: RedlockMember;
+let theirs: RedlockMember;
+beforeEach(async () => {
+  redlock = new SimulatedRedlock();
+  requests = new RedlockRequests(redlock);
+  [one, two, three] = redlock.servers as [SimServer, SimServer, SimServer];
+  // A test is the same run each time.
+  jest.spyOn(Math, 'random').mockImplementation(new Random(5).next);
+  [mine, theirs] = [await redlock.opened('p'), await redlock.opened('q')];
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+  return redlock.close();
+});
+
+const sizes = (store: RedlockStore): number[] => {
+  const { ballots, waiters, asking } = store as unknown as Record<'ballots' | 'waiters' | 'asking', { size: number }>;
+  return [ballots.size, waiters.size, asking.size];
+};
+/** Takes the lock away on the first two masters alone. */
+const takenAwayOnTwo = async (): Promise<void> => {
+  theirs.ways[2]!.silence('keeps');
+  expect(await redlock.runUntil(theirs.store.forceRelease('k'))).toBe(true);
+};
+
+describe('A release', () => {
+  it('is not sent to a node that refused the lease, and its word counts as one', async () => {
+    one.flush();
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await redlock.pass(50);
+    const asked = await requests.commandsOf(() => requests.release(mine, 'p.1').then(() => redlock.pass(20)));
+    expect(asked).toEqual([0, 1, 1]);
+    await requests.granted(mine, 'p.2', { leaseMs: 30_000 });
+    three.freeze();
+    const error = await requests.failure(mine.store.release({ key: 'k', id: 'p.2' }));
+    expect(error.nodes.map(({ reason }) => reason)).toEqual(['lost', 'released', expect.stringMatching(/^no answer/)]);
+  });
+
+  it('that got lost on its way to a node is repeated there until it is answered', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await redlock.pass(20);
+    const way = mine.ways[0]!;
+    way.silence('loses');
+    expect(await requests.release(mine, 'p.1')).toBe('released');
+    way.silence('no');
+    way.cut();
+    await redlock.pass(3_000);
+    expect(requests.standing()).toEqual([]);
+    expect(await requests.commandsOf(() => redlock.pass(2_000))).toEqual([0, 0, 0]);
+  });
+
+  it('that is answered is sent once', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await redlock.pass(20);
+    expect(await requests.commandsOf(() => requests.release(mine, 'p.1').then(() => redlock.pass(2_000)))).toEqual([1, 1, 1]);
+  });
+
+  it('takes back a vote as well that reaches its node only after the release', async () => {
+    const arrives = holdsUp(three, vote);
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await redlock.pass(20);
+    mine.ways[2]!.cut();
+    await redlock.pass(500);
+    expect(await requests.release(mine, 'p.1')).toBe('released');
+    await redlock.pass(5);
+    arrives();
+    expect(requests.standing()).toEqual(['redis3']);
+    await redlock.pass(500);
+    expect(requests.standing()).toEqual([]);
+  });
+});
+
+describe('A lease that is lost', () => {
+  it('is taken back on the nodes that still have it', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await takenAwayOnTwo();
+    expect(requests.standing()).toEqual(['redis3']);
+    expect((await requests.renew(mine, 'p.1', 30_000)).kind).toBe('lost');
+    await redlock.pass(20);
+    expect(requests.standing()).toEqual([]);
+  });
+
+  it('is taken back where it stands when its request is made again and granted anew', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await takenAwayOnTwo();
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await redlock.pass(20);
+    expect(requests.standing()).toEqual(['redis1', 'redis2', 'redis3']);
+    await requests.release(mine, 'p.1');
+    await redlock.pass(20);
+    expect(requests.standing()).toEqual([]);
+  });
+
+  it('and was not downgraded by a quorum is still one for writing where it stands', async () => {
+    three.stop();
+    await redlock.pass(500);
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    two.flush();
+    three.start(true);
+    three.put('{lock}:e', `${three.runId} ${three.nowMs()} 1`);
+    await redlock.pass(2_000);
+    expect(await redlock.runUntil(mine.store.downgrade({ key: 'k', id: 'p.1' }))).toBe('lost');
+    await requests.renew(mine, 'p.1', 30_000);
+    await redlock.pass(50);
+    expect(requests.standing()).toEqual(['redis1', 'redis3']);
+    expect((await requests.granted(mine, 'p.1')).mode).toBe('write');
+    expect(three.text([...three.keys()].find((key) => key.endsWith(':l:k'))!)).toMatch(/^w/);
+  });
+});
+
+describe('A request that is open', () => {
+  it('is not ended by a renewal of its id, which is lost', async () => {
+    const outcome = mine.store.acquire(requests.request('p.1'));
+    const renewal = mine.store.renew([{ key: 'k', id: 'p.1', leaseMs: 3_000, minReplicas: 0 }]);
+    expect(await renewal).toEqual([{ kind: 'lost' }]);
+    expect((await redlock.runUntil(outcome)).kind).toBe('granted');
+  });
+
+  it('and was released meanwhile does not wait any more', async () => {
+    await requests.granted(theirs, 'q.1');
+    const outcome = mine.store.acquire(requests.request('p.1', { queue: true }));
+    void mine.store.release({ key: 'k', id: 'p.1' }).catch(() => undefined);
+    expect((await redlock.runUntil(outcome)).kind).toBe('busy');
+    expect(sizes(mine.store)).toEqual([0, 0, 0]);
+  });
+
+  it('is ended by a forced release, and what it was granted is taken back', async () => {
+    mine.ways[2]!.faults.shortestMs = mine.ways[2]!.faults.longestMs = 150;
+    mine.ways[1]!.faults.shortestMs = mine.ways[1]!.faults.longestMs = 100;
+    const outcome = mine.store.acquire(requests.request('p.1', { leaseMs: 30_000 }));
+    // Both votes are given, and one answer is still on its way.
+    await redlock.pass(110);
+    expect(requests.standing()).toEqual(['redis1', 'redis2']);
+    for (const way of mine.ways) way.faults.shortestMs = way.faults.longestMs = 1;
+    await takenAwayOnTwo();
+    expect((await redlock.runUntil(outcome)).kind).toBe('busy');
+    await redlock.pass(300);
+    expect(requests.standing()).toEqual([]);
+  });
+
+  it('and is refused is forgotten at once, though the lease that it replaces may not be released yet', async () => {
+    await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
+    await redlock.pass(20);
+    for (const server of redlock.servers) holdsUp(server, giveBack);
+    const outcome = mine.store.acquire(requests.request('p.2', { replaces: 'p.1' }));
+    await redlock.pass(20);
+    expect(sizes(mine.store)).toEqual([0, 0, 1]);
+    expect(await redlock.runUntil(outcome)).toMatchObject({ kind: 'busy', replacedLost: false });
+  });
+
+  it('and fails leaves nothing in memory', async () => {
+    one.stop();
+    two.stop();
+    await redlock.pass(500);
+    await requests.failure(mine.store.acquire(requests.request('p.1', { queue: true })));
+    expect(sizes(mine.store)).toEqual([0, 0, 0]);
+  });
+});
+
+describe('A request that is made again', () => {
+  it('while its lease is released is not granted, though the nodes still knew the lease', async () => {
+    await requests.granted(mine, 'p.1');
+    await redlock.pass(20);
+    const again = mine.store.acquire(requests.request('p.1'));
+    const arrives = redlock.servers.map((server) => holdsUp(server, giveBack));
+    void mine.store.release({ key: 'k', id: 'p.1' }).catch(() => undefined);
+    expect((await redlock.runUntil(again)).kind).toBe('busy');
+    for (const arrive of arrives) arrive();
+  });
+});
+
+describe('A process that has asked only once', () => {
+  it('has 150 ms to take its turn, because nobody knows yet how long its nodes take', async () => {
+    const other = await redlock.opened('r');
+    for (const way of [...mine.ways, ...theirs.ways, ...other.ways]) way.faults.shortestMs = way.faults.longestMs = 0.1;
+    await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });
+    expect((await requests.ask(mine, 'p.1', { queue: true })).kind).toBe('busy');
+    await requests.release(theirs, 'q.1');
+    await redlock.pass(147);
+    expect((await requests.ask(other, 'r.1')).kind).toBe('busy');
+    await redlock.pass(4);
+    expect((await requests.ask(other, 'r.2')).kind).toBe('granted');
+  });
+});
+
+describe('A lease that nobody gave back', () => {
+  it('is forgotten when it has ended, though others are renewed all the time', async () => {
+    for (const id of ['p.1', 'p.2']) await requests.granted(mine, id, { key: id, leaseMs: 30_000 });
+    await requests.granted(mine, 'p.3', { key: 'p.3', leaseMs: 1_000 });
+    for (let second = 0; second < 5; second += 1) {
+      await redlock.pass(1_000);
+      await redlock.runUntil(mine.store.renew(['p.1', 'p.2'].map((id) => ({ key: id, id, leaseMs: 30_000, minReplicas: 0 }))));
+    }
+    await requests.granted(mine, 'p.4', { key: 'p.4' });
+    expect(sizes(mine.store)[0]).toBe(3);
+  });
+});
+
+describe('A forced release', () => {
+  it('that named no fence is not simply made again when its outcome is unknown, and one that did is', async () => {
+    one.stop();
+    two.stop();
+    await redlock.pass(500);
+    expect(await requests.failure(mine.store.forceRelease('k'))).toMatchObject({ retryable: false });
+    expect(await requests.failure(mine.store.forceRelease('k', 7))).toMatchObject({ retryable: true, message: expect.stringMatching(/It is safe to try again\.$/) });
+  });
+});
+
+describe('A store that is closed', () => {
+  it('has forgotten who waited, and has no timer for an open question', async () => {
+    await requests.granted(theirs, 'q.1', { leaseMs: 30_000 });
+    await requests.ask(mine, 'p.1', { queue: true });
+    expect(sizes(mine.store)).toEqual([0, 1, 0]);
+    await theirs.store.close();
+    await mine.store.close();
+    expect(sizes(mine.store)).toEqual([0, 0, 0]);
+    expect(redlock.pendingTimers).toBe(0);
+  });
+});
