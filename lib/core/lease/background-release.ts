@@ -125,9 +125,11 @@ export class BackgroundRelease {
    * and their locks would stay taken until they end. `isReplaced`: the store is in an earlier state, and its memory does not show it.
    */
   private releaseForgotten(isReplaced: boolean): void {
+    const { remembered, nextPlace } = this;
     const now = this.clock.now();
     const known: AnsweredRelease[] = [];
-    for (const release of this.remembered) {
+    // The oldest one comes first, so that the next release takes its place again.
+    for (const release of [...remembered.slice(nextPlace), ...remembered.slice(0, nextPlace)]) {
       if (release.endsAt <= now) continue;
       if (isReplaced || this.store.mayHaveForgotten?.(release)) this.release(release, release.endsAt - now);
       else known.push(release);
