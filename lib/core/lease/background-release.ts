@@ -96,7 +96,7 @@ export class BackgroundRelease {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
     this.remembered[this.nextPlace] = { key, id, abandoned, memory, endsAt: askedAt + storeLengthMs };
     this.nextPlace = (this.nextPlace + 1) % MAX_REMEMBERED;
-    if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
+    this.releaseLate(lease);
   }
 
   /**
@@ -104,10 +104,8 @@ export class BackgroundRelease {
    * default now), releases it again: also when it can act no more by now, because it may have acted behind the release.
    */
   releaseLate(request: DoubtfulRelease): void {
-    const { lateUntil = -Infinity, askedAt } = request;
-    if (lateUntil === -Infinity) return;
-    const now = this.clock.now();
-    if (lateUntil > (askedAt ?? now)) this.release(request, Math.max(0, lateUntil - now));
+    const { lateUntil = -Infinity, askedAt = this.clock.now() } = request;
+    if (lateUntil > askedAt) this.release(request, lateUntil - this.clock.now());
   }
 
   /** Resolves when every release has been answered or given up. */
