@@ -225,7 +225,8 @@ export class Schedule {
     for (;;) {
       let child = 2 * index + 1;
       if (child >= heap.length) break;
-      if (child + 1 < heap.length && times[child + 1]! < times[child]!) child += 1;
+      const sibling = child + 1;
+      if (sibling < heap.length && times[sibling]! < times[child]!) child = sibling;
       if (times[child]! >= at) break;
       this.put(heap[child]!, times[child]!, index);
       index = child;
