@@ -96,7 +96,7 @@ export class BackgroundRelease {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
     this.remembered[this.nextPlace] = { key, id, abandoned, memory, endsAt: askedAt + storeLengthMs };
     this.nextPlace = (this.nextPlace + 1) % MAX_REMEMBERED;
-    if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
+    this.releaseLate(lease);
   }
 
   /**
@@ -104,10 +104,8 @@ export class BackgroundRelease {
    * default now), releases it again: also when it can act no more by now, because it may have acted behind the release.
    */
   releaseLate(request: DoubtfulRelease): void {
-    const { lateUntil = -Infinity, askedAt } = request;
-    if (lateUntil === -Infinity) return;
-    const now = this.clock.now();
-    if (lateUntil > (askedAt ?? now)) this.release(request, Math.max(0, lateUntil - now));
+    const { lateUntil = -Infinity, askedAt = this.clock.now() } = request;
+    if (lateUntil > askedAt) this.release(request, lateUntil - this.clock.now());
   }
 
   /** Resolves when every release has been answered or given up. */
@@ -125,9 +123,11 @@ export class BackgroundRelease {
    * and their locks would stay taken until they end. `isReplaced`: the store is in an earlier state, and its memory does not show it.
    */
   private releaseForgotten(isReplaced: boolean): void {
+    const { remembered, nextPlace } = this;
     const now = this.clock.now();
     const known: AnsweredRelease[] = [];
-    for (const release of this.remembered) {
+    // The oldest one comes first, so that the next release takes its place again.
+    for (const release of [...remembered.slice(nextPlace), ...remembered.slice(0, nextPlace)]) {
       if (release.endsAt <= now) continue;
       if (isReplaced || this.store.mayHaveForgotten?.(release)) this.release(release, release.endsAt - now);
       else known.push(release);

@@ -255,6 +255,6 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
   offLoss(listener: LossListener): void {
     // For most leases it is the only one, and then no list is made.
     if (this.listeners.length === 1 && this.listeners[0] === listener) this.listeners = NOBODY;
-    else if (this.listeners.length > 0) this.listeners = this.listeners.filter((one) => one !== listener);
+    else this.listeners = this.listeners.filter((one) => one !== listener);
   }
 }

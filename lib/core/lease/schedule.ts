@@ -140,9 +140,8 @@ export class Schedule {
   }
 
   private startNoting(): void {
-    const now = this.clock.now();
-    this.sortAt = now + SORT_AFTER_MS;
-    this.arm(this.sortAt, now);
+    this.sortAt = this.clock.now() + SORT_AFTER_MS;
+    this.arm(this.sortAt);
   }
 
   private moveInHeap(item: Appointment): void {
@@ -200,12 +199,12 @@ export class Schedule {
     }
   }
 
-  private arm(at: number, now?: number): void {
+  private arm(at: number): void {
     // A timer that fires too early is set again then. That is cheaper than moving it whenever the first appointment changes.
     if (at >= this.timerAt) return;
     this.disarm();
     this.timerAt = at;
-    this.timer = this.clock.setTimer(() => this.fire(), at - (now ?? this.clock.now()));
+    this.timer = this.clock.setTimer(() => this.fire(), at - this.clock.now());
   }
 
   private disarm(): void {
@@ -226,7 +225,8 @@ export class Schedule {
     for (;;) {
       let child = 2 * index + 1;
       if (child >= heap.length) break;
-      if (child + 1 < heap.length && times[child + 1]! < times[child]!) child += 1;
+      const sibling = child + 1;
+      if (sibling < heap.length && times[sibling]! < times[child]!) child = sibling;
       if (times[child]! >= at) break;
       this.put(heap[child]!, times[child]!, index);
       index = child;

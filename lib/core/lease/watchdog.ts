@@ -125,7 +125,7 @@ export class Watchdog implements LeaseGuard {
   }
 
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
-  private review(lease: GuardedLease, now: number, isReplaced = false): void {
+  private review(lease: GuardedLease, now: number, isReplaced: boolean): void {
     if (!lease.isTrusted(now) || !lease.startReview(isReplaced)) return;
     this.schedule.set(lease, lease.trustedUntil);
     this.renewSoon(lease, now);

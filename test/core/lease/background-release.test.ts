@@ -70,6 +70,18 @@ describe('A release in the background', () => {
     expect(store.asked).toHaveLength(before);
   });
 
+  it('is repeated as soon as ever after thousands that were answered', async () => {
+    const { clock, store, background } = setUp();
+    for (let n = 1; n <= 2_000; n++) background.release({ ...lease(), id: `p.${n}` }, 60_000);
+    await clock.settle();
+    store.failures = 1;
+    store.asked.length = 0;
+    background.release(lease(), 60_000);
+    await clock.advance(1_000);
+    expect(store.asked).toHaveLength(2);
+    expect(store.times[1]).toBeLessThanOrEqual(50);
+  });
+
   it('is repeated until it is answered, after pauses that double from 50 to 250 ms', async () => {
     const { clock, store, background } = setUp();
     store.failures = 6;
@@ -185,11 +197,40 @@ describe('A release in the background', () => {
       store.doubt('where it says so');
       store.doubt('where it says so');
       await clock.settle();
-      expect(store.asked.map(({ request }) => request)).toEqual([{ key: 'k', id: 'p.2', abandoned: true }]);
+      expect(store.asked.splice(0).map(({ request }) => request)).toEqual([{ key: 'k', id: 'p.2', abandoned: true }]);
+      // What was not in doubt then may be later.
+      store.forgets = 'M1';
+      store.doubt('where it says so');
+      await clock.settle();
+      expect(asked(store)).toEqual(['k p.1']);
+    });
+
+    it('also when it was released after an earlier doubt', async () => {
+      const { clock, store, background } = await released(lease(), { ...lease(), id: 'p.2', memory: 'M2' });
+      store.forgets = 'M2';
+      store.doubt('where it says so');
+      for (const id of ['p.3', 'p.4']) background.releaseAndTell({ ...lease(-Infinity), id }, () => undefined);
+      await clock.settle();
+      store.asked.length = 0;
+      store.doubt('replaced');
+      await clock.settle();
+      expect(asked(store)).toEqual(['k p.1', 'k p.3', 'k p.4']);
+    });
+
+    it('where it can say so: of a store that cannot, nothing is in doubt unless all is', async () => {
+      const { clock, store } = await released(lease());
+      Object.assign(store, { mayHaveForgotten: undefined });
+      store.doubt('where it says so');
+      await clock.settle();
+      expect(asked(store)).toEqual([]);
+      store.doubt('replaced');
+      await clock.settle();
+      expect(asked(store)).toEqual(['k p.1']);
     });
 
     it('whatever the memory was, when the store is in an earlier state; and not when it is only reached anew', async () => {
       const { clock, store } = await released(lease(), { ...lease(), id: 'p.2' });
+      store.forgets = 'M1';
       store.doubt('all');
       await clock.settle();
       expect(asked(store)).toEqual([]);
@@ -204,6 +245,13 @@ describe('A release in the background', () => {
       store.doubt('replaced');
       await clock.settle();
       expect(asked(store)).toEqual(['k p.2']);
+      const failing = await released({ ...lease(), storeLengthMs: 1_500 });
+      await failing.clock.advance(1_000);
+      failing.store.failures = Infinity;
+      failing.store.doubt('replaced');
+      await failing.clock.runUntil(failing.background.settled());
+      expect(failing.store.times.at(-1)).toBeLessThanOrEqual(1_500);
+      expect(failing.store.times.at(-1)).toBeGreaterThan(1_000);
     });
 
     it('of as many as the last 256, the later ones in the place of the earliest', async () => {
@@ -211,6 +259,18 @@ describe('A release in the background', () => {
       store.doubt('replaced');
       await clock.settle();
       expect(new Set(asked(store))).toEqual(new Set(Array.from({ length: 256 }, (_, n) => `k p.${n + 44}`)));
+    });
+
+    it('of the last 256 also after an earlier doubt, in which none of them was forgotten', async () => {
+      const numbered = (count: number, first: number) => Array.from({ length: count }, (_, n) => ({ ...lease(-Infinity), id: `p.${first + n}` }));
+      const { clock, store, background } = await released(...numbered(300, 0));
+      store.doubt('where it says so');
+      for (const each of numbered(100, 300)) background.releaseAndTell(each, () => undefined);
+      await clock.settle();
+      store.asked.length = 0;
+      store.doubt('replaced');
+      await clock.settle();
+      expect(new Set(asked(store))).toEqual(new Set(numbered(256, 144).map(({ id }) => `k ${id}`)));
     });
 
     it('also when it was the part of a request', async () => {

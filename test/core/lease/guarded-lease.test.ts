@@ -22,6 +22,20 @@ describe('A lease as the watchdog sees it', () => {
     expect(leaseWith({ renew: false }).startReview()).toBe(true);
   });
 
+  it('believes the answer to a renewal unless the store came in doubt since it was sent', () => {
+    const lease = leaseWith();
+    lease.startRenewal();
+    lease.startRenewal();
+    expect(lease.endRenewal()).toBe(false);
+    lease.startReview();
+    lease.startReview();
+    expect(lease.endRenewal()).toBe(true);
+    lease.startReview();
+    lease.startReview();
+    lease.renewalSent();
+    expect(lease.endRenewal()).toBe(false);
+  });
+
   it('remembers no memory of a store that was replaced', () => {
     const [kept, replaced] = [leaseWith({}, { memory: 'm' }), leaseWith({}, { memory: 'm' })];
     kept.startReview();
@@ -51,6 +65,18 @@ describe('A lease as the watchdog sees it', () => {
     expect(ending.looksAgain(3_000)).toBe(4_000);
     ending.startRenewal();
     expect(ending.looksAgain(3_000)).toBeUndefined();
+  });
+
+  it('of fixed length is asked for again when the store gave no answer, also when it reaches to the end of its hold', () => {
+    const lease = leaseWith({ renew: false, maxHoldMs: 8_000 });
+    lease.admit(lease.options, 1_000);
+    lease.renewed(renewed(9_000), 2_000, 7_000);
+    lease.unanswered();
+    expect([lease.looksAgain(3_000), lease.startRenewal()]).toEqual([undefined, true]);
+  });
+
+  it('has the mode that the store granted, which may be stronger than what was asked for', () => {
+    expect(leaseWith({ mode: 'read' }, { mode: 'write' }).mode).toBe('write');
   });
 
   it('is renewed for its length, never beyond the end of its hold, and for a millisecond at least', () => {

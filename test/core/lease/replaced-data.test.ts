@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest, RenewOutcome, RenewRequest } from '../../../lib/core/port/lock-store.js';
+import { readTicket, ticketIdOf } from '../../../lib/core/port/ticket.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 
@@ -74,6 +75,22 @@ describe('When the data of the store were replaced by an earlier state, a lease 
     await renewal;
     await fleet.clock.advance(10);
     expect(renewedUnder).toEqual(['M1', '-', '-']);
+  });
+
+  it('that was made of a ticket, and with that ticket, so that the ticket is not adopted once more', async () => {
+    const { fleet, locks, wire } = stage();
+    const ticket = await (await fleet.process().locks.acquire('k')).handOff();
+    await fleet.clock.runUntil(locks.adopt(ticket));
+    await locks.acquire('other');
+    const tickets: [string, string | undefined][] = [];
+    const renew = wire.renew.bind(wire);
+    wire.renew = (requests) => {
+      for (const { key, held } of requests) tickets.push([key, held?.ticketId]);
+      return renew(requests);
+    };
+    wire.reconnect('replaced');
+    await fleet.clock.advance(10);
+    expect(tickets.sort()).toEqual([['k', ticketIdOf(readTicket(ticket))], ['other', undefined]]);
   });
 
   it('once, and renewed as always then', async () => {

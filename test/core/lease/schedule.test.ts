@@ -7,18 +7,20 @@ describe('The schedule', () => {
     const clock = new FakeClock({ now: 0 });
     const schedule = new Schedule(clock);
     const rang: number[] = [];
-    const alarms = Array.from({ length: 500 }, () => new Alarm((now) => rang.push(now)));
+    const alarms = Array.from({ length: 200 }, () => new Alarm((now) => rang.push(now)));
     const wanted = new Map<Alarm, number>();
     // A fixed pseudo-random sequence: the same every time.
     let seed = 42;
-    const random = (below: number): number => (seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) % below;
-    for (let step = 0; step < 5_000; step++) {
+    const random = (below: number): number => Math.floor(((seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0) / 2 ** 32) * below);
+    for (let step = 0; step < 2_000; step++) {
+      // From here on they are sorted.
+      if (step === 1_000) await clock.advance(30);
       const alarm = alarms[random(alarms.length)]!;
       if (random(3) === 0) {
         schedule.cancel(alarm);
         wanted.delete(alarm);
       } else {
-        const at = 1 + random(10_000);
+        const at = 31 + random(10_000);
         schedule.set(alarm, at);
         wanted.set(alarm, at);
       }
@@ -26,7 +28,7 @@ describe('The schedule', () => {
       expect(clock.pendingTimers).toBeLessThanOrEqual(1);
       if (wanted.size > 0) expect(clock.pendingTimers).toBe(1);
     }
-    await clock.advance(10_001);
+    await clock.advance(10_031);
     expect(rang).toEqual([...wanted.values()].sort((a, b) => a - b));
     expect(clock.pendingTimers).toBe(0);
   });
@@ -170,5 +172,62 @@ describe('The schedule', () => {
     schedule.set(alarms[0]!, 350);
     await clock.advance(1_000);
     expect(rang).toEqual(['400 at 50', '200 at 200', '300 at 300', '100 at 350']);
+  });
+
+  describe('keeps the process alive for calls that wait', () => {
+    function setUp() {
+      const clock = new FakeClock({ now: 0 });
+      const alive = { begun: 0, open: 0 };
+      clock.keepAlive = () => {
+        alive.begun += 1;
+        alive.open += 1;
+        return () => void (alive.open -= 1);
+      };
+      return { clock, alive, schedule: new Schedule(clock), never: new Alarm(() => undefined) };
+    }
+
+    it('once for all of them, until the last has stopped', () => {
+      const { schedule, alive } = setUp();
+      for (const round of [1, 2]) {
+        schedule.waitBegins();
+        schedule.waitBegins();
+        schedule.waitEnds();
+        expect(alive).toEqual({ begun: round, open: 1 });
+        schedule.waitEnds();
+        expect(alive).toEqual({ begun: round, open: 0 });
+      }
+    });
+
+    it('once for all short ones: it is let go when the appointments of that time are sorted', async () => {
+      const { clock, schedule, alive, never } = setUp();
+      schedule.set(never, 1_000);
+      for (let n = 0; n < 10; n++) {
+        schedule.waitBegins();
+        schedule.waitEnds();
+      }
+      expect(alive).toEqual({ begun: 1, open: 1 });
+      await clock.advance(20);
+      expect(alive).toEqual({ begun: 1, open: 0 });
+    });
+
+    it('also when the appointments are sorted while one waits', async () => {
+      const { clock, schedule, alive, never } = setUp();
+      schedule.set(never, 1_000);
+      schedule.waitBegins();
+      await clock.advance(20);
+      expect(alive.open).toBe(1);
+      schedule.waitEnds();
+      expect(alive.open).toBe(0);
+    });
+
+    it('no longer than until a shutdown at which nobody waits', () => {
+      const { schedule, alive, never } = setUp();
+      schedule.set(never, 1_000);
+      schedule.waitBegins();
+      schedule.waitEnds();
+      schedule.cancel(never);
+      schedule.close();
+      expect(alive).toEqual({ begun: 1, open: 0 });
+    });
   });
 });

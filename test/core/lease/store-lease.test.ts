@@ -63,7 +63,7 @@ describe('A lease', () => {
 
   it('of fixed length, or with minHoldMs, has one caller', () => {
     expect(used({ renew: false }).admits(wanting({ renew: false }), 1_010, 16)).toBe(false);
-    expect(used({ minHoldMs: 5 }).admits(wanting(), 1_010, 16)).toBe(false);
+    expect(used({ minHoldMs: 1 }).admits(wanting(), 1_010, 16)).toBe(false);
   });
 
   it('of readers admits readers at any time, and while a writer waits those that had waited when the phase began', () => {

@@ -40,9 +40,12 @@ describe('The watchdog', () => {
     for (const lease of leases) lease.assertHeld();
   });
 
-  it('renews what is due within a 24th of its length together with what is due now, and nothing sooner', async () => {
+  it.each([
+    { where: 'one Redis', groupOf: undefined, together: [['a', 'b', 'c'], ['d']], rule: 'with what is due now, and nothing sooner' },
+    { where: 'a Cluster', groupOf: (key: string) => key.charCodeAt(0), together: [['a'], ['b'], ['c'], ['d']], rule: 'at its own time, because it could cost commands' },
+  ])('renews what is due within a 24th of its length $rule ($where)', async ({ groupOf, together }) => {
     const fleet = new Fleet();
-    const { locks, wire } = fleet.process({ leaseMs: 24_000 });
+    const { locks, wire } = fleet.process({ leaseMs: 24_000 }, groupOf);
     const batches: string[][] = [];
     const renew = wire.renew.bind(wire);
     wire.renew = (requests) => (batches.push(requests.map(({ key }) => key)), renew(requests));
@@ -53,7 +56,22 @@ describe('The watchdog', () => {
     }
     await fleet.clock.advance(9_500);
     random.mockRestore();
-    expect(batches).toEqual([['a', 'b', 'c'], ['d']]);
+    expect(batches).toEqual(together);
+  });
+
+  it('renews a lease as ever while one of fixed length is about to end beside it', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process({ leaseMs: 24_000 });
+    const fixed = await locks.acquire('fixed', { renew: false });
+    await fleet.clock.advance(15_500);
+    const random = jest.spyOn(Math, 'random').mockReturnValue(1);
+    const watched = await locks.acquire('watched');
+    random.mockRestore();
+    await fleet.clock.advance(8_100);
+    expect([wire.sent.renew, fixed.signal.aborted]).toEqual([1, false]);
+    await fleet.clock.advance(400);
+    expect(fixed.signal.aborted).toBe(true);
+    watched.assertHeld();
   });
 
   it.each([
@@ -136,7 +154,8 @@ describe('The watchdog', () => {
       const { fleet, locks, doubted } = far();
       const lasting = await locks.acquire('lasting', { leaseMs: 3_000 });
       const holds = await Promise.all(Array.from({ length: 20 }, (_, n) => locks.acquire(`hold ${n}`, { leaseMs: 3_000, maxHoldMs: 4_000 + 50 * n })));
-      await fleet.clock.advance(3_999);
+      // A hold whose trust reaches to the last 15 ms of its maxHoldMs ends with that trust.
+      await fleet.clock.advance(3_984);
       for (const hold of holds) expect(hold.signal.aborted).toBe(false);
       await fleet.clock.advance(6_000);
       expect(doubted).toEqual([]);
