@@ -2,6 +2,9 @@
  * Renewals by quorum: one command for a batch of like leases on each node, each lease counted by itself. A node that does not
  * have one is given it while the lease can be trusted, so that a lease outlives the nodes it began on. That holds without a
  * quorum of the others too: a lease that three of five nodes granted outlives the loss of one of the three.
+ *
+ * A node from which a forced release took the lease away is given it only beside a quorum that still has it, for then the forced
+ * release was not confirmed by a quorum. When a quorum lets it be taken away, the lease is lost, whatever the other nodes have.
  */
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
@@ -47,11 +50,15 @@ export async function renewByQuorum(requests: readonly RenewRequest[], context: 
 async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, commandTimeoutMs }: Nodes, outcomes: RenewOutcome[]): Promise<void> {
   const shortestMs = Math.min(...parts.map(({ leaseMs }) => leaseMs));
   for (const { ballot, leaseMs } of parts) ballot.standing.lasts(leaseMs + ballot.graceMs + shortestMs);
+  const sentAt = clock.now();
   const request = parts.map(({ ballot: { key, id, graceMs }, leaseMs }) => ({ key, id, leaseMs, graceMs }));
-  /** Only leases that are not lost are given back, so it is called when all outcomes are known. */
-  const giveBack = (node: RedlockNode, there: Answer): void => {
+  /** Notes where the leases stand, and gives back those that are not lost. It is called when all outcomes are known. */
+  const heard = (node: RedlockNode, answer: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
-      if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) ballot.rejoin(node, leaseMs);
+      const there = answer[n];
+      if (there !== undefined) return ballot.standing.isOn(node, there.end);
+      const kind = outcomes[at]?.kind;
+      if (kind === 'renewed' || (kind === 'unknown' && !ballot.standing.wasTakenFrom(node, sentAt))) ballot.rejoin(node, leaseMs);
     });
   };
   const replies = await poll({
@@ -60,28 +67,30 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, com
     timeoutMs: leaseTimeoutMs(shortestMs, commandTimeoutMs),
     ask: (node, hear) => hearing(node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)), hear),
     decide: (replies: Answers) => (replies.size === nodes.length || parts.every((_, n) => hasQuorum(n, replies, nodes.length)) ? new Map(replies) : undefined),
-    late: (node, reply) => reply.kind === 'answer' && giveBack(node, reply.answer),
+    late: (node, reply) => reply.kind === 'answer' && heard(node, reply.answer),
   });
   parts.forEach((part, n) => {
     // A ballot that was taken back meanwhile is not held any more, though the nodes renewed it before.
-    const outcome: RenewOutcome = part.ballot.state === 'held' ? outcomeOf(part, n, nodes, replies, clock.now()) : { kind: 'lost' };
+    const outcome: RenewOutcome = part.ballot.state === 'held' ? outcomeOf(part, n, nodes, replies, sentAt, clock.now()) : { kind: 'lost' };
     if (outcome.kind === 'renewed') part.ballot.standing.renewed(outcome.trustedUntil);
     outcomes[part.at] = outcome;
   });
-  for (const [node, there] of answersOf(replies)) giveBack(node, there);
+  for (const [node, answer] of answersOf(replies)) heard(node, answer);
 }
 
 function hasQuorum(n: number, replies: Answers, nodes: number): boolean {
   return answersOf(replies).filter(([, answer]) => answer[n] !== undefined).length >= quorumOf(nodes);
 }
 
-function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], replies: Answers, now: number): RenewOutcome {
+function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], replies: Answers, sentAt: number, now: number): RenewOutcome {
   const answers = answersOf(replies);
   const there = answers.flatMap(([, answer]) => answer[n] ?? []);
   const quorum = quorumOf(nodes.length);
   if (there.length >= quorum) return renewed(there, nodes.length);
-  // While one node has the lease, the other nodes can be given it again.
-  const isLost = answers.length - there.length >= quorum && !(there.length > 0 && ballot.standing.mayOutlive(now));
+  const takenFrom = answers.filter(([node, answer]) => answer[n] === undefined && ballot.standing.wasTakenFrom(node, sentAt));
+  // While one node has the lease, nodes that do not have it for another reason can be given it again.
+  const outlives = there.length > 0 && takenFrom.length < quorum && ballot.standing.mayOutlive(now);
+  const isLost = answers.length - there.length >= quorum && !outlives;
   if (isLost) return { kind: 'lost' };
   return { kind: 'unknown', cause: noQuorum('a renewal', ballot.key, nodes, replies, (answer) => (answer[n] === undefined ? 'lost' : 'renewed')) };
 }

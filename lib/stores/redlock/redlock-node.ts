@@ -63,6 +63,11 @@ export class RedlockNode {
     return this.link.heardAt;
   }
 
+  /** The name that the server gave itself when it started, as it told on the present connection. */
+  get runId(): string | undefined {
+    return this.link.runId;
+  }
+
   get connected(): boolean {
     return this.link.connected;
   }

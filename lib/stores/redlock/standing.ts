@@ -8,6 +8,14 @@ import type { Leaving, Mark } from './node-vote.js';
 import type { QuorumContext } from './quorum-context.js';
 import type { RedlockNode } from './redlock-node.js';
 
+/** What a node said when it last had the ballot. */
+interface Seen {
+  /** The local instant until which it keeps the ballot without a further request. */
+  readonly until: number;
+  /** The server that said so: another run id is a restart, or another server in its place. */
+  readonly runId: string | undefined;
+}
+
 /** Other classes read the public fields of a standing; only the standing itself writes them. */
 export class Standing {
   /** The local instant until which a quorum is known to have the ballot. */
@@ -19,7 +27,8 @@ export class Standing {
   private readonly asked = new Set<RedlockNode>();
   /** Nodes that were asked for it and did not answer, each with the instant until which the request may still act. */
   private readonly mute = new Map<RedlockNode, number>();
-  /** Nodes on which a forced release took the lock away. */
+  private readonly seenOn = new Map<RedlockNode, Seen>();
+  /** Nodes which said that a forced release took the lock away there. */
   private readonly takenOn = new Set<RedlockNode>();
   private overAt = Infinity;
   /** Nobody has worked under this ballot, so that no minHoldMs is owed where it is taken back. */
@@ -44,6 +53,20 @@ export class Standing {
   /** Whether the lease may go on although a quorum of nodes lacks it: no operator released it, and it can still be trusted. */
   mayOutlive(now: number): boolean {
     return this.takenOn.size === 0 && now < this.trustedUntil;
+  }
+
+  /** Notes that the node has the ballot, and keeps it until this local instant. */
+  isOn(node: RedlockNode, until: number): void {
+    this.seenOn.set(node, { until, runId: node.runId });
+  }
+
+  /**
+   * Whether a node that says at `now` that it does not have the ballot has let it be taken away: it had it, has not been restarted,
+   * and would keep it until later. Of a node that may have granted it, but has not answered since, the same is assumed.
+   */
+  wasTakenFrom(node: RedlockNode, now: number): boolean {
+    const { until, runId } = this.seenOn.get(node) ?? { until: this.endsAt, runId: node.runId };
+    return this.asked.has(node) && now < until && runId === node.runId;
   }
 
   /** Notes that the ballot was, or may have been, prolonged just now by `forMs`. */

@@ -254,7 +254,7 @@ describe('A ballot that is held', () => {
   it('is not held with a fence that a node lost meanwhile', onStage(async ({ cast, nodes }) => {
     [100, 105, 103].forEach((fence, n) => Object.assign(nodes[n]!, { says: { fence }, raises: n === 0 }));
     nodes[3].says = nodes[4].says = BUSY;
-    await expect(cast()).rejects.toThrow(/no quorum of 2 nodes for its fence \(a: agreed; c: lost the vote\)/);
+    await expect(cast()).rejects.toThrow(/no quorum of 2 nodes for its agreement on a fence \(a: agreed; c: lost the vote\)/);
   }));
 
   it('owes its minHoldMs also when it is taken back without a release', onStage(async ({ cast, ballot, nodes }) => {

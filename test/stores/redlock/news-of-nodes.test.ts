@@ -23,7 +23,7 @@ describe('Nodes that do not serve', () => {
     expect(told[0]!.message).toBe('Locks: the Redlock node a does not serve: timeout. 2 of 3 nodes serve, which is a quorum: locks go on.');
     expect(kinds()).toEqual(['node lost, warning']);
     outages.away('b', 'refused');
-    expect(told[0]!.message).toMatch(/refused\. 1 of 3 nodes serve, which is no quorum: no lock can be had/);
+    expect(told[0]!.message).toMatch(/refused\. 1 of 3 nodes serve, which is no quorum: no lock can be granted/);
     expect(kinds()).toEqual(['store lost, warning']);
     await clock.advance(60_000);
     outages.away('c', 'refused');

@@ -6,27 +6,30 @@ import type { RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import type { Ballot } from '../../../lib/stores/redlock/ballot.js';
 import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
 import { renewByQuorum } from '../../../lib/stores/redlock/quorum-renewals.js';
+import type { RenewedThere } from '../../../lib/stores/redlock/node-vote.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 const LEASE_MS = 1_000;
 
-type Word = 'has it' | 'lost it' | 'fails' | 'has it, late';
+type Word = 'has it' | 'lost it' | 'had it taken' | 'fails' | 'has it, late';
 
 /** What became of the renewal, and the nodes that were given the lease back, by their places. */
 async function renewal(words: readonly Word[], mayOutlive = true, isTakenBack = false): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
   const clock = new FakeClock();
   const nodes = words.map((word) => ({
     fellSilent: () => {},
-    async renew(): Promise<readonly (number | undefined)[]> {
+    async renew(): Promise<readonly (RenewedThere | undefined)[]> {
       await delay(clock, word === 'has it, late' ? LEASE_MS / 2 : 1);
       if (word === 'fails') throw new LockStoreError('out of order');
-      return [word === 'lost it' ? undefined : clock.now() + LEASE_MS];
+      return [word.startsWith('has it') ? { end: clock.now() + LEASE_MS, contended: false } : undefined];
     },
   })) as unknown as RedlockNode[];
   const givenBack: number[] = [];
   const rejoin = async (node: RedlockNode): Promise<void> => void givenBack.push(nodes.indexOf(node));
-  const ballot = { key: 'k', id: 'p.1/1', state: 'held', standing: { lasts: () => {}, renewed: () => {}, mayOutlive: () => mayOutlive }, rejoin } as unknown as Ballot;
+  const wasTakenFrom = (node: RedlockNode): boolean => words[nodes.indexOf(node)] === 'had it taken';
+  const standing = { lasts: () => {}, renewed: () => {}, isOn: () => {}, mayOutlive: () => mayOutlive, wasTakenFrom };
+  const ballot = { key: 'k', id: 'p.1/1', state: 'held', standing, rejoin } as unknown as Ballot;
   const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
   const renewing = renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, () => ballot);
   if (isTakenBack) Object.assign(ballot, { state: 'over' });
@@ -48,6 +51,17 @@ describe('A renewal by quorum', () => {
 
   it('gives it back to no node when a quorum released it or its trust is over: somebody else may have it', async () => {
     expect(await renewal(['has it', 'has it', 'lost it', 'lost it', 'lost it'], false)).toEqual({ kind: 'lost', givenBack: [] });
+  });
+
+  it('S3: is lost when a quorum of nodes had it taken away by a forced release, though another node has it still', async () => {
+    expect(await renewal(['has it', 'had it taken', 'had it taken', 'had it taken', 'has it'])).toEqual({ kind: 'lost', givenBack: [] });
+    expect(await renewal(['had it taken', 'had it taken', 'had it taken', 'had it taken', 'has it'])).toEqual({ kind: 'lost', givenBack: [] });
+  });
+
+  it('S3: gives it back to no node that had it taken away, unless a quorum has it still', async () => {
+    expect(await renewal(['has it', 'had it taken', 'had it taken', 'lost it', 'has it'])).toEqual({ kind: 'unknown', givenBack: [3] });
+    expect(await renewal(['has it', 'had it taken', 'had it taken', 'fails', 'has it'])).toEqual({ kind: 'unknown', givenBack: [] });
+    expect(await renewal(['has it', 'had it taken', 'had it taken', 'has it', 'has it'])).toEqual({ kind: 'renewed', givenBack: [1, 2] });
   });
 
   it('is in doubt while a node that may have it has not answered, though its trust is over', async () => {
@@ -79,7 +93,7 @@ describe('A renewal by quorum', () => {
         return parts.map(({ leaseMs }) => clock.now() + leaseMs);
       },
     })) as unknown as RedlockNode[];
-    const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', standing: { lasts: () => {}, renewed: () => {} } }) as unknown as Ballot;
+    const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', standing: { lasts: () => {}, isOn: () => {}, wasTakenFrom: () => false, renewed: () => {} } }) as unknown as Ballot;
     const requests = [30_000, 150, 30_000, 400].map((leaseMs, n) => ({ key: `p.${n}`, id: `p.${n}`, leaseMs, minReplicas: 0 }));
     const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, held));
     expect(outcomes.map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed']);
@@ -118,7 +132,7 @@ async function renewAll(leases: readonly Held[], afterMs: readonly (number | 'fa
   })) as unknown as RedlockNode[];
   const ballots = leases.map(({ graceMs = 0, state = 'held' }, n) => ({
     key: `k${n}`, id: `${n}`, graceMs, state,
-    standing: { lasts: (ms: number) => void told.push(`${n} lasts ${ms}`), renewed: (until: number) => void told.push(`${n} renewed to ${until - start}`), mayOutlive: () => true },
+    standing: { lasts: (ms: number) => void told.push(`${n} lasts ${ms}`), renewed: (until: number) => void told.push(`${n} renewed to ${until - start}`), mayOutlive: () => true, isOn: () => {}, wasTakenFrom: () => false },
     rejoin: (node: RedlockNode, leaseMs: number) => void told.push(`${n} rejoins ${node.name} for ${leaseMs}`),
   })) as unknown as Ballot[];
   const requests = leases.map(({ leaseMs = LEASE_MS, minReplicas = 0 }, n) => ({ key: `k${n}`, id: `${n}`, leaseMs, minReplicas }));

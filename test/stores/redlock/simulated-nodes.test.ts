@@ -197,6 +197,23 @@ describe('A lease', () => {
     expect(await redlock.runUntil(operator.store.forceRelease('k'))).toBe(false);
   });
 
+  it.each([['while its messages get through', false], ['without a message', true]])('S3: that a forced release took away on a quorum, but not on a node that was silent, is lost %s', async (_how, isCut) => {
+    const [member, operator, next] = [await redlock.opened('p'), await redlock.opened('q'), await redlock.opened('r')];
+    await ask(member.store, { id: 'p.held' });
+    operator.ways[2]!.silence('loses');
+    if (isCut) for (const way of member.ways) way.silence('loses');
+    expect(await redlock.runUntil(operator.store.forceRelease('k'))).toBe(true);
+    if (isCut) expect(standing()).toEqual(['redis3']);
+    for (const way of member.ways) way.silence('no');
+    for (const way of member.ways) way.cut();
+    await redlock.pass(500);
+    expect((await renew(member.store, 'p.held')).kind).toBe('lost');
+    await redlock.pass(100);
+    expect((await ask(next.store, { id: 'r.1' })).kind).toBe('granted');
+    expect((await renew(member.store, 'p.held')).kind).toBe('lost');
+    expect((await renew(next.store, 'r.1')).kind).toBe('renewed');
+  });
+
   it('is told as wanted by a request that waits, which is called when it is free', async () => {
     const [member, other] = [await redlock.opened('p'), await redlock.opened('q')];
     const [mine, theirs]: [Wake[], Wake[]] = [[], []];
