@@ -26,6 +26,8 @@ import type { Wish } from './wish.js';
 
 export interface AdoptionParts {
   readonly tickets: TicketStore;
+  /** The server behind it, for messages. */
+  readonly server?: string | undefined;
   readonly clock: Clock;
   readonly watchdog: Watchdog;
   readonly queue: LocalQueue;
@@ -157,8 +159,8 @@ export class Adoption implements AbortListener {
   }
 
   private timeOver(): LockStoreError {
-    const { key, lastError, call: { options: { waitMs } } } = this;
-    return lastError ? outageError(key, waitMs, lastError) : silenceError(key, Math.max(waitMs, ANSWER_WITHIN_MS));
+    const { key, lastError, call: { options: { waitMs, minReplicas } } } = this;
+    return lastError ? outageError(key, waitMs, lastError) : silenceError(key, Math.max(waitMs, ANSWER_WITHIN_MS), { server: this.parts.server, minReplicas });
   }
 
   private fail(reason: unknown): void {

@@ -201,6 +201,10 @@ export class Candidacy implements Leadership {
 /** Whether the function failed because it was told that its term is over, which is no failure of its own. */
 function isEndOf({ signal, key }: Hold, error: unknown): boolean {
   if (!signal.aborted || typeof error !== 'object' || error === null) return false;
-  if (error === signal.reason || (isLockError(error) && error.key === key)) return true;
-  return ('name' in error && error.name === 'AbortError') || ('cause' in error && error.cause === signal.reason);
+  try {
+    if (error === signal.reason || (isLockError(error) && error.key === key)) return true;
+    return ('name' in error && error.name === 'AbortError') || ('cause' in error && error.cause === signal.reason);
+  } catch {
+    return false; // a Proxy that lets nobody look at it
+  }
 }

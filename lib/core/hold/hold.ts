@@ -132,7 +132,12 @@ export class Hold implements Lease, LossListener {
   assertHeld(): void {
     const loss = this.lossNow();
     if (loss) throw loss;
-    if (this.isOver) throw lostError(this.key, this.isHandedOff ? 'this process handed it off' : 'it was released by this process');
+    if (this.isOver) throw lostError(this.key, this.howItEnded);
+  }
+
+  private get howItEnded(): string {
+    if (!this.isHandedOff) return 'it was released by this process';
+    return this.outcome === 'unknown' ? 'its hand-off failed' : 'this process handed it off';
   }
 
   verify(): Promise<boolean> {

@@ -163,7 +163,7 @@ export class LockCalls implements WaitWatch {
   private adopted(wish: Wish, ticket: Ticket): Promise<Entered[]> {
     const { host: { store, clock, watchdog, defaults }, queue, shutdown } = this;
     const refusal = (key: string): Error | undefined => shutdown.refusal(key, wish.insideHold);
-    return adopt(ticket, wish, { tickets: store.tickets!, clock, watchdog, queue, defaults, open: shutdown.adoptions, refusal });
+    return adopt(ticket, wish, { tickets: store.tickets!, server: store.server, clock, watchdog, queue, defaults, open: shutdown.adoptions, refusal });
   }
 
   private granted({ call, options, since, ticket }: Wish, given: Entered | Entered[]): Hold {

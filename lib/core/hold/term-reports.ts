@@ -19,6 +19,10 @@ export function overstayedText(role: string, forMs: number): string {
 }
 
 function textOf(error: unknown): string {
-  const stack: unknown = typeof error === 'object' && error !== null && 'stack' in error ? error.stack : undefined;
-  return typeof stack === 'string' ? stack : messageOf(error);
+  try {
+    const stack: unknown = typeof error === 'object' && error !== null && 'stack' in error ? error.stack : undefined;
+    return typeof stack === 'string' ? stack : messageOf(error);
+  } catch {
+    return messageOf(error);
+  }
 }

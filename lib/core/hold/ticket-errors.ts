@@ -1,5 +1,6 @@
 /** Makes the errors with which hand-offs and adoptions end. Each message says what happened to which lock, and what to do next. */
 import { LockLostError, LockStoreError, LockUsageError } from '../port/errors.js';
+import { failuresOf } from '../port/hold-errors.js';
 import type { Ticket } from '../port/ticket.js';
 
 export function noTicketsError(key: string): LockUsageError {
@@ -18,8 +19,8 @@ export function entangledHandOffError(key: string): LockUsageError {
 }
 
 export function handOffError(key: string, cause: LockStoreError): LockStoreError {
-  const message = `Lock '${key}' could not be handed off: ${cause.message.replace(/\.$/, '')}. The hold has ended and there is no ticket; the lock is released in the background. Start the work again.`;
-  return new LockStoreError(message, { key, cause, nodes: cause.nodes, retryable: cause.retryable });
+  const message = `Lock '${key}' could not be handed off: ${failuresOf(cause)}. The hold has ended and there is no ticket; the lock is released in the background. Start the work again.`;
+  return new LockStoreError(message, { key, cause, nodes: cause.nodes, retryable: false });
 }
 
 /** The ticket is for locks that live elsewhere. */

@@ -162,8 +162,16 @@ export function messageOf(error: unknown): string {
     if (typeof error !== 'object' || error === null || !('message' in error)) return String(error);
     return String(error.message) || insteadOfMessage(error);
   } catch {
-    // An object without a prototype has no text.
-    return Object.prototype.toString.call(error);
+    return withoutText(error);
+  }
+}
+
+/** Names what has no text: an object without a prototype, or a Proxy that lets nobody look at it. */
+function withoutText(thrown: unknown): string {
+  try {
+    return Object.prototype.toString.call(thrown);
+  } catch {
+    return 'an object that lets nobody look at it';
   }
 }
 

@@ -88,9 +88,12 @@ export function givenUpError(key: string, waitMs: number, cause: LockStoreError)
   return cause.retryable && cause.nodes.length > 0 ? outageError(key, waitMs, cause) : cause;
 }
 
-export function silenceError(key: string, waitMs: number): LockStoreError {
-  const message = `Lock '${key}': the store did not respond ${within(waitMs)}. ${NOTHING_BEGAN}; it is safe to try again.`;
-  return new LockStoreError(message, { key });
+/** `server`: the one that was asked, if there is one. `minReplicas`: how many replicas had to acknowledge the grant. */
+export function silenceError(key: string, waitMs: number, { server, minReplicas = 0 }: { readonly server?: string | undefined; readonly minReplicas?: number } = {}): LockStoreError {
+  const who = server === undefined ? 'the store' : `the store (${server})`;
+  const since = `${within(waitMs)}${minReplicas > 0 ? `, or fewer than ${minReplicas} replicas acknowledged the grant` : ''}`;
+  const message = `Lock '${key}': ${who} did not respond ${since}. ${NOTHING_BEGAN}; it is safe to try again.`;
+  return new LockStoreError(message, { key, nodes: server === undefined ? [] : [{ node: server, reason: `no answer ${since}` }] });
 }
 
 export function slownessError(key: string, leaseMs: number): LockStoreError {

@@ -213,6 +213,8 @@ export interface LockStore {
   readonly tickets?: TicketStore | undefined;
   /** What it is and what guards it, once it is open; undefined for a store that says nothing of itself. */
   readonly summary?: StoreSummary | undefined;
+  /** The server behind it, as messages name it; undefined when there are several, or none. */
+  readonly server?: string | undefined;
   /** Undefined for a store that cannot forget, or has no recovery. */
   readonly recovery?: StoreRecovery | undefined;
   /** Connects, and checks that the server can do what the store needs. Rejects with LockStoreError. */

@@ -69,6 +69,11 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
     return this.asking ? Math.max(this.unansweredUntil, this.notAfter) : this.unansweredUntil;
   }
 
+  /** The server that is asked, for messages. */
+  get server(): string | undefined {
+    return this.parts.store.server;
+  }
+
   get urgent(): boolean {
     return this.replaced !== undefined;
   }

@@ -76,6 +76,7 @@ export class RedisStore implements LockStore {
   readonly release: (request: ReleaseRequest) => Promise<'released' | 'lost'>;
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
   summary: StoreSummary | undefined;
+  readonly server: string;
   readonly recovery: StoreRecovery;
   private readonly keys: RedisKeys;
   private readonly connections: Connections;
@@ -100,6 +101,7 @@ export class RedisStore implements LockStore {
     this.damaged = new DamagedLocks(report, clock);
     const keys = (this.keys = new RedisKeys(prefix));
     const connections = (this.connections = connection(timeoutMs, clock));
+    this.server = connections.node;
     const { node, isCluster } = connections;
     this.capabilities = { queue: true, replicas: true, permits: true, maxLeaseMs, groupOf: isCluster ? (key) => keys.groupOf(key) : undefined };
     const outage = (this.outage = new Outage(clock, outageNews(node, report, () => void this.readClock())));

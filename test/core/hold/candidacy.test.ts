@@ -66,6 +66,26 @@ describe('The function of a leader whose term was lost', () => {
   });
 });
 
+describe('What the function of a leader throws', () => {
+  it.each([[false], [true]])('may let nobody look at it: the process stands again; its term was over: %p', async (isOver) => {
+    const on = setUp();
+    const refuse = (): never => { throw new Error('no'); };
+    const thrown: unknown = new Proxy({}, { get: refuse, has: refuse, getPrototypeOf: refuse });
+    let terms = 0;
+    const leadership = on.locks.lead('indexer', async ({ signal }) => {
+      terms += 1;
+      if (isOver && terms === 1) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      throw thrown;
+    });
+    await on.clock.settle();
+    if (isOver) await on.other.forceRelease('leader:indexer');
+    await on.clock.advance(10_000);
+    expect(terms).toBeGreaterThan(1);
+    expect(on.log.join('\n')).toContain('an object that lets nobody look at it');
+    await on.clock.runUntil(leadership.stop());
+  });
+});
+
 describe('The function of a leader that was stopped', () => {
   it('is told of in the log when it goes on after its term was lost, though its signal had aborted before', async () => {
     const on = setUp();

@@ -31,7 +31,7 @@ describe('The log', () => {
     await clock.advance(3_100);
     wire.cut = false;
     const [first] = log;
-    const [, leftMs] = /^Lock 'k' could not be renewed: the network is cut\. It is held for (\d+) ms more/.exec(first!.message) ?? [];
+    const [, leftMs] = /^Lock 'k' could not be renewed: the network is cut\. It stays held for another (\d+) ms/.exec(first!.message) ?? [];
     expect(first).toMatchObject({ kind: 'renewal failed', level: 'warning' });
     expect(Number(leftMs)).toBeGreaterThan(5_500);
     expect(Number(leftMs)).toBeLessThanOrEqual(9_000);

@@ -23,9 +23,9 @@ describe('The error of a ticket', () => {
     expect(lateTicketError('k', lateByMs).message).toMatch(new RegExp(`^Lock 'k' was lost: its ticket came too late, ${told} ms after its end\\.`));
   });
 
-  it('that was never made says why, what became of the hold, and whether to try again', () => {
-    const cause = new LockStoreError('No node answered.', { nodes: [{ node: 'a:6379', reason: 'timeout' }], retryable: false });
+  it('that was never made says why and what became of the hold, and that it cannot be tried again', () => {
+    const cause = new LockStoreError('No node answered.', { nodes: [{ node: 'a:6379', reason: 'timeout' }] });
     expect(handOffError('k', cause)).toMatchObject({ key: 'k', cause, nodes: cause.nodes, retryable: false });
-    expect(handOffError('k', cause).message).toMatch(/^Lock 'k' could not be handed off: No node answered\. The hold has ended and there is no ticket;/);
+    expect(handOffError('k', cause).message).toMatch(/^Lock 'k' could not be handed off: a:6379: timeout\. The hold has ended and there is no ticket;/);
   });
 });

@@ -45,6 +45,7 @@ describe('The words of what was thrown', () => {
     ['nothing', undefined, 'undefined'],
     ['null', null, 'null'],
     ['an object without a prototype', Object.create(null), '[object Object]'],
+    ['an object that lets nobody look at it', new Proxy({}, { get: () => { throw new Error('no'); }, has: () => { throw new Error('no'); } }), 'an object that lets nobody look at it'],
     ['an object whose message has no text', { message: Object.create(null) as unknown }, '[object Object]'],
   ])('are found in %s', (_name, thrown: unknown, words) => {
     expect(messageOf(thrown)).toBe(words);

@@ -6,7 +6,7 @@ import { isTicketId, newSecret, readTicket, ticketIdOf, ticketText, type Ticket 
 
 const ticket: Ticket = { place: 'redis {lock}', instance: 'default', keys: ['order:7', 'käse 😀'], process: 'web-1:42:f3a9', secret: newSecret(), until: 1_795_392_000_123, memory: 'run-5' };
 const text = ticketText(ticket);
-const DAMAGED = 'This is no ticket, or a damaged one: nothing was asked of the store.';
+const DAMAGED = 'This text is not a ticket, or it was damaged; the store was not asked.';
 
 /** A text with the check of a ticket, and something else in it. */
 function sealed(content: string): string {
