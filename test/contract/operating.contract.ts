@@ -130,7 +130,8 @@ export function servesOperators(stage: Stage, promised: Promised): void {
     const [store, other] = stage.stores();
     const before = await stage.leftovers();
     await Promise.all([store.tryOut(), store.tryOut(), other.tryOut()]);
-    expect(await stage.leftovers()).toBeLessThanOrEqual(before);
+    // The nodes of a Redlock that are slower than a quorum are done a little later.
+    await until(clock, async () => (await stage.leftovers()) <= before, 'the trials have left nothing', 1_000);
   });
 
   promised(['P12'], 'a thousand keys that were locked and released leave nothing behind', async () => {

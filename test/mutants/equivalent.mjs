@@ -2,6 +2,7 @@
 // not every mutant of the line is meant, what is changed and what stands there instead.
 const list = [
   // lib/core/lease
+  ['lib/core/lease/background-release.ts', 'if (lease.lateUntil !== -Infinity)', 'It saves a call for most releases; releaseLate looks again.'],
   ['lib/core/lease/background-release.ts', '> until) return;', 'The pause is random, and never exactly what is left.', undefined, 'this.clock.now() + retryMs >= until'],
   ['lib/core/lease/guarded-lease.ts', 'if (this.listeners.length === 1 &&', 'It saves making a list; the next line does the same.', undefined, 'false'],
   ['lib/core/lease/guarded-lease.ts', 'if (this.listeners.length === 1 &&', 'It saves making a list; the next line does the same.', '1', '0'],
@@ -93,8 +94,6 @@ const list = [
   ['lib/core/hold/candidacy.ts', 'if (this.isLeaving) return 0;', 'Who leaves does not rest.', '0', '1'],
   ['lib/core/hold/candidacy.ts', "if (isLockError(cause) && cause.code === 'LOCK_CLOSED')", 'Only an error of a lock has this code; the first half is for the compiler.', undefined, "cause.code === 'LOCK_CLOSED'"],
   ['lib/core/hold/candidacy.ts', 'this.restAfterFailure(0);', 'Any time below a minute means the same.', '0', '1'],
-  ['lib/core/hold/candidacy.ts', "addEventListener('abort', watch, { once: true })", 'A signal aborts once.', 'true', 'false'],
-  ['lib/core/hold/candidacy.ts', "signal.removeEventListener('abort', watch);", 'The hold is over, and its signal does not abort any more.'],
   ['lib/core/hold/candidacy.ts', 'if (timer) clock.clearTimer(timer);', 'To clear no timer does nothing; the condition is for the compiler.', undefined, 'true'],
   ['lib/core/hold/candidacy.ts', 'if (error === signal.reason ||', 'What a term is ended with is an error of its lock.', undefined, '(isLockError(error) && error.key === key)'],
   ['lib/core/hold/candidacy.ts', 'if (error === signal.reason ||', 'What a term is ended with is an error of its lock.', 'error === signal.reason', 'error !== signal.reason'],
@@ -107,7 +106,7 @@ const list = [
   ['lib/core/hold/hold-part.ts', 'this.fence = this.outer?.fence ??', 'The fence of a lease stays the same while a hold is on it.', undefined, 'this.lease.fence'],
   ['lib/core/hold/hold-part.ts', 'if (this.isOverdue || this.outer || this.hasLeft) return;', 'A hold expires once: after that it is lost.', 'this.isOverdue || this.outer', 'this.outer'],
   ['lib/core/hold/hold-part.ts', 'if (!outer && this.isOverdue)', 'A nested hold is never noted as overdue.', undefined, 'this.isOverdue'],
-  ['lib/core/hold/hold-part.ts', "done(lease.isLost ? 'lost' : 'released');", 'A hold that was lost says so itself in finish().', undefined, 'false'],
+  ['lib/core/hold/hold-part.ts', "done(this.isLost ? 'lost' : 'released');", 'A hold that was lost says so itself in finish().', undefined, 'false'],
   ['lib/core/hold/hold-part.ts', 'if (this.outer || !this.gate?.onlyReaders', 'Who drains has a gate; the question mark is for the compiler.', 'this.gate?.onlyReaders', 'this.gate.onlyReaders'],
   ['lib/core/hold/hold-requests.ts', 'return hold.hasNestedCalls || hold.isHandedOff ?', 'A store answers within this time; without calls inside it saves an appointment.', undefined, 'true'],
   ['lib/core/hold/hold.ts', 'this.startedAt = first instanceof HoldPart', 'It saves reading the clock: the lease has admitted the call in this very turn.', undefined, 'true'],
@@ -231,7 +230,7 @@ const list = [
   ['lib/stores/redlock/node-vote.ts', 'export const NO_MARK: Mark', 'A node reads the patience of no mark that it removes.', '0', '1'],
   ['lib/stores/redlock/poll.ts', 'const deadline: Deadline = { at: 0,', 'wait() sets it before anybody reads it.', '0', '1'],
   ['lib/stores/redlock/poll.ts', 'if (replies.size < quorumOf(nodes.length)) return undefined;', 'It saves counting: of an odd number of nodes, fewer answers than a quorum decide nothing.', undefined, 'false'],
-  ['lib/stores/redlock/quorum-renewals.ts', 'if (outcomes[at]?.kind', 'There is an outcome for each request; the question mark is for the compiler.', 'outcomes[at]?.kind'],
+  ['lib/stores/redlock/quorum-renewals.ts', 'const kind = outcomes[at]?.kind', 'There is an outcome for each request; the question mark is for the compiler.', 'outcomes[at]?.kind'],
   ['lib/stores/redlock/quorum-view.ts', 'return lefts.length < quorumOf(nodes)', 'Where just a quorum knows it, the least of all is the last of the quorum.', undefined, 'lefts.length <= quorumOf(nodes)'],
   ['lib/stores/redlock/recovery.ts', '(this.outTogether.get(node) ?? [])', 'tell() has noted it before; the rest is for the compiler.', 'this.outTogether.get(node) ?? []'],
   ['lib/stores/redlock/recovery.ts', 'for (let group = 0; group < SLOT_GROUPS;', 'No fence is seen of a group that does not exist.', undefined, 'group <= SLOT_GROUPS'],

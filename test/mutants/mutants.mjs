@@ -23,7 +23,7 @@ const list = [
   ['renewed from before a sleep', core('lease/watchdog'), 'if (this.sleep.happenedSince(sentAt, now)) return this.due(lease, now);', '', 'S1: the same for renewals', 'test/core/lease/machine-sleep'],
   ['handed on over a sleep', core('queue/key-queue'), 'if (this.leases.current && this.leases.current.turns > 0) this.parts.watchdog.sleep.look(now);', '', 'S1: a reader joins a lease that ended while the machine slept', 'test/core/lease/machine-sleep'],
   ['released over a sleep', core('hold/hold-requests'), '  hold.lossNow(now);\n', '', 'S3: who releases is not told that the lease ended while the machine slept', 'test/core/lease/machine-sleep'],
-  ['forgotten leases are renewed', core('lease/watchdog'), 'if (!lease.isHeld) return;', '', 'S4: an answer for a lease that was given back', 'test/core/lease/watchdog'],
+  ['forgotten leases are renewed', core('lease/watchdog'), 'if (!lease.isHeld) return;\n    const now', 'const now', 'S4: an answer for a lease that was given back', 'test/core/lease/watchdog'],
   // Scripts
   ['blind release', lua('release'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: deletes what somebody else holds', 'single:network'],
   ['reviving renew', lua('renew'), 'oldEnd >= nowText and ', '', 'S4: an ended lease lives again', 'test/lua/renew'],
@@ -136,7 +136,7 @@ const list = [
   ['a reader comes back as a writer', lua('bring-back'), "if recoversForMs > 0 and lease.mode == 'r' and #lock.holders == 1 then lock.mode = 'r' end", '', 'S7: a hold from before its downgrade keeps readers out', 'test/lua/bring-back'],
   ['minHoldMs does not come back', lua('bring-back'), 'math.max(lease.leaseMs, lease.minHoldMs) + lease.graceMs', 'lease.leaseMs + lease.graceMs', 'L4: a lock is free before its minHoldMs', 'test/lua/bring-back'],
   ['the grace is cut with the lease', lua('shared/lock-record'), 'latest + graceMs', 'latest', 'P15: the grace of an adopted hold', 'test/lua/tickets'],
-  ['a ballot that was taken back is renewed', redlock('quorum-renewals'), "part.ballot.state === 'held' ? outcomeOf(part, n, nodes, replies, clock.now()) : { kind: 'lost' }", 'outcomeOf(part, n, nodes, replies, clock.now())', 'S1: a grant is trusted that was given back while it was renewed', 'test/stores/redlock/quorum-renewals'],
+  ['a ballot that was taken back is renewed', redlock('quorum-renewals'), "part.ballot.state === 'held' ? outcomeOf(part, n, nodes, replies, sentAt, clock.now()) : { kind: 'lost' }", 'outcomeOf(part, n, nodes, replies, sentAt, clock.now())', 'S1: a grant is trusted that was given back while it was renewed', 'test/stores/redlock/quorum-renewals'],
   ['asked again while a grant is renewed', core('queue/store-request'), " || this.isLengthening) return;\n    this.askAgain", ') return;\n    this.askAgain', 'S1: a Redlock drops the grant that is being renewed', 'test/core/queue/wakes'],
   ['the older lease wins', lua('bring-back'), 'if holder.fence + holder.fences > lease.fence then return false end', '', 'S7: an older lease takes the place of a newer one', 'test/lua/bring-back'],
   ['fences are not brought back', lua('bring-back'), "readMemory(lease.fenceKey, '-', lease.fence + lease.fences - 1, lease.recoveryMs)", "readMemory(lease.fenceKey, '-', 0, lease.recoveryMs)", 'S2: the last fence is below that of a lease', 'test/lua/bring-back'],
@@ -155,7 +155,7 @@ const list = [
   ['a snapshot that nobody hears of', redis('redis-store'), "memories.recalls.atOnce();\n        this.doubted('replaced');", '', 'a running server that loads an older snapshot', 'test/stores/redis/recovery'],
   ['renewed before the snapshot', core('lease/watchdog'), 'const isReplaced = replacements !== this.replacements;', 'const isReplaced = false as boolean;', 'S7: an answer that is older than the news that the data were replaced', 'test/core/lease/replaced-data'],
   ['granted before the snapshot', core('lease/watchdog'), ' || replacements !== this.replacements', '', 'S7: the same for grants', 'test/core/lease/replaced-data'],
-  ['lost before the new lease is there', core('queue/key-queue'), 'if (ended) leases.remove(ended);', "ended?.lose('the store granted the lock anew');", 'L2: the store is asked for a lock that it has just granted', 'test/core/queue/replaced-lease'],
+  ['lost before the new lease is there', core('queue/key-queue'), "const lease = new StoreLease(request, grant", "ended?.forEach((one) => one.lose('the store granted the lock to a later request'));\n    const lease = new StoreLease(request, grant", 'L2: the store is asked for a lock that it has just granted', 'test/core/queue/replaced-lease'],
   ['a renewal that is tried again at the same pace', core('lease/watchdog'), 'Math.min(LONGEST_RETRY_MS, lengthMs / 20, (trustedUntil - now) / 4)', 'Math.min(LONGEST_RETRY_MS, lengthMs / 20) + 0 * (trustedUntil - now)', 'a lease fresh from a queue ends although its store serves', 'test/core/lease/watchdog'],
   ['a format that is not kept', redis('redis-store'), 'void this.format.keep(() => this.memories.recalls.isOpen, this.options.report);', '', 'a process with another wire format boots beside those that run, on a server that forgot theirs', 'single:rolling deploy'],
   ['no window', lua('shared/memory'), "(recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) or '')", "''", 'S7: a server that forgot grants at once', 'test/stores/redis/recovery'],
@@ -229,10 +229,10 @@ const list = [
   ['admitted without fences', redlock('recovery'), 'Math.max(floors.of(group), ...surveys.map(({ fences }) => fences[group] ?? 0))', '0 * (surveys.length + floors.of(group))', 'S2: a node that lost its counters', 'test/stores/redlock/lost-memory'],
   ['votes are not taken back', redlock('standing'), 'for (const node of this.asked) this.withdraw(node, mark);', '', 'L: split votes block each other for a lease', 'redlock:calm'],
   ['looked at once', redlock('members'), 'this.lateNodes.lookAgain(node);', '', 'S6: a node that was not fit at boot never votes', 'test/stores/redlock/failing-nodes'],
-  ['lost with a minority', redlock('quorum-renewals'), ' && !(there.length > 0 && ballot.standing.mayOutlive(now))', '', 'availability: one node of three that granted ends a lease', 'test/stores/redlock/quorum-renewals'],
+  ['lost with a minority', redlock('quorum-renewals'), ' && !outlives', '', 'availability: one node of three that granted ends a lease', 'test/stores/redlock/quorum-renewals'],
   ['revives what was released', redlock('standing'), 'this.takenOn.size === 0 && ', '', 'forceRelease: taken back by its holder', 'test/stores/redlock/ballot'],
   ['a holder behind those who wait', lua('vote'), '(hasItElsewhere or goesFirst(', '(goesFirst(', 'availability: a lease is lost to those who wait', 'test/lua/redlock'],
-  ['re-joins as it likes', redlock('quorum-renewals'), "if (outcomes[at]?.kind !== 'lost' && there[n] === undefined) ballot.rejoin(node, leaseMs);", 'if (there[n] === undefined) ballot.rejoin(node, leaseMs);', 'S1: votes where it is lost', 'test/stores/redlock/quorum-renewals'],
+  ['re-joins as it likes', redlock('quorum-renewals'), "if (kind === 'renewed' || (kind === 'unknown'", "if (kind !== undefined || (kind === 'unknown'", 'S1: votes where it is lost', 'test/stores/redlock/quorum-renewals'],
   // What is told
   ['the holder is waited for', core('hold/timeouts'), '>(TELLS_WITHIN_MS, []', '>(Infinity, []', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
@@ -288,7 +288,12 @@ const list = [
   ['overdue after it left', core('hold/hold-part'), ' || this.hasLeft) return;', ') return;', 'a reader that has left takes the lease from those beside it', 'test/core/hold/several-locks'],
   ['bursts without end', core('queue/key-queue'), 'if (lease.turns % LONGEST_BURST === 0 && this.line.size > 0) this.rest();', '', 'timers and sockets wait until a whole line was served', 'test/core/queue/local-queue'],
   ['nested calls enter what has ended', core('hold/hold-part'), 'this.gate.close();\n    this.whenDrained', 'this.whenDrained', 'P2: a call that waits for its sibling comes in when the hold has ended', 'test/core/hold/nested-calls'],
-  ['an answered release is the last word', core('lease/background-release'), 'if (lateUntil > (askedAt ?? now))', 'if (lateUntil > now)', 'S5: a request that acts behind the release of its id, before that is answered', 'test/core/lease/late-requests'],
+  ['an answered release is the last word', core('lease/background-release'), 'if (lateUntil > askedAt)', 'if (lateUntil > this.clock.now())', 'S5: a request that acts behind the release of its id, before that is answered', 'test/core/lease/late-requests'],
+  ['a forced release undone', 'lib/stores/redlock/quorum-renewals.ts', 'takenFrom.length < quorum && ', '', 'S3: a forced release that a quorum confirmed is told at the next renewal', 'test/stores/redlock/quorum-renewals'],
+  ['given back where it was taken away', 'lib/stores/redlock/quorum-renewals.ts', "(kind === 'unknown' && !ballot.standing.wasTakenFrom(node, sentAt))", "kind === 'unknown'", 'S3: nodes from which a forced release took a lease do not get it back', 'test/stores/redlock/quorum-renewals'],
+  ['restarts that look like a forced release', 'lib/stores/redlock/standing.ts', '&& runId === node.runId', '', 'a lease outlives the restart of its nodes', 'test/stores/redlock/standing'],
+  ['earlier read leases beside a writer', core('queue/key-leases'), "granted === 'write' || mode === 'write'", "mode === 'write'", 'S1: a grant to write ends the leases that it excludes', 'test/core/queue/replaced-lease'],
+  ['an adoption that lets the process end', core('hold/adoption'), 'schedule.waitBegins();', '', 'who waits is answered', 'test/core/hold/adoption'],
 ];
 
 export const mutants = list.map(([name, file, text, instead, breaks, where]) => ({ name, file, text, instead, breaks, where }));

@@ -96,7 +96,7 @@ export class BackgroundRelease {
     const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
     this.remembered[this.nextPlace] = { key, id, abandoned, memory, endsAt: askedAt + storeLengthMs };
     this.nextPlace = (this.nextPlace + 1) % MAX_REMEMBERED;
-    this.releaseLate(lease);
+    if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
 
   /**
