@@ -224,8 +224,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     const { options, wasRefused } = request;
     const { current } = leases;
     // The store grants no writer beside another lease. So the current lease has ended in the store, although no answer has said so.
-    const ended = current && (grant.mode === 'write' || current.mode === 'write') ? current : undefined;
-    if (ended) leases.remove(ended);
+    const ended = grant.mode === 'write' ? current : undefined;
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const phase = wasRefused ? this.line.arrivals : this.arrivalsWhenAsked;
