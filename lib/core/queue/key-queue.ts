@@ -237,7 +237,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
   }
 
   private dropRequest(): void {
-    this.request?.cancel();
+    this.request!.cancel();
     this.request = undefined;
   }
 
