@@ -209,14 +209,16 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
     const unused = lease && lease.users === 0 ? lease : undefined;
     if (unused) this.letGo(unused);
     const { parts, line } = this;
-    const fences = line.size === 1 ? 1 : this.fencesFor(first.options);
+    const fences = this.fencesFor(first.options);
     this.arrivalsWhenAsked = line.arrivals;
     this.request = new StoreRequest(parts, first, fences, this, unused && new ReplacedLease(unused, replaced));
     this.request.ask(now);
   }
 
   private fencesFor(options: ResolvedOptions): number {
-    return (this.demand ??= new FenceDemand(this.parts.handOn)).of(options, this.line.size);
+    const { size } = this.line;
+    if (size > 1) this.demand ??= new FenceDemand(this.parts.handOn);
+    return this.demand?.of(options, size) ?? 1;
   }
 
   private take(request: StoreRequest, grant: Grant, at: number): void {
