@@ -65,3 +65,65 @@ describe('A lease that was lost by the clock of its process', () => {
     expect([await two.release(), wire.sent.release]).toEqual(['lost', 1]);
   });
 });
+
+describe('A process whose caller gave up', () => {
+  it('asks for the next writer with the same wishes though readers of it have the lock, so that it is served after them', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const reader = await locks.acquire('k', { mode: 'read' });
+    await expect(fleet.clock.runUntil(locks.acquire('k', { waitMs: 100 }))).rejects.toThrow('k');
+    const asked = wire.sent.acquire;
+    const writer = locks.acquire('k', { waitMs: 5_000 });
+    await fleet.clock.settle();
+    expect(wire.sent.acquire).toBe(asked + 1);
+    await reader.release();
+    expect(await (await fleet.clock.runUntil(writer)).release()).toBe('released');
+  });
+
+  it('gives the lock back when the last who wait give up while it pauses for timers and sockets', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const stop = new AbortController();
+    let served = 0;
+    const calls = Array.from({ length: 100 }, () => locks.withLock('k', { signal: stop.signal }, async () => void (served += 1)).then(() => served === 64 && stop.abort('enough')));
+    const outcomes = await fleet.clock.runUntil(Promise.allSettled(calls));
+    await fleet.clock.settle();
+    expect([served, outcomes.filter(({ status }) => status === 'rejected').length, await locks.isLocked('k')]).toEqual([64, 36, false]);
+  });
+});
+
+describe('A lease that is passed on through the store', () => {
+  it('is renewed no more, also while others have the lock before the next caller of the process', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const first = await locks.acquire('k', { leaseMs: 2_000 });
+    const other = fleet.process().locks.acquire('k');
+    await fleet.clock.settle();
+    const next = locks.acquire('k', { leaseMs: 2_000 });
+    await fleet.clock.advance(100);
+    await first.release();
+    const between = await fleet.clock.runUntil(other);
+    await fleet.clock.advance(5_000);
+    expect(wire.sent.renew).toBe(0);
+    await between.release();
+    expect(await (await fleet.clock.runUntil(next)).release()).toBe('released');
+  });
+
+  it('is followed by one with fences for many when only callers of its process wait, and for those who wait here when others do', async () => {
+    for (const [othersWait, fences] of [[false, 256], [true, 20]] as const) {
+      const fleet = new Fleet();
+      const { locks, wire } = fleet.process();
+      const asked: number[] = [];
+      const { acquire } = wire;
+      wire.acquire = (request) => (asked.push(request.fences), acquire.call(wire, request));
+      const first = await locks.acquire('k');
+      const waiting = Array.from({ length: 20 }, () => locks.withLock('k', async () => {}));
+      await fleet.clock.settle();
+      if (othersWait) waiting.push(fleet.process().locks.withLock('k', async () => {}));
+      await fleet.clock.settle();
+      await first.release();
+      await fleet.clock.runUntil(Promise.all(waiting));
+      expect(asked.slice(0, 2)).toEqual([1, fences]);
+    }
+  });
+});
