@@ -102,7 +102,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     if (answer.kind === 'granted') this.take(lane, request, answer.grant, answer.at);
     else if (answer.kind !== 'gone' && this.line.remove(asker)) asker.reject(refusal(answer, asker));
     // Its permit may have served another caller.
-    if (this.line.has(asker)) asker.tellWaiting();
+    asker.tellWaiting();
     this.pause.goOn();
     this.pump();
   }
@@ -175,7 +175,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private drop({ request }: PermitLane): void {
     this.asking.delete(request!.id);
     request!.cancel();
-    if (this.line.has(request!.asker)) request!.asker.tellWaiting();
+    request!.asker.tellWaiting();
     this.pause.answered(request!);
     this.pause.goOn();
   }
