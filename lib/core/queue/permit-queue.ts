@@ -143,7 +143,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
 
   /** Whether a permit may be free: this process asks for one more, and the store has not said that others wait. */
   private mayServeAtOnce(): boolean {
-    if (this.asking.size < this.line.size || this.asking.size + this.held.size >= this.permits) return false;
+    if (this.asking.size + this.held.size >= this.permits) return false;
     for (const { request } of this.asking.values()) if (request?.wasRefused) return false;
     return true;
   }
