@@ -144,7 +144,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   /** Whether a permit may be free: this process asks for one more, and the store has not said that others wait. */
   private mayServeAtOnce(): boolean {
     if (this.asking.size + this.held.size >= this.permits) return false;
-    for (const { request } of this.asking.values()) if (request?.wasRefused) return false;
+    for (const { request } of this.asking.values()) if (request!.wasRefused) return false;
     return true;
   }
 
@@ -152,7 +152,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private requestFor(caller: Caller<StoreLease>): StoreRequest | undefined {
     let first: StoreRequest | undefined;
     for (const { request } of this.asking.values()) {
-      if (request?.asker === caller) return request;
+      if (request!.asker === caller) return request;
       first ??= request;
     }
     return first;
