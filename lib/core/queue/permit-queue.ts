@@ -125,7 +125,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
       this.parts.background.releaseLost(lease);
       return done('lost');
     }
-    if (this.line.size === 0 || lease.owesNothing) return this.giveBack(lane, done);
+    if (this.line.size === 0) return this.giveBack(lane, done);
     if (!this.pause.isOn) return this.serve(lane, this.parts.clock.now(), done);
     this.pause.add(lane);
     done('released');
