@@ -57,7 +57,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     // The turns on all permits take their fences from one block.
     this.demand = new FenceDemand(parts.handOn === 1 ? 1 : parts.handOn * permits);
     this.turns = new PermitTurns(parts.handOn);
-    this.pause = new LanePause(parts.clock, (lane, now) => this.serve(lane, now, () => {}));
+    this.pause = new LanePause(parts.clock, parts.watchdog.sleep, (lane, now) => this.serve(lane, now, () => {}));
   }
 
   enter(caller: Caller<StoreLease>, now: number): void {
