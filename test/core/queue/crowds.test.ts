@@ -1,5 +1,6 @@
 /** Many callers of one process that wait for one lock: who comes in with whom, in bursts of which size, and who has a queue of its own. */
 import { describe, expect, it } from '@jest/globals';
+import { LockClosedError } from '../../../lib/core/port/errors.js';
 import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
@@ -121,9 +122,14 @@ describe('A reader whose question is on its way when its process hears that it m
     const writer = locks.acquire('k', { leaseMs: 7_000 });
     const lease = await fleet.clock.runUntil(second);
     expect(asked.map(({ mode, leaseMs }) => [mode, leaseMs])).toEqual([['read', 6_000], ['write', 7_000]]);
+    let began = false;
+    void writer.then(() => (began = true));
     answer.open();
+    await fleet.clock.settle();
+    expect(began).toBe(false);
     await fleet.clock.runUntil(Promise.all([first.release(), lease.release()]));
     expect(await (await fleet.clock.runUntil(writer)).release()).toBe('released');
+    expect(fleet.store.size).toBe(0);
   });
 });
 
@@ -160,8 +166,25 @@ describe('Calls that do not wait for each other in their process', () => {
     const readers = [6_000, 5_000, 5_000, 5_000].map((leaseMs) => locks.acquire('k', { mode: 'read', leaseMs }));
     await fleet.clock.settle();
     expect(wire.sent.acquire).toBe(2);
+    const since = fleet.clock.now();
     await other.release();
-    for (const lease of await fleet.clock.runUntil(Promise.all(readers))) await lease.release();
+    const leases = await fleet.clock.runUntil(Promise.all(readers));
+    expect(fleet.clock.now()).toBe(since);
+    for (const lease of leases) await lease.release();
+  });
+
+  it('are all refused when the process shuts down: those of an owner and those for a permit too', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = fleet.process().locks;
+    const held = [await other.acquire('k'), await other.acquire('permits', { permits: 1 })];
+    const waiting = [locks.acquire('k'), locks.acquire('k', { owner: 'a' }), locks.acquire('permits', { permits: 1 })].map((call) => expect(call).rejects.toBeInstanceOf(LockClosedError));
+    await fleet.clock.settle();
+    const since = fleet.clock.now();
+    locks.prepareShutdown();
+    await Promise.all(waiting);
+    expect(fleet.clock.now()).toBe(since);
+    await Promise.all(held.map((lease) => lease.release()));
   });
 
   it('leave nothing in the memory of their process', async () => {
