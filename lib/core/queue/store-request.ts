@@ -214,9 +214,8 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
     this.isLengthening = true;
     const longer = await lengthened(grant, this, this.parts);
     this.isLengthening = false;
-    if (this.state !== 'open') return;
-    if (longer) this.answer({ kind: 'granted', ...longer });
-    else this.ask();
+    if (!longer) this.ask();
+    else if (this.state === 'open') this.answer({ kind: 'granted', ...longer });
   }
 
   private answer(answer: Answer): void {
