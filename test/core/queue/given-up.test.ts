@@ -93,7 +93,11 @@ describe('A request that nobody wants any more', () => {
     await fleet.clock.settle();
     const { renew } = wire;
     const answer = gate();
-    wire.renew = (requests) => answer.promise.then(() => renew.call(wire, requests));
+    wire.renew = async (requests) => {
+      const outcomes = await renew.call(wire, requests);
+      await answer.promise;
+      return outcomes;
+    };
     await other.release();
     await fleet.clock.settle();
     const asked = answering(wire, (_, ask) => new Promise((resolve) => void fleet.clock.setTimer(() => resolve(ask()), 100)));

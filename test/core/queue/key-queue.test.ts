@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockEvent } from '../../../lib/core/port/lock-events.js';
-import { Fleet } from '../../support/locks.js';
+import { Fleet, gate } from '../../support/locks.js';
 
 describe('The callers of one process that want one lock', () => {
   it('tell each that they wait, also those that ask nothing of the store themselves', async () => {
@@ -85,11 +85,55 @@ describe('A process whose caller gave up', () => {
     const { locks } = fleet.process();
     const stop = new AbortController();
     let served = 0;
-    const calls = Array.from({ length: 100 }, () => locks.withLock('k', { signal: stop.signal }, async () => void (served += 1)).then(() => served === 65 && stop.abort('enough')));
+    const calls = Array.from({ length: 100 }, () => locks.withLock('k', { signal: stop.signal }, async () => void (served += 1)));
+    // The 64 of one burst, and the one that the store's answer begins with.
+    void calls[64]!.then(() => stop.abort('enough'));
     const outcomes = await fleet.clock.runUntil(Promise.allSettled(calls));
     await fleet.clock.settle();
-    // The 64 of one burst, and the one that the store's answer begins with.
     expect([served, outcomes.filter(({ status }) => status === 'rejected').length, await locks.isLocked('k')]).toEqual([65, 35, false]);
+  });
+});
+
+describe('A lease that ended while its queue still had it', () => {
+  it('is not shared with a reader who comes after the machine slept for longer than it lasts', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const first = await locks.acquire('k', { mode: 'read', leaseMs: 3_000 });
+    fleet.clock.sleepMachine(10_000);
+    const lease = await fleet.clock.runUntil(locks.acquire('k', { mode: 'read', leaseMs: 3_000 }));
+    expect([wire.sent.acquire, lease.signal.aborted, await first.release()]).toEqual([2, false, 'lost']);
+    await lease.release();
+  });
+
+  it('leaves the next lease of the lock alone when it is answered late that it was downgraded', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const [answer, works, readsInside] = [gate(), gate(), gate()];
+    const downgrade = wire.downgrade.bind(wire);
+    wire.downgrade = async (holder) => {
+      const outcome = await downgrade(holder);
+      await answer.promise;
+      return outcome;
+    };
+    let inside: Promise<unknown> | undefined;
+    const outlived = locks.withLock('k', { onLost: 'ignore' }, async () => {
+      inside = locks.withLock('k', { mode: 'read', onLost: 'ignore' }, () => readsInside.promise);
+      await works.promise;
+    });
+    await fleet.clock.settle();
+    works.open();
+    await outlived;
+    await fleet.process().locks.forceRelease('k');
+    await fleet.clock.settle();
+    const next = await fleet.clock.runUntil(locks.acquire('k'));
+    answer.open();
+    await fleet.clock.settle();
+    await fleet.process().locks.forceRelease('k');
+    await fleet.clock.settle();
+    expect([next.signal.aborted, wire.sent.downgrade]).toEqual([true, 1]);
+    readsInside.open();
+    await inside;
+    expect(await next.release()).toBe('lost');
   });
 });
 

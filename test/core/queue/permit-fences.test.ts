@@ -43,6 +43,20 @@ describe('The callers of a process that follow each other on permits', () => {
     expect(bursts.filter((burst) => burst > 0)).toEqual([63, 64, 64, 9]);
   });
 
+  it('do not pause for them when nobody was left in the line after 64', async () => {
+    const { fleet, locks, held, calls, served } = await withLine(1, 62);
+    const last = locks.acquire('k', { permits: 1 });
+    let hasTurned = false;
+    const late = last.then((lease) => {
+      fleet.clock.nextTurn(() => (hasTurned = true));
+      const seen = locks.withLock('k', { permits: 1 }, async () => hasTurned);
+      return lease.release().then(() => seen);
+    });
+    await held[0]!.release();
+    await fleet.clock.runUntil(Promise.all(calls));
+    expect([served(), await fleet.clock.runUntil(late)]).toEqual([62, false]);
+  });
+
   it('let them in also when never more than one waits behind the one that is served', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
@@ -201,6 +215,27 @@ describe('A permit that comes back while another is on its way for more fences',
     answer.open();
     await fleet.clock.advance(10_000);
     expect(fleet.store.size).toBe(0);
+  });
+
+  it('waits for those alone, though another question has its answer before', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const [one, two, three] = await Promise.all(many(3, () => locks.acquire('k', { permits: 3 })));
+    const calls = many(6, () => locks.acquire('k', { permits: 3 }));
+    await fleet.clock.settle();
+    const answer = gate();
+    const asked = askedOf(wire, () => (asked.length === 1 ? answer.promise : Promise.resolve()));
+    const ends = [one!.release(), two!.release()];
+    await fleet.clock.settle();
+    await fleet.store.forceRelease('k', three!.fence);
+    await fleet.clock.settle();
+    expect([three!.signal.aborted, asked.map(({ fences }) => fences)]).toEqual([true, [256, 1]]);
+    answer.open();
+    expect(await fleet.clock.runUntil(Promise.all(ends))).toEqual(['released', 'released']);
+    for (const call of calls) void call.then((lease) => lease.release());
+    await fleet.clock.runUntil(Promise.all(calls));
+    await fleet.clock.settle();
+    expect([await three!.release(), fleet.store.size]).toEqual(['lost', 0]);
   });
 
   it('is not used when it is lost meanwhile', async () => {

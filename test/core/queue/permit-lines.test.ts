@@ -102,7 +102,7 @@ describe('A caller in line for a permit', () => {
     const answer = gate();
     const asked = answering(wire, (_, ask) => answer.promise.then(ask));
     const tried = locks.tryAcquire('k', { permits: 2 });
-    const patient = locks.acquire('k', { permits: 2 });
+    const patient = locks.acquire('k', { permits: 2, waitMs: 1 });
     await fleet.clock.settle();
     await fleet.process().locks.forceRelease('k');
     await fleet.clock.settle();

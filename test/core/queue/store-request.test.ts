@@ -100,6 +100,7 @@ describe('A request', () => {
     expect([fleet.clock.now() - since, asked.length]).toEqual([300, 2]);
     await lease.release();
     await expect(locks.tryAcquire('k')).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('not connected') });
+    expect(wire.sent.release).toBe(1);
     expect(await fleet.clock.runUntil(codeOf(locks.acquire('k', { waitMs: 200 })))).toBe('LOCK_STORE');
   });
 });
@@ -207,5 +208,21 @@ describe('A grant that a heartbeat brings', () => {
     delete (wire as Partial<Wire>).acquire;
     await other.release();
     await (await fleet.clock.runUntil(waiting)).release();
+  });
+});
+
+describe('A grant that a message brings', () => {
+  it('is asked for when the machine slept in the ten seconds before, and else taken as it is', async () => {
+    for (const [agoMs, questions] of [[2_000, 1], [12_000, 0]] as const) {
+      const { fleet, other, wire, asked, waiting } = await waiter();
+      wire.lostWakes.clear();
+      fleet.clock.sleepMachine(5_000);
+      await fleet.clock.advance(agoMs);
+      const { length } = asked;
+      await other.release();
+      const lease = await fleet.clock.runUntil(waiting);
+      expect([asked.length - length, await lease.verify()]).toEqual([questions, true]);
+      await lease.release();
+    }
   });
 });
