@@ -29,7 +29,7 @@ describe('A crowd that asks the store in one moment', () => {
       for (let n = 0; n < 3; n++) traffic.left();
     }
     expect(sent).toEqual(Array.from({ length: 150 }, (_, n) => n));
-    expect((traffic as unknown as { line: unknown[] }).line).toEqual([]);
+    expect((traffic as unknown as { line: unknown[] }).line).toHaveLength(0);
   });
 
   it('is not held up by those who gave up meanwhile', () => {
