@@ -145,7 +145,21 @@ describe('Calls that do not wait for each other in their process', () => {
     await fleet.process().locks.forceRelease('k', { fence: taken.fence });
     await fleet.clock.settle();
     expect([kept.signal.aborted, taken.signal.aborted]).toEqual([false, true]);
-    expect([await kept.release(), await taken.release()]).toEqual(['released', 'lost']);
+    expect(await taken.release()).toBe('lost');
+    await fleet.process().locks.forceRelease('k', { fence: kept.fence });
+    await fleet.clock.settle();
+    expect([kept.signal.aborted, await kept.release()]).toEqual([true, 'lost']);
+  });
+
+  it('hear it also when another came after them and has it still', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const taken = await locks.acquire('k', { mode: 'read', owner: 'a' });
+    const kept = await locks.acquire('k', { mode: 'read', owner: 'b' });
+    await fleet.process().locks.forceRelease('k', { fence: taken.fence });
+    await fleet.clock.settle();
+    expect([taken.signal.aborted, kept.signal.aborted]).toEqual([true, false]);
+    expect([await taken.release(), await kept.release()]).toEqual(['lost', 'released']);
   });
 
   it('are those of one owner: one that has the lock lets in the next past a writer of the process that waits', async () => {

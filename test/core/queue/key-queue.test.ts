@@ -105,6 +105,32 @@ describe('A lease that ended while its queue still had it', () => {
     await lease.release();
   });
 
+  it('costs no release when an operator took the lock away', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lease = await locks.acquire('k');
+    await fleet.process().locks.forceRelease('k');
+    await fleet.clock.settle();
+    expect([lease.signal.aborted, await lease.release(), wire.sent.release]).toEqual([true, 'lost', 0]);
+  });
+
+  it.each([
+    { callers: 2, fences: 16 },
+    { callers: 20, fences: 20 },
+  ])('is followed by one with fences for all $callers that wait here, or for as many as may follow each other', async ({ callers, fences }) => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const lost = await locks.acquire('k');
+    const asked: number[] = [];
+    const { acquire } = wire;
+    wire.acquire = (request) => (asked.push(request.fences), acquire.call(wire, request));
+    const calls = Array.from({ length: callers }, () => locks.withLock('k', async () => {}));
+    await fleet.clock.settle();
+    await fleet.process().locks.forceRelease('k');
+    await fleet.clock.runUntil(Promise.all(calls));
+    expect([asked[0], await lost.release()]).toEqual([fences, 'lost']);
+  });
+
   it('leaves the next lease of the lock alone when it is answered late that it was downgraded', async () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
@@ -134,6 +160,21 @@ describe('A lease that ended while its queue still had it', () => {
     readsInside.open();
     await inside;
     expect(await next.release()).toBe('lost');
+  });
+});
+
+describe('A lock that was taken with minHoldMs for work that never began', () => {
+  it('goes to the next caller of its process at once: nobody owes the minHoldMs', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const other = await fleet.process().locks.acquire('b');
+    const both = expect(locks.acquire(['a', 'b'], { minHoldMs: 20_000, waitMs: 100 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    await fleet.clock.settle();
+    const since = fleet.clock.now();
+    const next = await fleet.clock.runUntil(locks.acquire('a'));
+    expect(fleet.clock.now() - since).toBeLessThanOrEqual(100);
+    await both;
+    for (const lease of [next, other]) expect(await lease.release()).toBe('released');
   });
 });
 
