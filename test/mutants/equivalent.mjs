@@ -68,6 +68,7 @@ const list = [
   ['lib/core/queue/key-queue.ts', 'if (size > 1) this.demand ??=', 'It saves making a demand: for one caller it says 1 as well.', undefined, 'true'],
   ['lib/core/queue/key-queue.ts', 'if (size > 1) this.demand ??=', 'It saves making a demand: for one caller it says 1 as well.', undefined, 'size >= 1'],
   ['lib/core/queue/key-queue.ts', 'if (size > 1) this.demand ??=', 'It saves making a demand: for one caller it says 1 as well.', '1', '0'],
+  ['lib/core/queue/key-queue.ts', 'if (size > 1) this.demand ??=', 'Each queue begins with a single caller, so that the demand is there when more come; it saves making one for a queue that has no more.', undefined, 'size <= 1'],
   ['lib/core/queue/lane-pause.ts', 'if (this.isOn || this.lanes.length === 0) return;', 'In a pause every lane would go back where it was: the loop looks as well.', undefined, 'false'],
   ['lib/core/queue/lane-pause.ts', 'if (this.isOn || this.lanes.length === 0) return;', 'In a pause every lane would go back where it was: the loop looks as well.', undefined, 'this.lanes.length === 0'],
   ['lib/core/queue/lane-pause.ts', 'if (this.isOn || this.lanes.length === 0) return;', 'It saves reading the clocks where no lane pauses.', undefined, 'this.isOn'],
