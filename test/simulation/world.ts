@@ -249,7 +249,7 @@ export class World implements Recorder {
     if (source !== bringBack.source && source !== handOff.source && !this.isReplica(server)) this.records.after(server, keys, reply);
     this.witness.lookForDoubted();
     if (this.setting.replicated.length > 0 && !this.plan.certain) this.lookForStrays(server, keys);
-    if (source !== forceRelease.source || reply !== 1) return;
+    if (source !== forceRelease.source || !Array.isArray(reply) || reply[0] !== 1) return;
     const [lockKey = '', , fenceKey = ''] = keys;
     // All holders were sent away; whoever holds it after this script was let in by it.
     const present = readHolders(server.text(lockKey) ?? '').map(({ fence }) => fence);

@@ -26,7 +26,7 @@ export type WaitEnded = (reason?: unknown) => void;
 
 /** The queue in which a caller waits. */
 export interface CallerKeeper<T> {
-  /** The caller's waitMs is over (`reason` is undefined), or its signal aborted with this reason, which may be null. */
+  /** The caller's waitMs is over (`reason` is undefined), or its signal aborted with this reason, which may be null. One that left the queue before is passed over. */
   giveUp(caller: Caller<T>, reason: unknown): void;
 }
 
@@ -74,7 +74,7 @@ export class Caller<T> extends Appointment implements AbortListener {
 
   /** Leaves the queue in which it waits, and is rejected with this reason; without one because its waitMs is over. */
   giveUp(reason: unknown): void {
-    this.keeper?.giveUp(this, reason);
+    this.keeper!.giveUp(this, reason);
   }
 
   /** Reports, once, that this caller was not served at once. */
@@ -101,7 +101,6 @@ export class Caller<T> extends Appointment implements AbortListener {
   private stopWaiting(): void {
     this.settled = true;
     if (this.keeper !== undefined) this.schedule.waitEnds();
-    this.keeper = undefined;
     this.schedule.cancel(this);
     const { signal } = this.options;
     if (signal) offAbort(signal, this);

@@ -62,7 +62,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
   pump(now?: number): void {
     if (this.isResting) return;
     if (this.line.size > 0) this.serve(now ?? this.parts.clock.now());
-    if (this.line.size === 0 && !this.isResting) this.tidy();
+    if (this.line.size === 0) this.tidy();
   }
 
   leaseOf(id: string): StoreLease | undefined {
@@ -235,7 +235,7 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
   }
 
   private dropRequest(): void {
-    this.request?.cancel();
+    this.request!.cancel();
     this.request = undefined;
   }
 

@@ -2,6 +2,7 @@
  * Lanes with a lease that nobody uses, for as long as none is handed on: until the next turn of the event loop, so that timers and
  * sockets are served too, or until a request has an answer that brings the fences which all of them need.
  */
+import type { MachineSleep } from '../lease/machine-sleep.js';
 import type { Clock } from '../port/clock.js';
 import type { PermitLane } from './permit-lane.js';
 import type { StoreRequest } from './store-request.js';
@@ -13,6 +14,7 @@ export class LanePause {
 
   constructor(
     private readonly clock: Clock,
+    private readonly sleep: MachineSleep,
     private readonly serve: (lane: PermitLane, now: number) => void,
   ) {}
 
@@ -47,6 +49,8 @@ export class LanePause {
     const { lanes } = this;
     this.lanes = [];
     const now = this.clock.now();
+    // A machine that has just woken up may get here before its timers fire. The leases that ended while it slept are lost with this look.
+    this.sleep.look(now);
     for (const lane of lanes) {
       if (!lane.lease?.isHeld) continue;
       if (this.isOn) this.add(lane);

@@ -57,7 +57,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     // The turns on all permits take their fences from one block.
     this.demand = new FenceDemand(parts.handOn === 1 ? 1 : parts.handOn * permits);
     this.turns = new PermitTurns(parts.handOn);
-    this.pause = new LanePause(parts.clock, (lane, now) => this.serve(lane, now, () => {}));
+    this.pause = new LanePause(parts.clock, parts.watchdog.sleep, (lane, now) => this.serve(lane, now, () => {}));
   }
 
   enter(caller: Caller<StoreLease>, now: number): void {
@@ -102,7 +102,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     if (answer.kind === 'granted') this.take(lane, request, answer.grant, answer.at);
     else if (answer.kind !== 'gone' && this.line.remove(asker)) asker.reject(refusal(answer, asker));
     // Its permit may have served another caller.
-    if (this.line.has(asker)) asker.tellWaiting();
+    asker.tellWaiting();
     this.pause.goOn();
     this.pump();
   }
@@ -125,7 +125,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
       this.parts.background.releaseLost(lease);
       return done('lost');
     }
-    if (this.line.size === 0 || lease.owesNothing) return this.giveBack(lane, done);
+    if (this.line.size === 0) return this.giveBack(lane, done);
     if (!this.pause.isOn) return this.serve(lane, this.parts.clock.now(), done);
     this.pause.add(lane);
     done('released');
@@ -143,8 +143,8 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
 
   /** Whether a permit may be free: this process asks for one more, and the store has not said that others wait. */
   private mayServeAtOnce(): boolean {
-    if (this.asking.size < this.line.size || this.asking.size + this.held.size >= this.permits) return false;
-    for (const { request } of this.asking.values()) if (request?.wasRefused) return false;
+    if (this.asking.size + this.held.size >= this.permits) return false;
+    for (const { request } of this.asking.values()) if (request!.wasRefused) return false;
     return true;
   }
 
@@ -152,7 +152,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private requestFor(caller: Caller<StoreLease>): StoreRequest | undefined {
     let first: StoreRequest | undefined;
     for (const { request } of this.asking.values()) {
-      if (request?.asker === caller) return request;
+      if (request!.asker === caller) return request;
       first ??= request;
     }
     return first;
@@ -175,7 +175,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   private drop({ request }: PermitLane): void {
     this.asking.delete(request!.id);
     request!.cancel();
-    if (this.line.has(request!.asker)) request!.asker.tellWaiting();
+    request!.asker.tellWaiting();
     this.pause.answered(request!);
     this.pause.goOn();
   }

@@ -44,6 +44,6 @@ export function refusedAtOnce(request: StoreRequest | undefined, { wish: { key }
 /** The error of a caller whose waitMs is over: a LockStoreError if the store failed or was silent, because the lock may not be busy. */
 export function waitedInVain(request: StoreRequest | undefined, caller: Caller<StoreLease>): Error {
   const { wish: { key }, options: { waitMs, minReplicas } } = caller;
-  if (request && !request.lastError && isSilence(request.silentForMs, waitMs)) return silenceError(key, waitMs, { server: request.server, minReplicas });
+  if (request && isSilence(request.silentForMs, waitMs)) return silenceError(key, waitMs, { server: request.server, minReplicas });
   return refusedAtOnce(request, caller);
 }

@@ -216,9 +216,8 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
     this.isLengthening = true;
     const longer = await lengthened(grant, this, this.parts);
     this.isLengthening = false;
-    if (this.state !== 'open') return;
-    if (longer) this.answer({ kind: 'granted', ...longer });
-    else this.ask();
+    if (!longer) this.ask();
+    else if (this.state === 'open') this.answer({ kind: 'granted', ...longer });
   }
 
   private answer(answer: Answer): void {
@@ -241,7 +240,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   private end(state: 'answered' | 'cancelled'): void {
     this.state = state;
     if (this.pulse) this.parts.heartbeats.stop(this.pulse);
-    if (this.bound) this.askIn(undefined);
+    this.askIn(undefined);
   }
 
   private giveBack(): void {

@@ -88,6 +88,17 @@ describe('A caller that waits', () => {
     expect([granted.told, refused.told, settled.told]).toEqual([['waiting', ['wait ended', undefined], 'lease'], ['waiting', ['wait ended', 'no'], 'no'], ['lease']]);
   });
 
+  it('hears that its wait has ended also when who is told of the wait ends it at once, with or without wanting to know', () => {
+    for (const wantsToKnow of [true, false]) {
+      const told: unknown[] = [];
+      const { wish } = caller().caller;
+      const waitBegan = () => (each.reject('ended by a listener'), wantsToKnow ? (reason?: unknown) => void told.push(['wait ended', reason]) : undefined);
+      const each: Caller<string> = new Caller<string>({ ...wish, waitBegan }, new Schedule(clock), () => undefined, (reason) => told.push(reason));
+      each.tellWaiting();
+      expect(told).toEqual(['ended by a listener', ...(wantsToKnow ? [['wait ended', undefined]] : [])]);
+    }
+  });
+
   it('leaves no timer behind when it is settled', async () => {
     const time = new FakeClock();
     const { caller: each } = caller({}, time);

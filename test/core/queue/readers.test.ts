@@ -72,6 +72,12 @@ describe('The callers of one process', () => {
       expect(order.slice(writerAt)).toEqual(['the writer elsewhere', 'a late reader']);
     });
 
+    it('enter with the phase when all of them want the same minHoldMs, for which each needs a lease of its own', async () => {
+      const order = await afterAWriter((_, read) => [1, 2, 3].forEach((n) => read(`reader ${n}`, { minHoldMs: 1 })));
+      expect(order.slice(0, 3).sort()).toEqual(['reader 1', 'reader 2', 'reader 3']);
+      expect(order.slice(3)).toEqual(['the writer elsewhere', 'a late reader']);
+    });
+
     it('wait behind a writer of their process that came before them, when the lock was free', async () => {
       const fleet = new Fleet();
       const { locks } = fleet.process();

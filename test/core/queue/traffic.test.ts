@@ -21,6 +21,17 @@ describe('A crowd that asks the store in one moment', () => {
     expect(sent).toEqual(Array.from({ length: CROWD }, (_, n) => n));
   });
 
+  it('is sent in order also when a crowd before it has had its answers, of whom nothing stays in memory', () => {
+    const traffic = new Traffic(1);
+    const sent: number[] = [];
+    for (let crowd = 0; crowd < 50; crowd++) {
+      for (let n = 0; n < 3; n++) traffic.enter({ urgent: false, send: () => sent.push(3 * crowd + n) > 0 }, 0);
+      for (let n = 0; n < 3; n++) traffic.left();
+    }
+    expect(sent).toEqual(Array.from({ length: 150 }, (_, n) => n));
+    expect((traffic as unknown as { line: unknown[] }).line).toHaveLength(0);
+  });
+
   it('is not held up by those who gave up meanwhile', () => {
     const traffic = new Traffic(MOST);
     const sent: string[] = [];
