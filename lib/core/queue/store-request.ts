@@ -240,7 +240,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
   private end(state: 'answered' | 'cancelled'): void {
     this.state = state;
     if (this.pulse) this.parts.heartbeats.stop(this.pulse);
-    this.askIn(undefined);
+    if (this.bound) this.askIn(undefined);
   }
 
   private giveBack(): void {
