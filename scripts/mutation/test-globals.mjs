@@ -10,6 +10,8 @@ export const jest = {
   spyOn: (...given) => mocker.spyOn(...given),
   restoreAllMocks: () => mocker.restoreAllMocks(),
   retryTimes: () => undefined,
+  mocked: (mock) => mock,
+  useRealTimers: () => undefined,
 };
 
 const newScope = (name, parent) => ({ name, parent, beforeAll: [], afterAll: [], beforeEach: [], afterEach: [] });

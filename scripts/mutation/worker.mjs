@@ -24,9 +24,20 @@ async function testsOf(file) {
     process.send({ beginsFor: LOADING_MS });
     newFile();
     await import(pathToFileURL(file));
-    loaded.set(file, new Map(takeTests().map((test) => [test.name, test])));
+    loaded.set(file, byName(takeTests()));
   }
   return loaded.get(file);
+}
+
+/** Tests of one name, of which a file may have several, are numbered. */
+function byName(tests) {
+  const named = new Map();
+  for (const test of tests) {
+    let name = test.name;
+    for (let n = 2; named.has(name); n += 1) name = `${test.name} (${n})`;
+    named.set(name, test);
+  }
+  return named;
 }
 
 /** Resolves with why the test failed, or undefined. */

@@ -110,6 +110,17 @@ export class Witness {
     }
   }
 
+  /**
+   * A lease was brought back to the server that decides about this lock. One that it did not know, because a former master had granted
+   * it, with a higher fence, takes the place of those that it had granted itself: their holders are told, but may go on until then.
+   */
+  broughtBack(key: string, stands: (fence: number) => boolean): void {
+    const isOn = ({ lease }: WitnessedHold): boolean => stands(lease.fences.get(key) ?? 0);
+    const holds = [...this.holds].filter(({ keys }) => keys.includes(key));
+    if (!holds.some((hold) => this.doubted.has(hold) && isOn(hold))) return;
+    for (const hold of holds) if (!isOn(hold)) this.doubted.add(hold);
+  }
+
   end(hold: WitnessedHold): void {
     this.doubted.delete(hold);
     this.strayUntil.delete(hold);

@@ -247,6 +247,7 @@ export class World implements Recorder {
   private readonly watch: ScriptWatch = (server, keys, reply, source) => {
     // What bring-back.lua refuses it leaves as it was, and hand-off.lua lets nobody in.
     if (source !== bringBack.source && source !== handOff.source && !this.isReplica(server)) this.records.after(server, keys, reply);
+    if (source === bringBack.source) this.lookForSuperseded(server, keys);
     this.witness.lookForDoubted();
     if (this.setting.replicated.length > 0 && !this.plan.certain) this.lookForStrays(server, keys);
     if (source !== forceRelease.source || !Array.isArray(reply) || reply[0] !== 1) return;
@@ -268,6 +269,16 @@ export class World implements Recorder {
       for (const holder of readHolders(server.text(lockKey) ?? '')) {
         this.witness.stray(key, holder.end - server.nowMs(), (fence) => has(holder, fence));
       }
+    }
+  }
+
+  /** A lease that was brought back may have taken the place of others. */
+  private lookForSuperseded(server: SimServer, keys: readonly string[]): void {
+    for (const lockKey of keys.filter((redisKey) => redisKey.includes('}:l:'))) {
+      const key = decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4));
+      if (server !== this.setting.homeOf(key)) continue;
+      const holders = readHolders(server.text(lockKey) ?? '');
+      this.witness.broughtBack(key, (fence) => holders.some((holder) => has(holder, fence)));
     }
   }
 
