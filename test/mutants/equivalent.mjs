@@ -33,6 +33,7 @@ const list = [
   ['lib/core/lease/store-lease.ts', 'this.admittedAt = grantedAt;', 'It is for the compiler: admit() sets it before anybody reads it.'],
   ['lib/core/lease/store-lease.ts', 'wanted !== this.options && !areAlike', 'It saves a comparison of options that are the same object.', undefined, '!areAlike(wanted, this.options)'],
   ['lib/core/lease/store-lease.ts', 'if (a === b) return true;', 'It saves a comparison of options that are the same object.', 'a === b', 'false'],
+  ['lib/core/lease/watchdog.ts', 'if (lease.isHeld) look(lease, now);', 'due() and review() look themselves whether the lease is held.', 'lease.isHeld', 'true'],
   ['lib/core/lease/watchdog.ts', 'replacements = 0;', 'The count is only compared with an earlier one, so that any number will do.'],
   ['lib/core/lease/watchdog.ts', 'this.replacements += 1;', 'The count is only compared with an earlier one, so that any other number will do.', '1', '2'],
   ['lib/core/lease/watchdog.ts', 'this.replacements += 1;', 'The count is only compared with an earlier one, so that any other number will do.', undefined, 'this.replacements -= 1'],
