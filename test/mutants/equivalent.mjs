@@ -65,6 +65,8 @@ const list = [
   ['lib/core/queue/key-queue.ts', 'if (this.line.size === 0 && !request &&', 'No request is open while nobody is in the line.', undefined, 'this.line.size === 0'],
   ['lib/core/queue/key-queue.ts', 'if (this.line.size === 0 && !request &&', 'A lease that would admit a writer is not kept while nobody is in the line, and the next lines let a reader in.', undefined, '!lease'],
   ['lib/core/queue/store-request.ts', 'if (this.bound) this.askIn(undefined);', 'It saves a call: without an appointment there is none to cancel.', undefined, 'true'],
+  ['lib/core/queue/key-queue.ts', 'leases.count > 0 ? leases.takeEndedBy', 'It saves a call and a list: without a lease none has ended.', undefined, 'true'],
+  ['lib/core/queue/key-queue.ts', 'leases.count > 0 ? leases.takeEndedBy', 'It saves a call and a list: without a lease none has ended.', undefined, 'leases.count >= 0'],
   ['lib/core/queue/key-queue.ts', 'const fences = line.size === 1 ? 1', 'It saves a call: for one caller the demand says 1 as well.', undefined, 'false'],
   ['lib/core/queue/key-queue.ts', 'const fences = line.size === 1 ? 1', 'It saves a call: for one caller the demand says 1 as well.', '1', '0'],
   ['lib/core/queue/key-queue.ts', 'if (this.line.size > 0) this.demand ??=', 'A demand that nobody asks is memory alone: for a single caller one fence is asked for, and the lease that ends last says all that it knows.', '0', '1'],
