@@ -21,6 +21,7 @@ export const LEASE_MS = 1_000;
 export class FakeNode {
   silent = false;
   heardAt = -Infinity;
+  runId = 'first';
   connected = true;
   keepsLimits = true;
   says: Partial<Extract<NodeVote, { kind: 'granted' }>> | Exclude<NodeVote, { kind: 'granted' }> | 'fails' | 'mute' = {};

@@ -78,6 +78,16 @@ describe('The trust in a ballot', () => {
     expect(granted(await cast()).trustedUntil).toBe(start + 100);
   }));
 
+  it('is gone without a forced release from a node that was restarted after it had granted it, or whose lease has ended', onStage(async ({ cast, ballot, nodes, clock }) => {
+    await cast();
+    await delay(clock, 5);
+    const taken = (at = clock.now()): string => nodes.filter((node) => ballot.standing.wasTakenFrom(node as unknown as RedlockNode, at)).map(({ name }) => name).join('');
+    expect(taken()).toBe('abcde');
+    nodes[1].runId = 'second';
+    expect(taken()).toBe('acde');
+    expect(taken(clock.now() + LEASE_MS)).toBe('');
+  }));
+
   it('is none when the time is over before a quorum has answered: everything is taken back', onStage(async ({ cast, nodes, clock, asked }) => {
     for (const node of nodes) node.afterMs = 90;
     for (const node of nodes) node.says = { end: clock.now() + 80, fence: 5 };

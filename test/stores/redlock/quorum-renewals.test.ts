@@ -114,6 +114,7 @@ interface Held {
 async function renewAll(leases: readonly Held[], afterMs: readonly (number | 'fails')[] = [1, 1, 1]) {
   const clock = new FakeClock();
   const start = clock.now();
+  const seen: string[] = [];
   const told: string[] = [];
   const sent: { node: number; ids: string[]; timeoutMs: number }[] = [];
   const nodes = afterMs.map((after, node) => ({
@@ -132,14 +133,19 @@ async function renewAll(leases: readonly Held[], afterMs: readonly (number | 'fa
   })) as unknown as RedlockNode[];
   const ballots = leases.map(({ graceMs = 0, state = 'held' }, n) => ({
     key: `k${n}`, id: `${n}`, graceMs, state,
-    standing: { lasts: (ms: number) => void told.push(`${n} lasts ${ms}`), renewed: (until: number) => void told.push(`${n} renewed to ${until - start}`), mayOutlive: () => true, isOn: () => {}, wasTakenFrom: () => false },
+    standing: {
+      lasts: (ms: number) => void told.push(`${n} lasts ${ms}`),
+      renewed: (until: number) => void told.push(`${n} renewed to ${until - start}`),
+      mayOutlive: () => true, wasTakenFrom: () => false,
+      isOn: (node: RedlockNode, until: number) => void seen.push(`${n} on ${node.name} to ${until - start}`),
+    },
     rejoin: (node: RedlockNode, leaseMs: number) => void told.push(`${n} rejoins ${node.name} for ${leaseMs}`),
   })) as unknown as Ballot[];
   const requests = leases.map(({ leaseMs = LEASE_MS, minReplicas = 0 }, n) => ({ key: `k${n}`, id: `${n}`, leaseMs, minReplicas }));
   const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, (id) => ballots[Number(id)]));
   const tookMs = clock.now() - start;
   await clock.advance(5_000);
-  return { outcomes, told, sent, tookMs, start };
+  return { outcomes, told, seen, sent, tookMs, start };
 }
 
 describe('Leases that are renewed together', () => {
@@ -163,6 +169,11 @@ describe('Leases that are renewed together', () => {
   it('are given back to a node that answers late, and not to one that fails late', async () => {
     expect((await renewAll([{ ends: [900, 900, undefined] }], [1, 2, 150])).told).toContain('0 rejoins c for 1000');
     expect((await renewAll([{ ends: [900, 900, undefined] }], [1, 2, 'fails'])).told.join()).not.toContain('rejoins');
+  });
+
+  it('are known to be on each node that has them, also one that answers late, and until when', async () => {
+    const { seen } = await renewAll([{ ends: [900, 950, 980] }, { ends: [890, undefined, 970] }], [1, 2, 150]);
+    expect(seen.sort()).toEqual(['0 on a to 900', '0 on b to 950', '0 on c to 980', '1 on a to 890', '1 on c to 970']);
   });
 
   it('are contended when one node says that somebody waits', async () => {
