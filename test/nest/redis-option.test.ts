@@ -76,7 +76,7 @@ describe('Options of a Redis', () => {
 
 describe('The option client', () => {
   it('is one of the two packages', () => {
-    expect(refusal({ redis: 'redis://localhost', client: 'node-redis' as 'redis' })).toContain("expected client to be 'ioredis' or 'redis', got node-redis");
+    expect(refusal({ redis: 'redis://localhost', client: 'node-redis' as 'redis' })).toContain("expected client to be 'ioredis' or 'redis', got 'node-redis'");
     expect(refusal({ redis: 'redis://localhost', client: 'redis' })).toBe('not refused');
   });
 });
