@@ -82,6 +82,7 @@ describe('What the function of a leader throws', () => {
     await on.clock.advance(10_000);
     expect(terms).toBeGreaterThan(1);
     expect(on.log.join('\n')).toContain('an object that lets nobody look at it');
+    expect(on.events.filter(({ type }) => type === 'termFailed')).toHaveLength(terms);
     await on.clock.runUntil(leadership.stop());
   });
 });
