@@ -100,6 +100,17 @@ describe('A hand-off that gets no answer', () => {
     expect([clock.now() - since, asked.length]).toEqual([0, 1]);
   });
 
+  it('is what a look at the hold says afterwards, and not that the hold was handed off', async () => {
+    const { locks } = setUp(() => Promise.reject(failure(false)));
+    const lease = await locks.acquire('a');
+    await expect(lease.handOff()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    expect(() => lease.assertHeld()).toThrow('its hand-off failed');
+    const other = setUp();
+    const given = await other.locks.acquire('a');
+    await given.handOff();
+    expect(() => given.assertHeld()).toThrow('this process handed it off');
+  });
+
   it('frees its lock and the ticket for as long as a request for them may still act', async () => {
     const { clock, locks, asked, released } = setUp(() => Promise.reject(failure(false)));
     const lease = await locks.acquire('a');
