@@ -105,7 +105,7 @@ describe('A hand-off that gets no answer', () => {
     const lease = await locks.acquire('a');
     await expect(lease.handOff()).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
     expect(() => lease.assertHeld()).toThrow('its hand-off failed');
-    const other = setUp();
+    const other = setUp((_request, ask) => ask());
     const given = await other.locks.acquire('a');
     await given.handOff();
     expect(() => given.assertHeld()).toThrow('this process handed it off');
