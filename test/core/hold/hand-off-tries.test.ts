@@ -12,8 +12,8 @@ interface Giver {
   readonly asked: readonly (HandOffRequest & { readonly at: number })[];
 }
 
-/** The first `unanswered` tries get no answer; whether they act is the test's. */
-async function giver({ unanswered, acts = false, readers = 1, waitMs = 10_000 }: { unanswered: number; acts?: boolean; readers?: number; waitMs?: number }): Promise<Giver> {
+/** The first `unanswered` tries get no answer; whether they act is the test's. The hold that is handed off has all of `keys`, the other readers only 'k'. */
+async function giver({ unanswered, acts = false, readers = 1, waitMs = 10_000, keys = ['k'] }: { unanswered: number; acts?: boolean; readers?: number; waitMs?: number; keys?: string[] }): Promise<Giver> {
   const fleet = new Fleet();
   const { locks, wire } = fleet.process({ commandTimeoutMs: 500 });
   const asked: (HandOffRequest & { readonly at: number })[] = [];
@@ -26,7 +26,7 @@ async function giver({ unanswered, acts = false, readers = 1, waitMs = 10_000 }:
     return outcome;
   };
   const leases: Lease[] = [];
-  for (let n = 0; n < readers; n++) leases.push(await locks.acquire('k', { mode: 'read', waitMs }));
+  for (let n = 0; n < readers; n++) leases.push(await locks.acquire(n === 0 ? keys : 'k', { mode: 'read', waitMs }));
   return { fleet, lease: leases[0]!, asked };
 }
 
@@ -64,6 +64,13 @@ describe('A hand-off without an answer', () => {
     await expect(other.adopt(ticket)).rejects.toThrow('adopted already');
     expect((await other.inspect('k')).holders).toHaveLength(2);
     await adopted.release();
+  });
+
+  it('of several locks is made again as late when readers go on with one of them', async () => {
+    const { fleet, lease, asked } = await giver({ unanswered: 1, readers: 2, keys: ['k', 'l'] });
+    await fleet.clock.runUntil(lease.handOff({ withinMs: 20_000 }));
+    expect(asked.map(({ holds }) => holds.map(({ stays }) => stays))).toEqual([[true, false], [true, false]]);
+    expect(asked[1]!.at).toBeGreaterThan(asked[0]!.notAfter);
   });
 
   it('is given up beside readers when the call does not wait for so long; its ticket is released, also if the try acts later', async () => {
