@@ -151,9 +151,12 @@ export class Failovers {
     world.forgets(pair.master);
   }
 
+  /** Where nothing may let two hold a lock, a former master that was restarted is a replica before its recovery is over. */
   private demotion(pair: ReplicatedMaster): Step {
+    const { certain, recoveryMs } = this.world.plan;
+    const [soonest, latest] = DEMOTED_WITHIN_MS;
     return {
-      afterMs: this.random.between(...DEMOTED_WITHIN_MS),
+      afterMs: this.random.between(soonest, certain ? Math.min(latest, 0.9 * recoveryMs) : latest),
       act: () => {
         const { former } = pair;
         pair.rejoin();

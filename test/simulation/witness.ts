@@ -42,6 +42,14 @@ const CLOCKS_APART_MS = 10;
 /** A signal aborts when the event loop next turns; timers are a little late. */
 const SIGNAL_LATE_MS = 3;
 
+/** A lease in the records of a server that does not decide about its lock. */
+interface Stray {
+  readonly key: string;
+  readonly until: number;
+  /** Whether the lease has this fence. */
+  readonly isIt: (fence: number) => boolean;
+}
+
 export class Witness {
   readonly violations: string[] = [];
   private readonly holds = new Set<WitnessedHold>();
@@ -55,6 +63,8 @@ export class Witness {
   private readonly doubted = new Set<WitnessedHold>();
   /** Until when a server that does not decide about its lock keeps a hold. */
   private readonly strayUntil = new Map<WitnessedHold, number>();
+  /** The leases that servers have which do not decide about their locks. */
+  private strays: readonly Stray[] = [];
   private forgot = false;
   private permitsExcused = false;
   begun = 0;
@@ -76,6 +86,7 @@ export class Witness {
     if (hold.lease.remainingMs <= 0) this.violations.push(`at ${this.now().toFixed(1)} work begins without trust: ${tell(hold)}`);
     // Its lease may be from before the loss.
     if (this.forgot && !this.isKnown(hold)) this.doubted.add(hold);
+    for (const stray of this.strays) if (stray.until > this.now()) this.doubtStray(hold, stray);
     this.look(hold);
     if (hold.inside === undefined) for (const key of hold.keys) this.compareFences(hold, key);
     if (hold.inside === undefined) for (const key of hold.keys) this.countBegun(hold, key);
@@ -99,15 +110,19 @@ export class Witness {
     for (const hold of this.doubted) if (this.isKnown(hold)) this.doubted.delete(hold);
   }
 
-  /** A server that does not decide about this lock has granted it, or renewed it, for so long. */
+  /** A server that does not decide about this lock has granted it, or renewed it, for so long. The hold may begin only after that. */
   stray(key: string, forMs: number, isIt: (fence: number) => boolean): void {
-    for (const hold of this.holds) {
-      if (!isIt(hold.lease.fences.get(key) ?? 0)) continue;
-      this.doubted.add(hold);
-      this.strayUntil.set(hold, this.now() + forMs);
-      // Whoever has a permit of a former master brings it back beside those of the present one, and hands it on.
-      if (hold.permits !== undefined) this.permitsExcused = true;
-    }
+    const stray = { key, until: this.now() + forMs, isIt };
+    this.strays = [...this.strays.filter(({ until }) => until > this.now()), stray];
+    for (const hold of this.holds) this.doubtStray(hold, stray);
+  }
+
+  private doubtStray(hold: WitnessedHold, { key, until, isIt }: Stray): void {
+    if (!isIt(hold.lease.fences.get(key) ?? 0)) return;
+    this.doubted.add(hold);
+    this.strayUntil.set(hold, until);
+    // Whoever has a permit of a former master brings it back beside those of the present one, and hands it on.
+    if (hold.permits !== undefined) this.permitsExcused = true;
   }
 
   /**
