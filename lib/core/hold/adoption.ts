@@ -26,7 +26,7 @@ import type { Wish } from './wish.js';
 
 export interface AdoptionParts {
   readonly tickets: TicketStore;
-  /** The server behind it, for messages. */
+  /** What is asked, as messages name it. */
   readonly server?: string | undefined;
   readonly clock: Clock;
   readonly watchdog: Watchdog;

@@ -200,11 +200,13 @@ export class Candidacy implements Leadership {
 
 /** Whether the function failed because it was told that its term is over, which is no failure of its own. */
 function isEndOf({ signal, key }: Hold, error: unknown): boolean {
-  if (!signal.aborted || typeof error !== 'object' || error === null) return false;
+  if (!signal.aborted) return false;
   try {
-    if (error === signal.reason || (isLockError(error) && error.key === key)) return true;
-    return ('name' in error && error.name === 'AbortError') || ('cause' in error && error.cause === signal.reason);
+    if (isLockError(error) && error.key === key) return true;
+    const { name, cause } = error as { readonly name?: unknown; readonly cause?: unknown };
+    return name === 'AbortError' || cause === signal.reason;
   } catch {
-    return false; // a Proxy that lets nobody look at it
+    // Nothing can be read of null, or of a Proxy that lets nobody look at it.
+    return false;
   }
 }

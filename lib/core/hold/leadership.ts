@@ -15,8 +15,8 @@ export type Term = (term: Lease) => Promise<void> | void;
 export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas' | 'label'> {
   /**
    * How long this process rests after its function returned, before it stands for election again, in ms; a random quarter
-   * is added. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000; at least 1 ms is rested, and
-   * at least 100 ms after a failure.
+   * is added. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000; the process rests
+   * for at least 1 ms, and for at least 100 ms after a failure.
    * @default 1000
    */
   restMs?: number | undefined;

@@ -20,9 +20,10 @@ export function overstayedText(role: string, forMs: number): string {
 
 function textOf(error: unknown): string {
   try {
-    const stack: unknown = typeof error === 'object' && error !== null && 'stack' in error ? error.stack : undefined;
-    return typeof stack === 'string' ? stack : messageOf(error);
+    const { stack } = error as { readonly stack?: unknown };
+    if (typeof stack === 'string') return stack;
   } catch {
-    return messageOf(error);
+    // Nothing can be read of null, or of a Proxy that lets nobody look at it.
   }
+  return messageOf(error);
 }

@@ -118,7 +118,7 @@ export class Watchdog implements LeaseGuard {
     const lookAtSome = (): void => {
       const now = this.clock.now();
       if (sorted.length === 0) sorted = inGroups(leases.splice(-SORTED_TOGETHER), groupOf);
-      for (const lease of sorted.splice(-LOOKED_AT_TOGETHER)) if (lease.isHeld) look(lease, now);
+      for (const lease of sorted.splice(-LOOKED_AT_TOGETHER)) look(lease, now);
       if (sorted.length > 0 || leases.length > 0) this.clock.nextTurn(lookAtSome);
     };
     lookAtSome();

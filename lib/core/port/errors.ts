@@ -109,7 +109,7 @@ export class LockUsageError extends LockError {
 
 /** How one Redis of the store failed. */
 export interface NodeFailure {
-  /** The server, as `host:port`. */
+  /** What was asked: a server by its `host:port`, or the Sentinels or the Cluster by their names. */
   readonly node: string;
   /** What it said, or what happened on the way to it. */
   readonly reason: string;

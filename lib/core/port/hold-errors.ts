@@ -88,7 +88,7 @@ export function givenUpError(key: string, waitMs: number, cause: LockStoreError)
   return cause.retryable && cause.nodes.length > 0 ? outageError(key, waitMs, cause) : cause;
 }
 
-/** `server`: the one that was asked, if there is one. `minReplicas`: how many replicas had to acknowledge the grant. */
+/** `server`: what was asked, if it has a name. `minReplicas`: how many replicas had to acknowledge the grant. */
 export function silenceError(key: string, waitMs: number, { server, minReplicas = 0 }: { readonly server?: string | undefined; readonly minReplicas?: number } = {}): LockStoreError {
   const who = server === undefined ? 'the store' : `the store (${server})`;
   const since = `${within(waitMs)}${minReplicas > 0 ? `, or fewer than ${minReplicas} replicas acknowledged the grant` : ''}`;

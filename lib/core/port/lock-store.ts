@@ -213,7 +213,7 @@ export interface LockStore {
   readonly tickets?: TicketStore | undefined;
   /** What it is and what guards it, once it is open; undefined for a store that says nothing of itself. */
   readonly summary?: StoreSummary | undefined;
-  /** The server behind it, as messages name it; undefined when there are several, or none. */
+  /** What it asks, as messages name it; undefined for a store without a server, and for a Redlock, whose messages name each node. */
   readonly server?: string | undefined;
   /** Undefined for a store that cannot forget, or has no recovery. */
   readonly recovery?: StoreRecovery | undefined;

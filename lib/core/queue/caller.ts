@@ -26,7 +26,10 @@ export type WaitEnded = (reason?: unknown) => void;
 
 /** The queue in which a caller waits. */
 export interface CallerKeeper<T> {
-  /** The caller's waitMs is over (`reason` is undefined), or its signal aborted with this reason, which may be null. One that left the queue before is passed over. */
+  /**
+   * The caller's waitMs is over (`reason` is undefined), or its signal aborted with this reason, which may be null. It may have left the
+   * queue before; then nothing happens.
+   */
   giveUp(caller: Caller<T>, reason: unknown): void;
 }
 

@@ -69,7 +69,7 @@ export class StoreRequest extends RequestFields implements Sender, Waiter {
     return this.asking ? Math.max(this.unansweredUntil, this.notAfter) : this.unansweredUntil;
   }
 
-  /** The server that is asked, for messages. */
+  /** What is asked, as messages name it. */
   get server(): string | undefined {
     return this.parts.store.server;
   }

@@ -158,7 +158,7 @@ export class Ballot {
     if (vote.kind !== 'granted') return this.standing.refusedBy(node);
     this.context.floors.saw(this.wish.on.group, vote.fence + this.wish.fences - 1);
     if (!vote.shared) this.plain += 1;
-    this.standing.isOn(node, vote.end);
+    this.standing.keptBy(node, vote.end);
     if (this.state === 'over') this.standing.grantedLateBy(node, vote.sentAt);
     else if (this.fence === 0) this.votes.set(node, vote);
     else if (vote.fence !== this.fence) correctFence(node, this.wish, this.fence);

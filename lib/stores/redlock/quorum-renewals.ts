@@ -56,7 +56,7 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, com
   const heard = (node: RedlockNode, answer: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
       const there = answer[n];
-      if (there !== undefined) return ballot.standing.isOn(node, there.end);
+      if (there !== undefined) return ballot.standing.keptBy(node, there.end);
       const kind = outcomes[at]?.kind;
       if (kind === 'renewed' || (kind === 'unknown' && !ballot.standing.wasTakenFrom(node, sentAt))) ballot.rejoin(node, leaseMs);
     });

@@ -8,8 +8,8 @@ import type { Leaving, Mark } from './node-vote.js';
 import type { QuorumContext } from './quorum-context.js';
 import type { RedlockNode } from './redlock-node.js';
 
-/** What a node said when it last had the ballot. */
-interface Seen {
+/** What is known of a ballot that a node has. */
+interface Kept {
   /** The local instant until which it keeps the ballot without a further request. */
   readonly until: number;
   /** The server that said so: another run id is a restart, or another server in its place. */
@@ -27,7 +27,8 @@ export class Standing {
   private readonly asked = new Set<RedlockNode>();
   /** Nodes that were asked for it and did not answer, each with the instant until which the request may still act. */
   private readonly mute = new Map<RedlockNode, number>();
-  private readonly seenOn = new Map<RedlockNode, Seen>();
+  /** What the nodes that had the ballot said when they were asked last. */
+  private readonly kept = new Map<RedlockNode, Kept>();
   /** Nodes which said that a forced release took the lock away there. */
   private readonly takenOn = new Set<RedlockNode>();
   private overAt = Infinity;
@@ -56,8 +57,8 @@ export class Standing {
   }
 
   /** Notes that the node has the ballot, and keeps it until this local instant. */
-  isOn(node: RedlockNode, until: number): void {
-    this.seenOn.set(node, { until, runId: node.runId });
+  keptBy(node: RedlockNode, until: number): void {
+    this.kept.set(node, { until, runId: node.runId });
   }
 
   /**
@@ -65,7 +66,7 @@ export class Standing {
    * and would keep it until later. Of a node that may have granted it, but has not answered since, the same is assumed.
    */
   wasTakenFrom(node: RedlockNode, now: number): boolean {
-    const { until, runId } = this.seenOn.get(node) ?? { until: this.endsAt, runId: node.runId };
+    const { until, runId } = this.kept.get(node) ?? { until: this.endsAt, runId: node.runId };
     return this.asked.has(node) && now < until && runId === node.runId;
   }
 

@@ -1,16 +1,9 @@
 /** What a request leaves to be given back: when its caller gave up, when its answer came late, or when it had a lease to replace. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome, ReleaseRequest } from '../../../lib/core/port/lock-store.js';
-import { Fleet, gate, type Wire } from '../../support/locks.js';
-
-/** Lets a test answer for the store; `n` is the number of the request, from 0. Gives what was asked, as it was at that moment. */
-function answering(wire: Wire, answer: (n: number, ask: () => Promise<AcquireOutcome>) => Promise<AcquireOutcome> = (_, ask) => ask()): AcquireRequest[] {
-  const asked: AcquireRequest[] = [];
-  const { acquire } = wire;
-  wire.acquire = (request) => answer(asked.push({ ...request }) - 1, () => acquire.call(wire, request));
-  return asked;
-}
+import type { AcquireOutcome, HeartbeatOutcome, ReleaseRequest } from '../../../lib/core/port/lock-store.js';
+import { Fleet, gate } from '../../support/locks.js';
+import { answering } from '../../support/answering.js';
 
 const failure = (retryable = true): LockStoreError => new LockStoreError('not connected', { retryable });
 const rejected = (call: Promise<unknown>): Promise<unknown> => call.then(() => 'granted', (reason: unknown) => reason);

@@ -1,19 +1,12 @@
 /** The callers of one process in line for the permits of a lock: which request stands for whom, and what becomes of it. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import type { AcquireOutcome } from '../../../lib/core/port/lock-store.js';
 import type { LockService } from '../../../lib/lock.service.js';
-import { Fleet, gate, type Wire } from '../../support/locks.js';
+import { Fleet, gate } from '../../support/locks.js';
+import { answering } from '../../support/answering.js';
 
 const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index));
-
-/** Lets a test answer for the store; `n` is the number of the request, from 0. */
-function answering(wire: Wire, answer: (n: number, ask: () => Promise<AcquireOutcome>) => Promise<AcquireOutcome> = (_, ask) => ask()): AcquireRequest[] {
-  const asked: AcquireRequest[] = [];
-  const { acquire } = wire;
-  wire.acquire = (request) => answer(asked.push(request) - 1, () => acquire.call(wire, request));
-  return asked;
-}
 
 /** The numbers of the calls that were told to wait. */
 function waitsOf(locks: LockService): (number | undefined)[] {

@@ -1,16 +1,9 @@
 /** One request for a lock: what it says to the store, how often, and what becomes of what it was granted when nobody wants it any more. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, HeartbeatOutcome } from '../../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, HeartbeatOutcome } from '../../../lib/core/port/lock-store.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
-
-/** Lets a test answer for the store; `n` is the number of the request, from 0. Gives what was asked, as it was at that moment. */
-function answering(wire: Wire, answer: (n: number, ask: () => Promise<AcquireOutcome>) => Promise<AcquireOutcome> = (_, ask) => ask()): AcquireRequest[] {
-  const asked: AcquireRequest[] = [];
-  const { acquire } = wire;
-  wire.acquire = (request) => answer(asked.push({ ...request }) - 1, () => acquire.call(wire, request));
-  return asked;
-}
+import { answering } from '../../support/answering.js';
 
 const failure = (retryable = true): LockStoreError => new LockStoreError('not connected', { retryable });
 const codeOf = (call: Promise<unknown>): Promise<unknown> => call.then(() => 'granted', (error: { code: string }) => error.code);

@@ -28,7 +28,7 @@ async function renewal(words: readonly Word[], mayOutlive = true, isTakenBack = 
   const givenBack: number[] = [];
   const rejoin = async (node: RedlockNode): Promise<void> => void givenBack.push(nodes.indexOf(node));
   const wasTakenFrom = (node: RedlockNode): boolean => words[nodes.indexOf(node)] === 'had it taken';
-  const standing = { lasts: () => {}, renewed: () => {}, isOn: () => {}, mayOutlive: () => mayOutlive, wasTakenFrom };
+  const standing = { lasts: () => {}, renewed: () => {}, keptBy: () => {}, mayOutlive: () => mayOutlive, wasTakenFrom };
   const ballot = { key: 'k', id: 'p.1/1', state: 'held', standing, rejoin } as unknown as Ballot;
   const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
   const renewing = renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, () => ballot);
@@ -93,7 +93,7 @@ describe('A renewal by quorum', () => {
         return parts.map(({ leaseMs }) => clock.now() + leaseMs);
       },
     })) as unknown as RedlockNode[];
-    const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', standing: { lasts: () => {}, isOn: () => {}, wasTakenFrom: () => false, renewed: () => {} } }) as unknown as Ballot;
+    const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', standing: { lasts: () => {}, keptBy: () => {}, wasTakenFrom: () => false, renewed: () => {} } }) as unknown as Ballot;
     const requests = [30_000, 150, 30_000, 400].map((leaseMs, n) => ({ key: `p.${n}`, id: `p.${n}`, leaseMs, minReplicas: 0 }));
     const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, held));
     expect(outcomes.map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed']);
@@ -137,7 +137,7 @@ async function renewAll(leases: readonly Held[], afterMs: readonly (number | 'fa
       lasts: (ms: number) => void told.push(`${n} lasts ${ms}`),
       renewed: (until: number) => void told.push(`${n} renewed to ${until - start}`),
       mayOutlive: () => true, wasTakenFrom: () => false,
-      isOn: (node: RedlockNode, until: number) => void seen.push(`${n} on ${node.name} to ${until - start}`),
+      keptBy: (node: RedlockNode, until: number) => void seen.push(`${n} on ${node.name} to ${until - start}`),
     },
     rejoin: (node: RedlockNode, leaseMs: number) => void told.push(`${n} rejoins ${node.name} for ${leaseMs}`),
   })) as unknown as Ballot[];

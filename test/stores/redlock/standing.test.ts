@@ -19,14 +19,14 @@ describe('A ballot that a node does not have', () => {
   it('was taken away there when the node had it, goes on running, and would have it still', () => {
     const { standing, node, now } = setUp();
     standing.asks(node);
-    standing.isOn(node, now + LEASE_MS);
+    standing.keptBy(node, now + LEASE_MS);
     expect([now, now + LEASE_MS - 1, now + LEASE_MS].map((at) => standing.wasTakenFrom(node, at))).toEqual([true, true, false]);
   });
 
   it('was not taken away there when the node was restarted since it had it, or refused it later', () => {
     const { standing, node, now } = setUp();
     standing.asks(node);
-    standing.isOn(node, now + LEASE_MS);
+    standing.keptBy(node, now + LEASE_MS);
     node.runId = 'second';
     expect(standing.wasTakenFrom(node, now)).toBe(false);
     node.runId = 'first';

@@ -49,7 +49,7 @@ local function addMark(line, added)
   line.marks = marks
 end
 
--- Whether nobody has waited longer for what this one would take away from it. Readers take nothing from readers. A turn that
+-- Whether no process has waited longer for what this request would take away from it. Readers take nothing from readers. A turn that
 -- came to a process because of its mark in the other mode is not for a request that has only begun.
 local function goesFirst(line, process, mode, since, begun)
   if line.turn and begun then return false end
@@ -78,7 +78,7 @@ local function tellTurn(lock, process)
   tellProcess(lock, process, 't ' .. process)
 end
 
--- Keeps a free lock for whoever is named, if it waits here, else for who has waited longest.
+-- Keeps a free lock for the process that is named, if it waits here, else for the one that has waited longest.
 local function giveTurn(lock, line, named)
   local first = line.marks[1]
   for _, mark in ipairs(line.marks) do
