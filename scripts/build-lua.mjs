@@ -71,6 +71,13 @@ function moduleOf({ name, sha1, texts, protocol }) {
 ${protocol}`;
 }
 
+/** The lengths in shared/limits.lua that a caller must know as well. */
+function limitsOf(text = '') {
+  const [, graceMs] = /^local LOCK_GRACE_MS = (\d+)$/m.exec(text) ?? [];
+  if (graceMs === undefined) return [];
+  return [`/** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */\nexport const LOCK_GRACE_MS = ${graceMs};\n`];
+}
+
 /** The text of the module that stands for all scripts of a folder. */
 export function compileFolder(dir) {
   const scripts = readdirSync(dir).filter((file) => file.endsWith('.lua')).sort().map((file) => compile(dir, file));
@@ -100,7 +107,7 @@ export interface BuiltCall {
   readonly args: readonly ScriptArgument[];
 }
 
-${[...shared, ...scripts.map(moduleOf)].join('\n')}`;
+${[...limitsOf(named.get('shared/limits')), ...shared, ...scripts.map(moduleOf)].join('\n')}`;
 }
 
 function main(args) {

@@ -32,6 +32,13 @@ export class Rounds {
     return quantile(this.of(name).map(({ cyclesPerSecond }, round) => cyclesPerSecond / others[round]!.cyclesPerSecond), 0.5);
   }
 
+  /** Between which ratios the middle half of the rounds lies. */
+  rateQuartiles(name: string, base: string): readonly [low: number, high: number] {
+    const others = this.of(base);
+    const ratios = this.of(name).map(({ cyclesPerSecond }, round) => cyclesPerSecond / others[round]!.cyclesPerSecond);
+    return [quantile(ratios, 0.25), quantile(ratios, 0.75)];
+  }
+
   private of(name: string): readonly Sample[] {
     const samples = this.samples.get(name);
     if (samples === undefined) throw new Error(`${name} was not measured`);

@@ -25,19 +25,20 @@ async function ask(callers: number): Promise<Answer> {
     return {
       title: callers === 1 ? 'Uncontended, one after another' : `Uncontended, ${callers} callers on ${callers} keys`,
       method: `Acquire and release around nothing. ${ROUNDS} rounds of ${DURATION_MS} ms each, each contender in a process of its own, one after another, in another order each round; medians, ratios round by round.`,
-      columns: ['', 'cycles/s', 'of the floor', 'of bare', 'commands a cycle', 'client CPU, µs', 'Redis CPU, µs'],
+      columns: ['', 'cycles/s', 'of the floor', 'middle half', 'of bare', 'commands a cycle', 'client CPU, µs', 'Redis CPU, µs'],
       rows: rounds.names.map((name) => [
         name,
         digits(rounds.median(name, 'cyclesPerSecond')),
         digits(rounds.rateRatio(name, floor.name)),
+        rounds.rateQuartiles(name, floor.name).map(digits).join(' to '),
         digits(rounds.rateRatio(name, bare.name)),
         digits(rounds.median(name, 'commands')),
         digits(rounds.median(name, 'clientCpuUs')),
         digits(rounds.median(name, 'serverCpuUs')),
       ]),
       figures: [
-        { what: 'rate, of the floor', measured: rounds.rateRatio(ours, floor.name), goal: { atLeast: 0.8 } },
-        { what: 'rate, of our bare scripts', measured: rounds.rateRatio(ours, bare.name), goal: { atLeast: 0.93 } },
+        { what: 'rate, of the floor', measured: rounds.rateRatio(ours, floor.name), goal: { atLeast: callers === 1 ? 0.9 : 1.2 } },
+        { what: 'rate, of our bare scripts', measured: rounds.rateRatio(ours, bare.name), goal: { atLeast: 0.95 } },
         { what: 'commands a cycle', measured: rounds.median(ours, 'commands'), goal: { atMost: 2.01 } },
       ],
       bars: { unit: 'of the floor’s rate', values: rounds.names.map((name) => ({ name, value: rounds.rateRatio(name, floor.name), ours: name === ours })) },

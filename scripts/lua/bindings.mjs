@@ -1,7 +1,8 @@
 // The lines of Lua that bind what a header names, in place of a directive of the script:
 //
 //     --- @bind                     at the head: keys, arguments and lists to locals of their names; of a repeated group `count`
-//     --- @bind id, leaseMs of n    these fields of the nth request to locals, as the text that came
+//     --- @bind id, leaseMs of n    these fields of the nth request to locals, as the text that came; of a packed field the parts
+//                                   that have a fixed place are cut out, and those behind them are found by one pattern
 //     --- @request                  a function `requestOf(n)`: the nth request as a table, its numbers and flags read
 import { fieldsOf } from './header.mjs';
 
@@ -13,7 +14,32 @@ export function bound(file, line, header) {
   if (words === 'bind') return bindAll(header);
   if (words === 'request') return requestOf(header);
   if (names === undefined) throw new Error(`${file}: "${line.trim()}" is no directive`);
-  return [`${indent}${locals(names.split(', ').map((name) => [name, placeOf(file, header, name, n)]))}`];
+  const { cut, found } = split(file, header, names.split(', '));
+  return [...(cut.length > 0 ? [locals(cut.map((name) => [name, placeOf(file, header, name, n)]))] : []), ...(found.length > 0 ? [search(file, header, found, n)] : [])].map((text) => indent + text);
+}
+
+/** Which of the names stand at a fixed place, and which have to be searched for. */
+function split(file, header, names) {
+  const isFound = (name) => header.ARGV.each?.fields?.some((field) => field.parts && isBehind(field, name)) ?? false;
+  return { cut: names.filter((name) => !isFound(name)), found: names.filter(isFound) };
+}
+
+/** Whether a part stands behind the first one of no fixed width: its place is only known once those before it are read. */
+function isBehind({ parts }, name) {
+  return parts.findIndex((part) => part.name === name) >= parts.findIndex(({ kind }) => kind.width === undefined) && parts.some((part) => part.name === name && part.kind.width === undefined);
+}
+
+/** One pattern for these parts of a packed field, from its first part of no fixed width to the last that is wanted. */
+function search(file, header, names, n) {
+  const field = header.ARGV.each.fields.find(({ parts }) => parts?.some(({ name }) => name === names[0]));
+  const places = names.map((name) => field.parts.findIndex((part) => part.name === name));
+  if (places.some((place, i) => place < 0 || place < (places[i - 1] ?? 0))) throw new Error(`${file}: ${names.join(', ')} do not stand in this order in ${field.name}`);
+  const first = field.parts.findIndex(({ kind }) => kind.width === undefined);
+  const [, before] = fixedPlace(file, field, first - 1);
+  const { layout, parts } = field;
+  const pattern = layout.slice(layout.indexOf(`<${parts[first].name}>`), layout.indexOf(`<${parts[places.at(-1)].name}>`) + parts[places.at(-1)].name.length + 2);
+  const captured = pattern.replace(/<(\w+)>/g, (_, part) => (names.includes(part) ? '(%S+)' : '%S+'));
+  return `local ${names.join(', ')} = string.match(${elementOf(header, field, n)}, '^${captured}', ${before + 2})`;
 }
 
 function locals(pairs) {
@@ -27,12 +53,13 @@ function bindAll(header) {
     const pairs = head.map(({ name, kind }, i) => [name, kind.read(`${of}[${i + 1}]`)]);
     if (each?.fields) pairs.push([tableOf(of), of]);
     else if (each) pairs.push([each.name, head.length === 0 ? of : `{ unpack(${of}, ${head.length + 1}) }`]);
-    if (of === 'ARGV' && each?.fields) pairs.push(['count', `${head.length === 0 ? '#ARGV' : `(#ARGV - ${head.length})`} / ${each.fields.length}`]);
+    if (of === 'ARGV' && each?.fields) pairs.push(['count', countOf(head.length === 0 ? '#ARGV' : `(#ARGV - ${head.length})`, each.fields.length)]);
     if (pairs.length > 0) lines.push(locals(pairs));
   }
   return lines;
 }
 
+const countOf = (all, size) => (size === 1 ? all : `${all} / ${size}`);
 const tableOf = (of) => (of === 'KEYS' ? 'keys' : 'args');
 
 /** Where a field of the nth request stands: an element, or the part of one that has a fixed place in it. */

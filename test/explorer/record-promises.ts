@@ -22,7 +22,7 @@ export function brokenByScript(before: State, after: State, isHeard: Heard, { wh
   const is = sight(after.memory, after.now, isHeard);
   const known = before.line.filter((id) => was.waiting.has(id) || is.waiting.has(id));
   after.line = [...known.filter((id) => is.waiting.has(id)), ...[...is.waiting.keys()].filter((id) => !known.includes(id))];
-  const replaced = what === 'acquire' && mayGrant ? String(call?.args[2]).split(' ').at(-1) : undefined;
+  const replaced = what === 'acquire' && mayGrant ? String(call?.args[0]).split(' ').at(-1) : undefined;
   const left = what === 'release' ? id : replaced;
   if (is.holders.some((holder) => holder.id === left)) return `S4: ${left} holds after its release`;
   if ((what === 'renew' || what === 'lengthen') && is.holders.some((holder) => !was.holders.some((other) => other.id === holder.id))) return `S4: a renewal of ${id} revives a lease`;

@@ -5,7 +5,7 @@
 import { verdictOn } from '../../lib/core/queue/grant-verdict.js';
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
-import { acquireCall, bringBackCall, heartbeatCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
+import { acquireCall, bringBackCall, heartbeatCall, LOCK_GRACE_MS, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { ServerClock } from '../../lib/stores/wire/server-clock.js';
 import { beganBy } from '../../lib/stores/redis/memories.js';
@@ -91,7 +91,7 @@ export class Acting {
     const plain = minHoldMs === 0 && replaces === undefined;
     const notAfter = this.has('requests have no limit') ? 9_000_000_000_000 : request.limit || LONG_AGO;
     this.post('acquire', id, acquireCall(KEYS, {
-      id, mode, leaseMs: rules.leaseMs, queue: true, needsListener: true, plain, handsOn: false, notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
+      id, mode, keepMs: rules.leaseMs + LOCK_GRACE_MS, queue: true, needsListener: true, plain, handsOn: false, notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
       longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, replaces, owner,
     }));
   }
@@ -135,7 +135,7 @@ export class Acting {
     if (held === undefined) return;
     client.held = undefined;
     client.leaving = { id: held.id, lateUntil: held.lateUntil };
-    this.release(held.id, false);
+    this.release(held.id, false, this.now >= held.trustedUntil);
   }
 
   giveUp(): void {
@@ -149,9 +149,9 @@ export class Acting {
     client.task += 1;
   }
 
-  release(id: string, abandoned: boolean): void {
+  release(id: string, abandoned: boolean, mayBeOver = true): void {
     const { client, rules } = this;
-    this.post('release', id, releaseCall(KEYS, { id, floor: client.floor, abandoned, recoveryMs: rules.recoveryMs, known: client.known }));
+    this.post('release', id, releaseCall(KEYS, { id, mayBeOver, floor: client.floor, abandoned, recoveryMs: rules.recoveryMs, known: client.known }));
   }
 
   recall(): void {

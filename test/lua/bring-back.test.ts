@@ -170,7 +170,7 @@ describe('A server that forgot, and has let nobody new in since,', () => {
 
   it('counts a hold as released that was not brought back yet, also beside readers that were', async () => {
     const lock = await takenAndForgotten('bb10');
-    const released = (): Promise<unknown> => lua.run(releaseCall(lock, { id: 'p.1', floor: 0, abandoned: false, ...recovering }));
+    const released = (): Promise<unknown> => lua.run(releaseCall(lock, { id: 'p.1', mayBeOver: true, floor: 0, abandoned: false, ...recovering }));
     expect(await released()).toBe(1);
     expect(await bringBack(lock, 'q.1', { mode: 'read', fence: 70 })).toBe(1);
     expect(await released()).toBe(1);
@@ -182,7 +182,7 @@ describe('A server that forgot, and has let nobody new in since,', () => {
     await lua.past((await lua.now()) + 2);
     await lock.takes('q.1');
     await lock.release('q.1');
-    expect(await lua.run(releaseCall(lock, { id: 'p.1', floor: 0, abandoned: false, ...recovering }))).toBe(0);
+    expect(await lua.run(releaseCall(lock, { id: 'p.1', mayBeOver: true, floor: 0, abandoned: false, ...recovering }))).toBe(0);
   });
 });
 

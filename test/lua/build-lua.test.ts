@@ -124,6 +124,21 @@ describe('the build of the scripts', () => {
     expect(text).toContain('{ script: renew, keys: [...on.lockKeys], args: [request.leaseMs, ...request.ids] }');
   });
 
+  it('finds parts of no fixed width by one pattern, behind those that can be cut out', () => {
+    const header = [...MANY.slice(0, 6), '---   terms: <mode> <owner> <size> <label>  how it is taken', MANY[7]!, MANY[9]!, '---     size: digits  of the thing', '---     label: encoded or -  what is read', MANY[10]!];
+    write('take.lua', ...header, BIND, 'for n = 1, count do', '  --- @bind mode, owner, label of n', 'end', 'return 1');
+    const lines = source(built())!.split('\n');
+    expect(lines.slice(lines.indexOf('for n = 1, count do') + 1, -2)).toEqual([
+      '  local mode = string.sub(args[2 * n], 1, 1)',
+      "  local owner, label = string.match(args[2 * n], '^(%S+) %S+ (%S+)', 3)",
+    ]);
+  });
+
+  it('counts requests of a single argument by their arguments', () => {
+    write('take.lua', ...MANY.filter((line) => !line.includes('id:')), BIND, 'return count');
+    expect(source(built())).toContain('local args, count = ARGV, #ARGV\n');
+  });
+
   it('writes nothing when nothing changed', () => {
     write('take.lua', ...HEADER, BIND, 'return 1');
     built();
@@ -155,7 +170,8 @@ describe('the build of the scripts', () => {
     ['a layout without its parts', [...MANY.filter((line) => !line.includes('floor:')), BIND], 'do not agree'],
     ['KEYS in use by its number', [...HEADER, BIND, "redis.call('DEL', KEYS[1])"], 'bound by their names'],
     ['a field that the header does not name', [...MANY, BIND, '--- @bind colour of n'], 'names no colour'],
-    ['a part that has no fixed place', [...MANY, BIND, '--- @bind owner of n'], 'no fixed place'],
+    ['a part of fixed width behind one without', [...MANY.slice(0, 6), '---   terms: <owner> <mode>  how it is taken', MANY[9]!, MANY[7]!, MANY[10]!, BIND, '--- @bind mode of n'], 'no fixed place'],
+    ['parts that stand in another order', [...MANY.slice(0, 6), '---   terms: <mode> <owner> <label>  how it is taken', MANY[7]!, MANY[9]!, '---     label: encoded or -  what is read', MANY[10]!, BIND, '--- @bind label, owner of n'], 'do not stand in this order'],
     ['a reply with a field of no kind', [...HEADER.slice(0, 3), '--- RETURNS 1 granted: fence colour', BIND], 'no field of a reply'],
     ['a directive that nobody knows', [...HEADER, BIND, '--- @forget'], 'no directive'],
     ['an include of nothing', [...HEADER, BIND, '--- @include shared/nothing'], 'no shared/nothing.lua'],

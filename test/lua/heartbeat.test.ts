@@ -84,7 +84,7 @@ describe('heartbeat.lua', () => {
     try {
       const shipped = (id: string) => lua.shipped(heartbeats(lock, [id]));
       expect(await shipped('p.2')).toEqual([expect.any(Number), 2, -1, 0, 0, 0, 0]);
-      expect(await lua.shipped(releaseCall(lock, { id: 'p.0', floor: 0, abandoned: false, recoveryMs: 0, known: UNKNOWN_MEMORY }))).toBe(1);
+      expect(await lua.shipped(releaseCall(lock, { id: 'p.0', mayBeOver: true, floor: 0, abandoned: false, recoveryMs: 0, known: UNKNOWN_MEMORY }))).toBe(1);
       expect(((await shipped('p.1')) as number[])[1]).toBe(1);
     } finally {
       await lua.client.config('SET', 'maxmemory', 0);

@@ -4,23 +4,23 @@ import { listOf } from '../../lib/stores/wire/lock-reply.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 
 const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F', marksKey: 'M', epochKey: 'E' };
-const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, handsOn: false, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
+const acquire = { id: 'p.1', mode: 'write', keepMs: 31_000, queue: true, needsListener: false, plain: true, handsOn: false, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
 const known = 'f00dcafef00dcafe:1790000000000';
 const vote = {
-  id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50, plain: true, runId: '-'.repeat(40),
+  id: 'p.1/1', mode: 'write', keepMs: 4_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50, plain: true, runId: '-'.repeat(40),
 } as const;
 const named = { owner: 'saga 7', label: '-' };
 
 describe('a request of format version 2', () => {
   it.each([
-    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['p.1', 30_000, 'w1010 9999999999999 0000000000000000 ------------------------------ 1 0 0 60000 900 -', '- -']],
+    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['w1010 9999999999999 0000000000000000 ------------------------------ 31000 p.1 - - 1 0 0 60000 900 -']],
     [
       'acquire with all that can be said',
       scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, needsListener: true, plain: false, handsOn: true, notAfter: 1, floor: 70, known, fences: 16, minHoldMs: 900, graceMs: 400, replaces: 'p.0' }),
-      'L Q F', ['p.1', 30_000, 'r0101 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 16 900 400 60000 900 p.0', 'saga%207 %2D'],
+      'L Q F', ['r0101 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 31000 p.1 saga%207 %2D 16 900 400 60000 900 p.0'],
     ],
-    ['release', scripts.releaseCall(on, { id: 'p.1', floor: 70, abandoned: false, recoveryMs: 900, known }), 'L Q F', ['p.1', `70 0 900 ${known}`]],
-    ['release of what was never used', scripts.releaseCall(on, { id: 'p.1', floor: 0, abandoned: true, recoveryMs: 900, known }), 'L Q F', ['p.1', `0 1 900 ${known}`]],
+    ['release', scripts.releaseCall(on, { id: 'p.1', mayBeOver: true, floor: 70, abandoned: false, recoveryMs: 900, known }), 'L Q F', [`10 p.1 70 900 ${known}`]],
+    ['release of what was never used', scripts.releaseCall(on, { id: 'p.1', mayBeOver: false, floor: 0, abandoned: true, recoveryMs: 900, known }), 'L Q F', [`01 p.1 0 900 ${known}`]],
     ['renew', scripts.renewCall({ lockKeys: ['L', 'K'] }, { longestMs: 60_000, runs: [{ leaseMs: 900, ids: 'p.1 p.2' }, { leaseMs: 800, ids: 'p.3' }] }), 'L K', [60_000, 900, 'p.1 p.2', 800, 'p.3']],
     ['heartbeat', scripts.heartbeatCall(on, { id: 'p.1', floor: 70, longestMs: 60_000, recoveryMs: 900, known }), 'L Q F', ['p.1', 70, 60_000, 900, known]],
     ['downgrade', scripts.downgradeCall(on, { id: 'p.1', floor: 70, recoveryMs: 900 }), 'L Q F', ['p.1', 70, 900]],
@@ -33,14 +33,14 @@ describe('a request of format version 2', () => {
       'L Q F', ['p.1', `w 80 700 69 2 0 400 60000 900 ${known} o.=t`, 'saga%207 %2D'],
     ],
     ['inspect', scripts.inspectCall(on), 'L Q', []],
-    ['vote', scripts.voteCall(on, vote), 'L F M E', ['p.1/1', 3_000, `w1 9999999999999 0000000000000070 ${'-'.repeat(40)} 1 0 0 60000 -1 50 p`, '- -']],
+    ['vote', scripts.voteCall(on, vote), 'L F M E', [`w1 9999999999999 0000000000000070 ${'-'.repeat(40)} 4000 p.1/1 - - 1 0 0 60000 -1 50 p`]],
     [
       'vote with all that can be said',
       scripts.voteCall(on, { ...vote, ...named, mode: 'read', plain: false, notAfter: 1, runId: '5'.repeat(40), fences: 16, minHoldMs: 900, graceMs: 400 }),
-      'L F M E', ['p.1/1', 3_000, `r0 0000000000001 0000000000000070 ${'5'.repeat(40)} 16 900 400 60000 -1 50 p`, 'saga%207 %2D'],
+      'L F M E', [`r0 0000000000001 0000000000000070 ${'5'.repeat(40)} 4000 p.1/1 saga%207 %2D 16 900 400 60000 -1 50 p`],
     ],
-    ['give-back', scripts.giveBackCall(on, { id: 'p.1/1', keepsMarks: false, mayBeOver: true, abandoned: true, next: 'q', process: 'p', waitedMs: 5, mode: 'read', patienceMs: 50 }), 'L M', ['p.1/1', '011 r 5 50 p q']],
-    ['give-back of nothing', scripts.giveBackCall(on, { keepsMarks: true, mayBeOver: false, abandoned: false, process: 'p', waitedMs: -1, mode: 'write', patienceMs: 0 }), 'L M', ['-', '100 w -1 0 p -']],
+    ['give-back', scripts.giveBackCall(on, { id: 'p.1/1', keepsMarks: false, mayBeOver: true, abandoned: true, next: 'q', process: 'p', waitedMs: 5, mode: 'read', patienceMs: 50 }), 'L M', ['011 p.1/1 r 5 50 p q']],
+    ['give-back of nothing', scripts.giveBackCall(on, { keepsMarks: true, mayBeOver: false, abandoned: false, process: 'p', waitedMs: -1, mode: 'write', patienceMs: 0 }), 'L M', ['100 - w -1 0 p -']],
     ['raise-fence', scripts.raiseFenceCall(on, { id: 'p.1/1', fence: 70, fences: 16 }), 'L F', ['p.1/1', 70, 16]],
     ['greet', scripts.greetCall({ epochKey: 'E', fenceKeys: ['F', 'G'] }, { maxLeaseMs: 60_000, floors: [70, 71] }), 'E F G', [60_000, 70, 71]],
     ['survey', scripts.surveyCall({ epochKey: 'E', fenceKeys: ['F', 'G'] }, { maxLeaseMs: 60_000 }), 'E F G', [60_000]],

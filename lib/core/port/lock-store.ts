@@ -68,6 +68,8 @@ export interface HolderRef {
 export interface ReleaseRequest extends HolderRef {
   /** A local instant (clock.now()) not later than the sending of this request; by default now. */
   readonly askedAt?: number | undefined;
+  /** The local instant until which its holder could trust it. What is given back before that had not ended, so the store need not look. */
+  readonly trustedUntil?: number | undefined;
   /** Whether no work was done under this grant, if it was granted: the lock then does not stay taken for minHoldMs. */
   readonly abandoned?: boolean | undefined;
 }

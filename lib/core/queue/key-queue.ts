@@ -16,6 +16,7 @@ import type { Caller, CallerKeeper } from './caller.js';
 import { CallerLine } from './caller-line.js';
 import { LONGEST_BURST, type CallerQueue, type QueueParts, type ReasonToReject } from './caller-queue.js';
 import { KeyLeases } from './key-leases.js';
+import type { Entry } from './key-table.js';
 import { ReplacedLease } from './replaced-lease.js';
 import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
 import type { Answer, RequestListener } from './request-parts.js';
@@ -23,7 +24,7 @@ import { StoreRequest } from './store-request.js';
 
 type LeaseCaller = Caller<StoreLease>;
 
-export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, CallerKeeper<StoreLease> {
+export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, RequestListener, CallerKeeper<StoreLease> {
   private readonly line = new CallerLine<StoreLease>();
   private readonly leases = new KeyLeases();
   private request: StoreRequest | undefined;
@@ -32,6 +33,8 @@ export class KeyQueue implements CallerQueue, LeaseKeeper, RequestListener, Call
   private isResting = false;
   /** Made when callers first follow each other, because most queues have a single caller. */
   private demand: FenceDemand | undefined;
+  hash = 0;
+  chained: KeyQueue | undefined;
 
   constructor(
     readonly key: string,

@@ -4,7 +4,6 @@
  */
 import { BackgroundRelease } from '../lease/background-release.js';
 import { Heartbeats } from '../lease/heartbeats.js';
-import { IdTable } from '../lease/id-table.js';
 import { askAlike, type StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
@@ -14,6 +13,7 @@ import { AdoptedLeases } from './adopted-leases.js';
 import { Caller, type CallerWish } from './caller.js';
 import type { CallerQueue, QueueParts, ReasonToReject } from './caller-queue.js';
 import { KeyQueue } from './key-queue.js';
+import { KeyTable } from './key-table.js';
 import { PermitQueue } from './permit-queue.js';
 import type { StoreRequest } from './store-request.js';
 import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic } from './traffic.js';
@@ -21,7 +21,7 @@ import { MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_A_GROUP, Traffic } from './traffic.js';
 export class LocalQueue {
   readonly background: BackgroundRelease;
   readonly adopted: AdoptedLeases;
-  private readonly queues = new IdTable<KeyQueue>();
+  private readonly queues = new KeyTable<KeyQueue>();
   /**
    * Queues aside from the main queue of a key, for callers that the store may let in together and that must not wait for each other
    * here: each call that names an owner, because it passes the store's queue, readers that cannot share a lease with those that
@@ -89,7 +89,7 @@ export class LocalQueue {
 
   /** Rejects every caller that waits and for whom `reasonFor` has a reason. */
   rejectWaiting(reasonFor: ReasonToReject): void {
-    for (const queue of this.queues.values()) queue.rejectWaiting(reasonFor);
+    for (const queue of this.queues.all()) queue.rejectWaiting(reasonFor);
     for (const queues of this.aside.values()) for (const queue of queues) queue.rejectWaiting(reasonFor);
   }
 
@@ -103,7 +103,7 @@ export class LocalQueue {
     if (options.permits !== undefined) return this.permitQueue(key, parts, options, options.permits);
     if (options.owner !== undefined) return this.addAside(key, new KeyQueue(key, parts, options));
     let queue = this.queues.get(key);
-    if (!queue) this.queues.set(key, (queue = new KeyQueue(key, parts)));
+    if (!queue) this.queues.add((queue = new KeyQueue(key, parts)));
     return options.mode === 'read' && queue.keepsApart(options) ? this.queueAside(key, parts, options) : queue;
   }
 
@@ -136,10 +136,7 @@ export class LocalQueue {
   }
 
   private readonly forget = (queue: CallerQueue): void => {
-    if (!queue.sharedOptions) {
-      if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
-      return;
-    }
+    if (queue instanceof KeyQueue && !queue.sharedOptions) return this.queues.remove(queue);
     const others = this.aside.get(queue.key);
     if (others?.delete(queue) && others.size === 0) this.aside.delete(queue.key);
   };

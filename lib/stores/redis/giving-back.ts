@@ -12,6 +12,7 @@ import type { ScriptReply } from '../wire/script-runner.js';
 export class GivingBack implements BundledRequest, ReleaseArgs {
   readonly id: string;
   readonly abandoned: boolean;
+  readonly mayBeOver: boolean;
   readonly key: string;
   readonly lockKey: string;
   readonly askedAt: number | undefined;
@@ -33,6 +34,8 @@ export class GivingBack implements BundledRequest, ReleaseArgs {
     this.key = spot.key;
     this.lockKey = spot.lockKey;
     this.askedAt = request.askedAt;
+    const { askedAt = Infinity, trustedUntil = -Infinity } = request;
+    this.mayBeOver = askedAt >= trustedUntil;
   }
 
   addTo(keys: string[], args: ScriptArgument[]): void {

@@ -134,7 +134,7 @@ async function runEveryScript(probed: Probed): Promise<void> {
     heartbeatCall(on, { id: waiter, floor: 0, longestMs, recoveryMs, known: UNKNOWN_MEMORY }),
     inspectCall(on),
     downgradeCall(on, { id: holder, floor: 0, recoveryMs }),
-    releaseCall(on, { id: holder, floor: 0, abandoned: false, recoveryMs, known: UNKNOWN_MEMORY }),
+    releaseCall(on, { id: holder, mayBeOver: true, floor: 0, abandoned: false, recoveryMs, known: UNKNOWN_MEMORY }),
     forceReleaseCall(on, { notAfter: NEVER, floor: 0, recoveryMs }),
   ];
   for (const call of calls) await runner.run(call, () => undefined);

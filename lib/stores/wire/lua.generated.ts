@@ -22,6 +22,9 @@ export interface BuiltCall {
   readonly args: readonly ScriptArgument[];
 }
 
+/** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
+export const LOCK_GRACE_MS = 1000;
+
 const sharedBesideOthers = `local function countLines(text)
   local lines, at = 0, 1
   while at do
@@ -670,41 +673,41 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'c7935d982f82a2372fb6ee8bb4cf079541c36642',
+  sha1: '971db521f768e761eff1a48a5f075cab6cdbcf4f',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 4
+local args, count = ARGV, #ARGV
 ${sharedServerTime}
 ${sharedLimits}
-local replies, uncommon = {}, {}
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
-local nowText = string.format(INSTANT, now)
+local isUsual = #clock == 16
+local nowText = isUsual and string.sub(clock, 1, 13) or string.format(INSTANT, now)
+local replies, uncommon = {}, nil
 for n = 1, count do
-  local lockKey, fenceKey, id, leaseMs, notAfter, plain = keys[3 * n - 2], keys[3 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 7, 19), string.sub(args[4 * n - 1], 4, 4)
+  local lockKey, fenceKey, notAfter, plain = keys[3 * n - 2], keys[3 * n], string.sub(args[n], 7, 19), string.sub(args[n], 4, 4)
   if nowText > notAfter then
     replies[n] = { 5, now }
   else
-    local mode, floor, known, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 21, 36), string.sub(args[4 * n - 1], 38, 67), args[4 * n]
-    local free = plain == '1' and #clock == 16 and floor < clock and not redis.pcall('GET', lockKey)
-    local last = free and redis.pcall('GET', fenceKey)
+    local mode, floor, known = string.sub(args[n], 1, 1), string.sub(args[n], 21, 36), string.sub(args[n], 38, 67)
+    local keepMs, id, owner, label = string.match(args[n], '^(%S+) (%S+) (%S+) (%S+)', 69)
+    local last = isUsual and plain == '1' and not redis.pcall('GET', lockKey) and redis.pcall('GET', fenceKey)
     if
       last
       and #last == 47
       and last < clock
       and floor <= last
-      and string.find(last, known, 18, true)
+      and string.sub(last, 18) == known
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
       redis.call('SET', fenceKey, clock .. ' ' .. known)
-      local ending = string.format(INSTANT, now + leaseMs)
-      local record = mode .. '00 ' .. ending .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. who
-      redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
+      redis.call('SET', lockKey, mode .. '00 ' .. now + keepMs - LOCK_GRACE_MS .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. owner .. ' ' .. label, 'PX', keepMs)
       replies[n] = clock
     else
+      uncommon = uncommon or {}
       uncommon[#uncommon + 1] = n
     end
   end
 end
-if #uncommon == 0 then return count == 1 and replies[1] or replies end
+if not uncommon then return count == 1 and replies[1] or replies end
 ${sharedNextFence}
 ${sharedMemory}
 ${sharedLockRecord}
@@ -716,9 +719,8 @@ ${sharedCloseLock}
 ${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, queue, needsListener, plain, handsOn, notAfter, floor, known, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces = string.match(args[4 * n - 1], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  local owner, label = string.match(args[4 * n], '^(%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', handsOn = handsOn == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces, owner = owner, label = label }
+  local mode, queue, needsListener, plain, handsOn, notAfter, floor, known, keepMs, id, owner, label, fences, minHoldMs, graceMs, longestMs, recoveryMs, replaces = string.match(args[n], '^(.)(.)(.)(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mode = mode, queue = queue == '1', needsListener = needsListener == '1', plain = plain == '1', handsOn = handsOn == '1', notAfter = tonumber(notAfter), floor = tonumber(floor), known = known, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), longestMs = tonumber(longestMs), recoveryMs = tonumber(recoveryMs), replaces = replaces }
 end
 local function answer(lock, request)
   local id, mode, owner = request.id, request.mode, request.owner
@@ -780,7 +782,9 @@ local function grantOrPlace(request)
   return { code + more, now }
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(grantOrPlace, requestOf(n)))
+  local request = requestOf(n)
+  request.leaseMs = request.keepMs - LOCK_GRACE_MS
+  replies[n] = orRefused(pcall(grantOrPlace, request))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
@@ -797,10 +801,6 @@ export interface AcquireKeys {
 
 /** What is said in one request to acquire.lua. */
 export interface AcquireArgs {
-  /** Of who asks, new for each request. */
-  readonly id: string;
-  /** How long it may hold without a renewal. */
-  readonly leaseMs: number;
   /** How it wants to hold the lock. */
   readonly mode: LockMode | 'permit';
   /** Whether it takes a place in the queue when the lock is busy. */
@@ -817,6 +817,14 @@ export interface AcquireArgs {
   readonly floor: number;
   /** What the server told the caller as its memory on this connection, or as many dashes. */
   readonly known: string;
+  /** For how long the key of a lock that is granted as asked is kept: for LOCK_GRACE_MS longer than the lease. */
+  readonly keepMs: number;
+  /** Of who asks, new for each request. */
+  readonly id: string;
+  /** Whose requests share a lock; of a request for a permit how many there are. */
+  readonly owner?: string | undefined;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
   /** How many to reserve. */
   readonly fences: number;
   /** How long the lock stays taken at least. */
@@ -829,16 +837,12 @@ export interface AcquireArgs {
   readonly recoveryMs: number;
   /** An id to release in the same step. */
   readonly replaces?: string | undefined;
-  /** Whose requests share a lock; of a request for a permit how many there are. */
-  readonly owner?: string | undefined;
-  /** What an operator reads. */
-  readonly label?: string | undefined;
 }
 
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, request.leaseMs, `${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.handsOn ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
+  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.handsOn ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.keepMs} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -1409,12 +1413,13 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '08069befe24a62d3242da42b7400f9b631f98e12',
+  sha1: '8393e06f6575de3480415511a2d7a891331f049e',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 2
-local replies, uncommon = {}, {}
+local args, count = ARGV, #ARGV
+local replies, uncommon = {}, nil
 for n = 1, count do
-  local lockKey, id, keepsMarks, mayBeOver = keys[2 * n - 1], args[2 * n - 1], string.sub(args[2 * n], 1, 1), string.sub(args[2 * n], 2, 2)
+  local lockKey, keepsMarks, mayBeOver = keys[2 * n - 1], string.sub(args[n], 1, 1), string.sub(args[n], 2, 2)
+  local id = string.match(args[n], '^(%S+)', 5)
   local text = keepsMarks == '1' and redis.pcall('GET', lockKey)
   if keepsMarks == '1' and not text then
     replies[n] = 0
@@ -1422,10 +1427,11 @@ for n = 1, count do
     redis.call('DEL', lockKey)
     replies[n] = 1
   else
+    uncommon = uncommon or {}
     uncommon[#uncommon + 1] = n
   end
 end
-if #uncommon == 0 then return count == 1 and replies[1] or replies end
+if not uncommon then return count == 1 and replies[1] or replies end
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
@@ -1433,8 +1439,8 @@ ${sharedLockRecord}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
-  local keepsMarks, mayBeOver, abandoned, mode, waitedMs, patienceMs, process, next = string.match(args[2 * n], '^(.)(.)(.) (.) (%S+) (%S+) (%S+) (%S+)$')
-  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], id = args[2 * n - 1], keepsMarks = keepsMarks == '1', mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', mode = mode, waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, next = next }
+  local keepsMarks, mayBeOver, abandoned, id, mode, waitedMs, patienceMs, process, next = string.match(args[n], '^(.)(.)(.) (%S+) (.) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[2 * n - 1], marksKey = keys[2 * n], keepsMarks = keepsMarks == '1', mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, mode = mode, waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, next = next }
 end
 local function write(lock)
   if #lock.holders == 0 then return redis.call('DEL', lock.lockKey) end
@@ -1484,14 +1490,14 @@ export interface GiveBackKeys {
 
 /** What is said in one request to give-back.lua. */
 export interface GiveBackArgs {
-  /** Of the ballot. */
-  readonly id?: string | undefined;
   /** Whether the marks of the process stay as they are. */
   readonly keepsMarks: boolean;
   /** Whether its lease may have ended before, by the clock of the caller, who wants to know. */
   readonly mayBeOver: boolean;
   /** Whether its work never began, so that it owes no minHoldMs. */
   readonly abandoned: boolean;
+  /** Of the ballot. */
+  readonly id?: string | undefined;
   /** How the process waits. */
   readonly mode: LockMode;
   /** How long it has waited for this; -1 when it does not want the lock any more. */
@@ -1507,7 +1513,7 @@ export interface GiveBackArgs {
 /** Puts one more request into a call of give-back.lua. */
 export function addGiveBack(keys: string[], args: ScriptArgument[], on: GiveBackKeys, request: GiveBackArgs): void {
   keys.push(on.lockKey, on.marksKey);
-  args.push(request.id ?? '-', `${request.keepsMarks ? 1 : 0}${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.mode === 'write' ? 'w' : 'r'} ${request.waitedMs} ${request.patienceMs} ${request.process} ${request.next ?? '-'}`);
+  args.push(`${request.keepsMarks ? 1 : 0}${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.id ?? '-'} ${request.mode === 'write' ? 'w' : 'r'} ${request.waitedMs} ${request.patienceMs} ${request.process} ${request.next ?? '-'}`);
 }
 
 /** A call of give-back.lua for one request. */
@@ -1976,22 +1982,24 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '1d49f84a99a78950f135c35027d790b1f9ada0a8',
+  sha1: 'e64fa3204840b3d1a40bc2b28cc48d1e7e52328a',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 2
-${sharedServerTime}
-local replies, uncommon = {}, {}
+local args, count = ARGV, #ARGV
+local replies, uncommon = {}, nil
 for n = 1, count do
-  local lockKey, id = keys[3 * n - 2], args[2 * n - 1]
-  local text = redis.pcall('GET', lockKey)
+  local lockKey, mayBeOver = keys[3 * n - 2], string.sub(args[n], 1, 1)
+  local id = string.match(args[n], '^(%S+)', 4)
+  local text = mayBeOver == '0' and redis.pcall('GET', lockKey)
   if text and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
-    replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
+    replies[n] = 1
   else
+    uncommon = uncommon or {}
     uncommon[#uncommon + 1] = n
   end
 end
-if #uncommon == 0 then return count == 1 and replies[1] or replies end
+if not uncommon then return count == 1 and replies[1] or replies end
+${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedMemory}
@@ -2004,8 +2012,8 @@ ${sharedCloseLock}
 ${sharedBesideOthers}
 ${sharedRefusal}
 local function requestOf(n)
-  local floor, abandoned, recoveryMs, known = string.match(args[2 * n], '^(%S+) (.) (%S+) (%S+)$')
-  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], id = args[2 * n - 1], floor = tonumber(floor), abandoned = abandoned == '1', recoveryMs = tonumber(recoveryMs), known = known }
+  local mayBeOver, abandoned, id, floor, recoveryMs, known = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[3 * n - 2], queueKey = keys[3 * n - 1], fenceKey = keys[3 * n], mayBeOver = mayBeOver == '1', abandoned = abandoned == '1', id = id, floor = tonumber(floor), recoveryMs = tonumber(recoveryMs), known = known }
 end
 local function release(request)
   local text = redis.call('GET', request.lockKey)
@@ -2035,12 +2043,14 @@ export interface ReleaseKeys {
 
 /** What is said in one request to release.lua. */
 export interface ReleaseArgs {
+  /** Whether its lease may have ended before, by the clock of the caller. */
+  readonly mayBeOver: boolean;
+  /** Whether its work never began, so that it owes no minHoldMs. */
+  readonly abandoned: boolean;
   /** Of the holder or waiter. */
   readonly id: string;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
-  /** Whether its work never began, so that it owes no minHoldMs. */
-  readonly abandoned: boolean;
   /** How long nothing new is granted after the server forgot. */
   readonly recoveryMs: number;
   /** What the server told the caller as its memory, or as many dashes. */
@@ -2050,7 +2060,7 @@ export interface ReleaseArgs {
 /** Puts one more request into a call of release.lua. */
 export function addRelease(keys: string[], args: ScriptArgument[], on: ReleaseKeys, request: ReleaseArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(request.id, `${request.floor} ${request.abandoned ? 1 : 0} ${request.recoveryMs} ${request.known}`);
+  args.push(`${request.mayBeOver ? 1 : 0}${request.abandoned ? 1 : 0} ${request.id} ${request.floor} ${request.recoveryMs} ${request.known}`);
 }
 
 /** A call of release.lua for one request. */
@@ -2224,44 +2234,45 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: 'fa69b1e670d4c096304487232ca5760191188f78',
+  sha1: '1ba2a8d3ddd391d8a23cad5b40ae9e9aac7467df',
   source: `local keys = KEYS
-local args, count = ARGV, #ARGV / 4
+local args, count = ARGV, #ARGV
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
-local replies, uncommon = {}, {}
+local replies, uncommon = {}, nil
 local function remembers(epochKey, runId)
   local epoch = redis.call('GET', epochKey) or ''
   return string.sub(epoch, -2) == ' 1' and string.sub(epoch, 1, #runId + 1) == runId .. ' '
 end
 for n = 1, count do
-  local lockKey, fenceKey, epochKey, id, leaseMs, notAfter, plain = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], args[4 * n - 3], args[4 * n - 2], string.sub(args[4 * n - 1], 4, 16), string.sub(args[4 * n - 1], 2, 2)
+  local lockKey, fenceKey, epochKey, notAfter, plain = keys[4 * n - 3], keys[4 * n - 2], keys[4 * n], string.sub(args[n], 4, 16), string.sub(args[n], 2, 2)
   if now > tonumber(notAfter) then
     replies[n] = { 3, now }
   else
-    local mode, proposal, runId, who = string.sub(args[4 * n - 1], 1, 1), string.sub(args[4 * n - 1], 18, 33), string.sub(args[4 * n - 1], 35, 74), args[4 * n]
+    local mode, proposal, runId = string.sub(args[n], 1, 1), string.sub(args[n], 18, 33), string.sub(args[n], 35, 74)
+    local keepMs, id, owner, label = string.match(args[n], '^(%S+) (%S+) (%S+) (%S+)', 76)
     local last = plain == '1' and redis.pcall('GET', fenceKey)
     local isNext = last and #last == 16 and last < proposal and tonumber(proposal) <= HIGHEST_FLOOR and remembers(epochKey, runId)
-    local record = isNext and mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. who
-    local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', leaseMs + LOCK_GRACE_MS)
+    local record = isNext and mode .. '00 ' .. string.format(INSTANT, now + keepMs - LOCK_GRACE_MS) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. owner .. ' ' .. label
+    local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', keepMs)
     if taken and taken.ok then
       redis.call('SET', fenceKey, proposal)
       replies[n] = now
     else
+      uncommon = uncommon or {}
       uncommon[#uncommon + 1] = n
     end
   end
 end
-if #uncommon == 0 then return count == 1 and replies[1] or replies end
+if not uncommon then return count == 1 and replies[1] or replies end
 ${sharedLockRecord}
 ${sharedEpoch}
 ${sharedMarks}
 ${sharedRefusal}
 local function requestOf(n)
-  local mode, plain, notAfter, proposal, runId, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process = string.match(args[4 * n - 1], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  local owner, label = string.match(args[4 * n], '^(%S+) (%S+)$')
-  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], id = args[4 * n - 3], leaseMs = tonumber(args[4 * n - 2]), mode = mode, plain = plain == '1', notAfter = tonumber(notAfter), proposal = tonumber(proposal), runId = runId, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), maxLeaseMs = tonumber(maxLeaseMs), waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process, owner = owner, label = label }
+  local mode, plain, notAfter, proposal, runId, keepMs, id, owner, label, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process = string.match(args[n], '^(.)(.) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return { lockKey = keys[4 * n - 3], fenceKey = keys[4 * n - 2], marksKey = keys[4 * n - 1], epochKey = keys[4 * n], mode = mode, plain = plain == '1', notAfter = tonumber(notAfter), proposal = tonumber(proposal), runId = runId, keepMs = keepMs, id = id, owner = owner, label = label, fences = tonumber(fences), minHoldMs = tonumber(minHoldMs), graceMs = tonumber(graceMs), maxLeaseMs = tonumber(maxLeaseMs), waitedMs = tonumber(waitedMs), patienceMs = tonumber(patienceMs), process = process }
 end
 local function granted(lock, holder, shared, waiting)
   return { 1, now, holder.fence, leaseEnd(holder) - now, lock.mode == 'w' and 1 or 0, shared and 1 or 0, waiting or nil }
@@ -2333,7 +2344,9 @@ local function vote(request)
   return granted(lock, holder, kin, waiting)
 end
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(vote, requestOf(n)))
+  local request = requestOf(n)
+  request.leaseMs = request.keepMs - LOCK_GRACE_MS
+  replies[n] = orRefused(pcall(vote, request))
 end
 return count == 1 and replies[1] or replies`,
 } as const satisfies LuaScript;
@@ -2352,10 +2365,6 @@ export interface VoteKeys {
 
 /** What is said in one request to vote.lua. */
 export interface VoteArgs {
-  /** Of the ballot, new for each attempt. */
-  readonly id: string;
-  /** How long it may hold without a renewal. */
-  readonly leaseMs: number;
   /** How it wants to hold the lock. */
   readonly mode: LockMode;
   /** Whether it wants one fence, owes no minHoldMs and has no grace. */
@@ -2366,6 +2375,14 @@ export interface VoteArgs {
   readonly proposal: number;
   /** Of the server, as it told on this connection, or as many dashes. */
   readonly runId: string;
+  /** For how long the key of a lock that is granted as asked is kept: for LOCK_GRACE_MS longer than the lease. */
+  readonly keepMs: number;
+  /** Of the ballot, new for each attempt. */
+  readonly id: string;
+  /** Whose requests share a lock. */
+  readonly owner?: string | undefined;
+  /** What an operator reads. */
+  readonly label?: string | undefined;
   /** How many to reserve. */
   readonly fences: number;
   /** How long the lock stays taken at least. */
@@ -2380,16 +2397,12 @@ export interface VoteArgs {
   readonly patienceMs: number;
   /** Of the caller. */
   readonly process: string;
-  /** Whose requests share a lock. */
-  readonly owner?: string | undefined;
-  /** What an operator reads. */
-  readonly label?: string | undefined;
 }
 
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
-  args.push(request.id, request.leaseMs, `${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.runId} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.maxLeaseMs} ${request.waitedMs} ${request.patienceMs} ${request.process}`, `${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)}`);
+  args.push(`${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.runId} ${request.keepMs} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.maxLeaseMs} ${request.waitedMs} ${request.patienceMs} ${request.process}`);
 }
 
 /** A call of vote.lua for one request. */

@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import { Backoff } from '../../../lib/core/lease/backoff.js';
 import { DueLeases } from '../../../lib/core/lease/due-leases.js';
 import type { GuardedLease } from '../../../lib/core/lease/guarded-lease.js';
-import { IdTable } from '../../../lib/core/lease/id-table.js';
 import { RenewalTimes } from '../../../lib/core/lease/renewal-times.js';
 import { leaseWith } from '../../support/leases.js';
 
@@ -59,19 +58,5 @@ describe('The pauses between tries', () => {
       expect(Math.min(...pauses)).toBeGreaterThanOrEqual(most / 2);
       expect(Math.max(...pauses) - Math.min(...pauses)).toBeGreaterThan(most / 4);
     });
-  });
-});
-
-describe('A table by id', () => {
-  it('counts each id once, and forgets what is deleted', () => {
-    const table = new IdTable<string>();
-    table.set('a', 'one');
-    table.set('b', 'two');
-    table.set('a', 'three');
-    expect([table.size, table.get('a'), table.has('a'), table.has('c'), table.values(), table.ids()]).toEqual([2, 'three', true, false, ['three', 'two'], ['a', 'b']]);
-    table.delete('a');
-    table.delete('a');
-    table.delete('c');
-    expect([table.size, table.get('a'), table.has('a'), table.ids(), table.get('toString')]).toEqual([1, undefined, false, ['b'], undefined]);
   });
 });

@@ -159,7 +159,7 @@ describe('a floor', () => {
     for (const id of ['x.1', 'x.2', 'x.3']) {
       const reply = (await run(acquireCall(spot, acquireArguments(id, { leaseMs: 5_000, floor: HIGHEST })))) as number[];
       fences.push(reply[2]);
-      await run(releaseCall(spot, { id, floor: HIGHEST, abandoned: false, recoveryMs: 0, known: UNKNOWN_MEMORY }));
+      await run(releaseCall(spot, { id, mayBeOver: true, floor: HIGHEST, abandoned: false, recoveryMs: 0, known: UNKNOWN_MEMORY }));
     }
     expect(fences).toEqual([2 ** 52 + 1, 2 ** 52 + 2, 2 ** 52 + 3]);
   });

@@ -38,13 +38,24 @@ describe('A release', () => {
     trust.floors.saw(spot.group, 77);
     expect(to).toEqual([[release, 9]]);
     expect(sent[0]).toMatchObject({ key: 'k', lockKey: spot.lockKey, askedAt: 55 });
-    expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], ['p.1', `77 0 400 memory ${spot.group}`]]);
+    expect(said(sent[0]!)).toEqual([[spot.lockKey, spot.queueKey, spot.fenceKey], [`10 p.1 77 400 memory ${spot.group}`]]);
   });
 
   it.each([[true, 1], [false, 0], [undefined, 0]])('says whether its work never began: %p', (abandoned, told) => {
     const { sent, give } = stage();
     void give({ abandoned });
-    expect(said(sent[0]!)).toEqual([expect.anything(), ['p.1', `0 ${told} 400 memory ${spot.group}`]]);
+    expect(said(sent[0]!)).toEqual([expect.anything(), [`1${told} p.1 0 400 memory ${spot.group}`]]);
+  });
+
+  it.each([
+    [{ askedAt: 55, trustedUntil: 56 }, 0],
+    [{ askedAt: 55, trustedUntil: 55 }, 1],
+    [{ trustedUntil: 1_000_000 }, 1],
+    [{ askedAt: 55 }, 1],
+  ])('says that the lease may have ended before, unless it was asked for while its holder could trust it: %j', (how, told) => {
+    const { sent, give } = stage();
+    void give(how);
+    expect(said(sent[0]!)).toEqual([expect.anything(), [`${told}0 p.1 0 400 memory ${spot.group}`]]);
   });
 
   it('drops the place of its id, and no other', () => {

@@ -3,10 +3,8 @@
 ---   lockKey   the lock
 ---   queueKey  its waiters
 ---   fenceKey  the slot group's last fence
---- ARGV[...] requests  for each request; what the commonest case looks at is where it can be cut out:
----   id: text         of who asks, new for each request
----   leaseMs: number  how long it may hold without a renewal
----   terms: <mode><queue><needsListener><plain><handsOn> <notAfter> <floor> <known> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces>  how it asks
+--- ARGV[...] requests  for each request; what the commonest case looks at comes first:
+---   terms: <mode><queue><needsListener><plain><handsOn> <notAfter> <floor> <known> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <longestMs> <recoveryMs> <replaces>  who asks, and how
 ---     mode: hold                    how it wants to hold the lock
 ---     queue: flag                   whether it takes a place in the queue when the lock is busy
 ---     needsListener: flag           whether others go first while nobody listens on the channel of its process
@@ -15,15 +13,16 @@
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     floor: number of 16 digits    the highest fence that the caller has seen in the slot group
 ---     known: text of 30 letters     what the server told the caller as its memory on this connection, or as many dashes
+---     keepMs: digits                for how long the key of a lock that is granted as asked is kept: for LOCK_GRACE_MS longer than the lease
+---     id: text                      of who asks, new for each request
+---     owner: encoded or -           whose requests share a lock; of a request for a permit how many there are
+---     label: encoded or -           what an operator reads
 ---     fences: number                how many to reserve
 ---     minHoldMs: number             how long the lock stays taken at least
 ---     graceMs: number               how long the lock stays taken after a lease that ended without a release
 ---     longestMs: number             the longest lease that can be
 ---     recoveryMs: number            how long nothing new is granted after the server forgot
 ---     replaces: text or -           an id to release in the same step
----   who: <owner> <label>  for whom
----     owner: encoded or -  whose requests share a lock; of a request for a permit how many there are
----     label: encoded or -  what an operator reads
 --- RETURNS text granted as asked  the fence, which is the server's time in µs
 --- RETURNS 1 granted: now, fence, fences, mode mode, end, contended flag, memory text or nothing  the end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it
 --- RETURNS 2 waiting: now, leftMs  until the present hold ends, or -1 when others come first
@@ -43,21 +42,21 @@
 --- @include shared/server-time
 --- @include shared/limits
 
-local replies, uncommon = {}, {}
-
 -- The commonest case, before the functions for all others are made: a plain request for a free lock, and a clock that is ahead
--- of all fences before. Numbers of as many digits are compared as text, which is exact and cheap. What is otherwise is left to
--- the functions, also a refusal, which is a table.
+-- of all fences before. Numbers of as many digits are compared as text, which is exact and cheap, and Redis is given texts as they
+-- came, because it writes a number that a script computed digit by digit. What is otherwise is left to the functions, also a
+-- refusal, which is a table.
 local clock = time[1] .. string.sub('00000' .. time[2], -6)
-local nowText = string.format(INSTANT, now)
+local isUsual = #clock == 16
+local nowText = isUsual and string.sub(clock, 1, 13) or string.format(INSTANT, now)
+local replies, uncommon = {}, nil
 for n = 1, count do
-  --- @bind lockKey, fenceKey, id, leaseMs, notAfter, plain of n
+  --- @bind lockKey, fenceKey, notAfter, plain of n
   if nowText > notAfter then
     replies[n] = { 5, now }
   else
-    --- @bind mode, floor, known, who of n
-    local free = plain == '1' and #clock == 16 and floor < clock and not redis.pcall('GET', lockKey)
-    local last = free and redis.pcall('GET', fenceKey)
+    --- @bind mode, floor, known, keepMs, id, owner, label of n
+    local last = isUsual and plain == '1' and not redis.pcall('GET', lockKey) and redis.pcall('GET', fenceKey)
     -- A record of this length has no `open at`. It begins with the last fence, and what follows that makes it greater than the
     -- fence alone, so the whole record can be compared. In a Cluster the node has to be asked who it is (memory.lua).
     if
@@ -65,20 +64,19 @@ for n = 1, count do
       and #last == 47
       and last < clock
       and floor <= last
-      and string.find(last, known, 18, true)
+      and string.sub(last, 18) == known
       and (string.sub(known, 17, 17) == ':' or string.sub(redis.call('CLUSTER', 'MYID'), 1, 8) == string.sub(known, 9, 16))
     then
       redis.call('SET', fenceKey, clock .. ' ' .. known)
-      local ending = string.format(INSTANT, now + leaseMs)
-      local record = mode .. '00 ' .. ending .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. who
-      redis.call('SET', lockKey, record, 'PX', leaseMs + LOCK_GRACE_MS)
+      redis.call('SET', lockKey, mode .. '00 ' .. now + keepMs - LOCK_GRACE_MS .. ' ' .. id .. ' ' .. clock .. ' 1 0 ' .. owner .. ' ' .. label, 'PX', keepMs)
       replies[n] = clock
     else
+      uncommon = uncommon or {}
       uncommon[#uncommon + 1] = n
     end
   end
 end
-if #uncommon == 0 then return count == 1 and replies[1] or replies end
+if not uncommon then return count == 1 and replies[1] or replies end
 
 --- @include shared/next-fence
 --- @include shared/memory
@@ -160,6 +158,8 @@ local function grantOrPlace(request)
 end
 
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(grantOrPlace, requestOf(n)))
+  local request = requestOf(n)
+  request.leaseMs = request.keepMs - LOCK_GRACE_MS
+  replies[n] = orRefused(pcall(grantOrPlace, request))
 end
 return count == 1 and replies[1] or replies

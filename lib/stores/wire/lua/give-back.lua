@@ -3,11 +3,11 @@
 ---   lockKey   the lock
 ---   marksKey  the marks of those who wait
 --- ARGV[...] requests  for each ballot:
----   id: text or -  of the ballot
----   terms: <keepsMarks><mayBeOver><abandoned> <mode> <waitedMs> <patienceMs> <process> <next>  how it leaves
+---   terms: <keepsMarks><mayBeOver><abandoned> <id> <mode> <waitedMs> <patienceMs> <process> <next>  what leaves, and how
 ---     keepsMarks: flag    whether the marks of the process stay as they are
 ---     mayBeOver: flag     whether its lease may have ended before, by the clock of the caller, who wants to know
 ---     abandoned: flag     whether its work never began, so that it owes no minHoldMs
+---     id: text or -       of the ballot
 ---     mode: mode          how the process waits
 ---     waitedMs: number    how long it has waited for this; -1 when it does not want the lock any more
 ---     patienceMs: number  how long to keep the lock for it when its turn has come
@@ -21,12 +21,12 @@
 --- INVARIANT the first write needs no memory, so that it works on a full server
 --- @bind
 
-local replies, uncommon = {}, {}
+local replies, uncommon = {}, nil
 
 -- The commonest case, before the functions for all others are made and the clock is read. A refusal, which is a table without
 -- items, is left to them.
 for n = 1, count do
-  --- @bind lockKey, id, keepsMarks, mayBeOver of n
+  --- @bind lockKey, keepsMarks, mayBeOver, id of n
   local text = keepsMarks == '1' and redis.pcall('GET', lockKey)
   if keepsMarks == '1' and not text then
     replies[n] = 0
@@ -34,10 +34,11 @@ for n = 1, count do
     redis.call('DEL', lockKey)
     replies[n] = 1
   else
+    uncommon = uncommon or {}
     uncommon[#uncommon + 1] = n
   end
 end
-if #uncommon == 0 then return count == 1 and replies[1] or replies end
+if not uncommon then return count == 1 and replies[1] or replies end
 
 --- @include shared/server-time
 --- @include shared/limits

@@ -4,10 +4,11 @@
 ---   queueKey  its waiters
 ---   fenceKey  the slot group's last fence
 --- ARGV[...] requests  for each id:
----   id: text  of the holder or waiter
----   terms: <floor> <abandoned> <recoveryMs> <known>  how it leaves
----     floor: number    the highest fence that the caller has seen in the slot group
+---   terms: <mayBeOver><abandoned> <id> <floor> <recoveryMs> <known>  who leaves, and how
+---     mayBeOver: flag  whether its lease may have ended before, by the clock of the caller
 ---     abandoned: flag  whether its work never began, so that it owes no minHoldMs
+---     id: text         of the holder or waiter
+---     floor: number    the highest fence that the caller has seen in the slot group
 ---     recoveryMs: number  how long nothing new is granted after the server forgot
 ---     known: text      what the server told the caller as its memory, or as many dashes
 --- RETURNS 1 released, or forgotten by the server before anybody else could have the lock
@@ -18,23 +19,23 @@
 --- INVARIANT the first write deletes, so that it works on a full server
 --- @bind
 
---- @include shared/server-time
-
-local replies, uncommon = {}, {}
-
--- The commonest case, before the functions for all others are made. A refusal, which is a table without items, is left to them.
+-- The commonest case, before the functions for all others are made and the clock is read: the only holder gives back, in time and
+-- without a waiter. A refusal, which is a table without items, is left to the functions.
+local replies, uncommon = {}, nil
 for n = 1, count do
-  --- @bind lockKey, id of n
-  local text = redis.pcall('GET', lockKey)
+  --- @bind lockKey, mayBeOver, id of n
+  local text = mayBeOver == '0' and redis.pcall('GET', lockKey)
   if text and #text > 0 and string.sub(text, 2, 4) == '00 ' and string.sub(text, 19, 19 + #id) == id .. ' ' then
     redis.call('DEL', lockKey)
-    replies[n] = tonumber(string.sub(text, 5, 17)) >= now and 1 or 0
+    replies[n] = 1
   else
+    uncommon = uncommon or {}
     uncommon[#uncommon + 1] = n
   end
 end
-if #uncommon == 0 then return count == 1 and replies[1] or replies end
+if not uncommon then return count == 1 and replies[1] or replies end
 
+--- @include shared/server-time
 --- @include shared/limits
 --- @include shared/next-fence
 --- @include shared/memory

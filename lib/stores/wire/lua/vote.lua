@@ -4,15 +4,17 @@
 ---   fenceKey  the slot group's last fence
 ---   marksKey  the marks of those who wait
 ---   epochKey  since when this node remembers
---- ARGV[...] requests  for each request; what the commonest case looks at is where it can be cut out:
----   id: text         of the ballot, new for each attempt
----   leaseMs: number  how long it may hold without a renewal
----   terms: <mode><plain> <notAfter> <proposal> <runId> <fences> <minHoldMs> <graceMs> <maxLeaseMs> <waitedMs> <patienceMs> <process>  how it asks
+--- ARGV[...] requests  for each request; what the commonest case looks at comes first:
+---   terms: <mode><plain> <notAfter> <proposal> <runId> <keepMs> <id> <owner> <label> <fences> <minHoldMs> <graceMs> <maxLeaseMs> <waitedMs> <patienceMs> <process>  who asks, and how
 ---     mode: mode                     how it wants to hold the lock
 ---     plain: flag                    whether it wants one fence, owes no minHoldMs and has no grace
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     proposal: number of 16 digits  the least fence the caller can use
 ---     runId: text of 40 letters      of the server, as it told on this connection, or as many dashes
+---     keepMs: digits                 for how long the key of a lock that is granted as asked is kept: for LOCK_GRACE_MS longer than the lease
+---     id: text                       of the ballot, new for each attempt
+---     owner: encoded or -            whose requests share a lock
+---     label: encoded or -            what an operator reads
 ---     fences: number                 how many to reserve
 ---     minHoldMs: number              how long the lock stays taken at least
 ---     graceMs: number                how long it stays taken after a lease that ended without a release
@@ -20,9 +22,6 @@
 ---     waitedMs: number               how long the process has waited; -1 when it does not wait, -2 when it has the lock already, on other nodes
 ---     patienceMs: number             how long to keep the lock for it when its turn has come
 ---     process: text                  of the caller
----   who: <owner> <label>  for whom
----     owner: encoded or -  whose requests share a lock
----     label: encoded or -  what an operator reads
 --- RETURNS number granted as asked  server time in ms; the fence is the proposal, and nobody else waits
 --- RETURNS 0 busy: now, leftMs  until the present hold ends, or -1 when it is somebody else's turn
 --- RETURNS 1 granted: now, fence, leftMs, mode mode, shared flag, next text or nothing  until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait
@@ -43,7 +42,7 @@
 --- @include shared/limits
 --- @include shared/next-fence
 
-local replies, uncommon = {}, {}
+local replies, uncommon = {}, nil
 
 -- Whether this is the incarnation of the server that the caller knows, and it forgot nothing: asking the server who it is
 -- costs more than all the rest.
@@ -54,27 +53,28 @@ end
 
 -- The commonest case, before the functions for all others are made: a plain request for a free lock that nobody waits for, and a
 -- proposal above all fences before. Marks count only while their lock's key is there, which is kept for a while after the end of
--- a turn or a lease. Numbers of as many digits are compared as text. What is otherwise is left to the functions, also a refusal,
--- which is a table.
+-- a turn or a lease. Numbers of as many digits are compared as text, and Redis is given texts as they came (acquire.lua). What is
+-- otherwise is left to the functions, also a refusal, which is a table.
 for n = 1, count do
-  --- @bind lockKey, fenceKey, epochKey, id, leaseMs, notAfter, plain of n
+  --- @bind lockKey, fenceKey, epochKey, notAfter, plain of n
   if now > tonumber(notAfter) then
     replies[n] = { 3, now }
   else
-    --- @bind mode, proposal, runId, who of n
+    --- @bind mode, proposal, runId, keepMs, id, owner, label of n
     local last = plain == '1' and redis.pcall('GET', fenceKey)
     local isNext = last and #last == 16 and last < proposal and tonumber(proposal) <= HIGHEST_FLOOR and remembers(epochKey, runId)
-    local record = isNext and mode .. '00 ' .. string.format(INSTANT, now + leaseMs) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. who
-    local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', leaseMs + LOCK_GRACE_MS)
+    local record = isNext and mode .. '00 ' .. string.format(INSTANT, now + keepMs - LOCK_GRACE_MS) .. ' ' .. id .. ' ' .. proposal .. ' 1 0 ' .. owner .. ' ' .. label
+    local taken = record and redis.pcall('SET', lockKey, record, 'NX', 'PX', keepMs)
     if taken and taken.ok then
       redis.call('SET', fenceKey, proposal)
       replies[n] = now
     else
+      uncommon = uncommon or {}
       uncommon[#uncommon + 1] = n
     end
   end
 end
-if #uncommon == 0 then return count == 1 and replies[1] or replies end
+if not uncommon then return count == 1 and replies[1] or replies end
 
 --- @include shared/lock-record
 --- @include shared/epoch
@@ -161,6 +161,8 @@ local function vote(request)
 end
 
 for _, n in ipairs(uncommon) do
-  replies[n] = orRefused(pcall(vote, requestOf(n)))
+  local request = requestOf(n)
+  request.leaseMs = request.keepMs - LOCK_GRACE_MS
+  replies[n] = orRefused(pcall(vote, request))
 end
 return count == 1 and replies[1] or replies

@@ -1,0 +1,89 @@
+/**
+ * A table by key whose entries come and go with nearly every call: a hash table of chains, which the entries themselves make.
+ *
+ * Neither an object nor a Map is used, because of how V8 keeps them. An object makes a name of each new key, for which the whole
+ * process has one table: that took a fifth of the library's time of an uncontended call. A Map that is full of deleted entries moves
+ * to a new table, and the old one points to it: once that is in the old generation, a scavenge promotes all that is in the newer ones.
+ */
+
+/** What stands in a table. Only the table writes `hash` and `chained`. */
+export interface Entry<T> {
+  readonly key: string;
+  /** Which chain it is in, by the low bits of this number. */
+  hash: number;
+  /** The next entry of the same chain. */
+  chained: T | undefined;
+}
+
+const LEAST_CHAINS = 64;
+const PRIME = 0x01000193;
+/** Differs from process to process, so that nobody can choose keys that make one long chain. */
+const START = Math.floor(Math.random() * 2 ** 32);
+
+export class KeyTable<T extends Entry<T>> {
+  /** A power of two of them, at least as many as there are entries. */
+  private chains: (T | undefined)[] = chainsOf(LEAST_CHAINS);
+  /** How many entries there are. Only the table itself writes it. */
+  size = 0;
+
+  get(key: string): T | undefined {
+    let entry = this.chains[hashOf(key) & (this.chains.length - 1)];
+    while (entry !== undefined && entry.key !== key) entry = entry.chained;
+    return entry;
+  }
+
+  /** Adds an entry whose key is not in the table. */
+  add(entry: T): void {
+    if (this.size === this.chains.length) this.spread(2 * this.size);
+    this.size += 1;
+    entry.hash = hashOf(entry.key);
+    this.chain(entry);
+  }
+
+  /** Removes the entry, if it is in the table. */
+  remove(entry: T): void {
+    const { chains } = this;
+    const at = entry.hash & (chains.length - 1);
+    const { chained } = entry;
+    if (chains[at] === entry) chains[at] = chained;
+    else {
+      let before = chains[at];
+      while (before !== undefined && before.chained !== entry) before = before.chained;
+      if (before === undefined) return;
+      before.chained = chained;
+    }
+    entry.chained = undefined;
+    this.size -= 1;
+    if (chains.length > LEAST_CHAINS && 8 * this.size < chains.length) this.spread(chains.length / 4);
+  }
+
+  /** A copy of the entries: they may come and go while it is walked over. */
+  all(): T[] {
+    const all: T[] = [];
+    for (let entry of this.chains) for (; entry !== undefined; entry = entry.chained) all.push(entry);
+    return all;
+  }
+
+  private spread(chains: number): void {
+    const all = this.all();
+    this.chains = chainsOf(chains);
+    for (const entry of all) this.chain(entry);
+  }
+
+  private chain(entry: T): void {
+    const at = entry.hash & (this.chains.length - 1);
+    entry.chained = this.chains[at];
+    this.chains[at] = entry;
+  }
+}
+
+function chainsOf<T>(count: number): (T | undefined)[] {
+  return new Array<T | undefined>(count).fill(undefined);
+}
+
+/** FNV-1a of its UTF-16. */
+function hashOf(key: string): number {
+  let hash = START;
+  for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), PRIME);
+  return hash ^ (hash >>> 15);
+}
