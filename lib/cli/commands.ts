@@ -15,7 +15,7 @@ import { columnsFor, details, heading, ledBy, summaryLine, who } from './table.j
 export const EXIT = { done: 0, nothing: 1, usage: 2, store: 3 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-export interface Surroundings {
+export interface Terminal {
   readonly out: Output;
   /** Standard error, for lines that are meant for people and do not belong to the output. */
   readonly err: Output;
@@ -31,7 +31,7 @@ const MAX_WATCHED = 200;
 const SCREEN_FRAME = 4;
 const HOME_AND_CLEAR = '\u001b[H\u001b[J';
 
-export function run(command: Exclude<Command, Of<'redlock init'>>, look: Look, around: Surroundings): Promise<ExitCode> {
+export function run(command: Exclude<Command, Of<'redlock init'>>, look: Look, around: Terminal): Promise<ExitCode> {
   switch (command.name) {
     case 'list':
       return list(command, look, around);
@@ -47,7 +47,7 @@ export function run(command: Exclude<Command, Of<'redlock init'>>, look: Look, a
 }
 
 /** Prints each lock when it is found, so that memory does not grow with the number of locks. */
-async function list({ startsWith, onlyWaited }: Of<'list'>, look: Look, { out, err, json, stop }: Surroundings): Promise<ExitCode> {
+async function list({ startsWith, onlyWaited }: Of<'list'>, look: Look, { out, err, json, stop }: Terminal): Promise<ExitCode> {
   const columns = columnsFor(out.columns);
   let told = 0;
   for await (const state of look.list({ startsWith })) {
@@ -61,14 +61,14 @@ async function list({ startsWith, onlyWaited }: Of<'list'>, look: Look, { out, e
   return told === 0 ? EXIT.nothing : EXIT.done;
 }
 
-async function inspect({ key }: Of<'inspect'>, look: Look, { out, json }: Surroundings): Promise<ExitCode> {
+async function inspect({ key }: Of<'inspect'>, look: Look, { out, json }: Terminal): Promise<ExitCode> {
   const state = await look.inspect(checkKey(key));
   if (json) await out.line(JSON.stringify(state));
   else for (const line of details(state, systemClock.wallNow())) await out.line(line);
   return isIdle(state) ? EXIT.nothing : EXIT.done;
 }
 
-async function leader({ role }: Of<'leader'>, look: Look, { out, json }: Surroundings): Promise<ExitCode> {
+async function leader({ role }: Of<'leader'>, look: Look, { out, json }: Terminal): Promise<ExitCode> {
   const { holders, waiters } = await look.inspect(roleKey(role));
   const [holder = null] = holders;
   if (json) await out.line(JSON.stringify({ role, leader: holder, candidates: waiters }));
@@ -76,7 +76,7 @@ async function leader({ role }: Of<'leader'>, look: Look, { out, json }: Surroun
   return holder === null ? EXIT.nothing : EXIT.done;
 }
 
-async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, json, stop }: Surroundings): Promise<ExitCode> {
+async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, json, stop }: Terminal): Promise<ExitCode> {
   const stopped = aborted(stop);
   while (!out.hungUp && !stop.aborted) {
     const overview = await overviewOf(look.list({ startsWith }), MAX_WATCHED);
@@ -86,7 +86,7 @@ async function watch({ startsWith, everyMs }: Of<'watch'>, look: Look, { out, js
   return EXIT.done;
 }
 
-async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { out, err, json }: Surroundings): Promise<ExitCode> {
+async function release({ key, fence, confirmed }: Of<'release'>, look: Look, { out, err, json }: Terminal): Promise<ExitCode> {
   checkKey(key);
   if (!confirmed) {
     const { holders } = await look.inspect(key);

@@ -13,7 +13,7 @@ import { connectTo } from '../stores/wire/connect-to.js';
 import type { RedisTarget } from '../stores/wire/redis-target.js';
 import { RedisKeys } from '../stores/wire/redis-keys.js';
 import type { Target } from './arguments.js';
-import { EXIT, type ExitCode, type Surroundings } from './commands.js';
+import { EXIT, type ExitCode, type Terminal } from './commands.js';
 import { serversOf } from './servers.js';
 
 const COMMAND_TIMEOUT_MS = 2_000;
@@ -23,7 +23,7 @@ const PAUSE_MS = 20;
 const NOTHING_GRANTED_MS = 0;
 
 /** Rejects with LockStoreError when a node cannot be asked; then what it says of the other nodes is done nowhere. */
-export async function initRedlock(target: Target, { out, err, json }: Pick<Surroundings, 'out' | 'err' | 'json'>): Promise<ExitCode> {
+export async function initRedlock(target: Target, { out, err, json }: Pick<Terminal, 'out' | 'err' | 'json'>): Promise<ExitCode> {
   const { prefix } = target;
   const nodes = await nodesOf(await serversOf(target), prefix);
   try {

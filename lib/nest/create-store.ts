@@ -9,7 +9,7 @@ import { MemoryStore } from '../stores/memory/memory-store.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
 import { connectTo } from '../stores/wire/connect-to.js';
-import { recoveryOf, type LockModuleOptions, type Whereabouts } from './lock-module-options.js';
+import { recoveryOf, type LockModuleOptions, type LockHome } from './lock-module-options.js';
 
 /** What a store is given beside the options of the module. */
 interface StoreSurroundings {
@@ -23,10 +23,10 @@ interface StoreSurroundings {
 }
 
 /** Where the locks live, for a module that has a store: not one that only routes keys to other modules. */
-type StoreWhereabouts = Exclude<Whereabouts, { kind: 'elsewhere' }>;
+type StoreHome = Exclude<LockHome, { kind: 'elsewhere' }>;
 
 /** Makes the store, which connects only when `open` is called. Rejects with LockUsageError for options that are not valid. */
-export async function createStore(where: StoreWhereabouts, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): Promise<LockStore> {
+export async function createStore(where: StoreHome, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): Promise<LockStore> {
   const { maxLeaseMs, commandTimeoutMs, minReplicas } = resolveDefaults(options);
   if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });
   const { client, prefix = 'lock', bootTimeoutMs = 10_000, strictServer = false } = options;

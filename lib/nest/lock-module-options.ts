@@ -103,7 +103,7 @@ const DEFAULT_RECOVERY_MS = 1_000;
 const FLAGS = ['embedded', 'describeHolders', 'strictServer', 'strictOverrides'] as const;
 
 /** Where the locks of a module live. `implied`: no option said so. */
-export type Whereabouts =
+export type LockHome =
   | { readonly kind: 'embedded'; readonly implied: boolean }
   | { readonly kind: 'redis'; readonly target: RedisTarget }
   | { readonly kind: 'redlock'; readonly targets: readonly RedisTarget[] }
@@ -111,7 +111,7 @@ export type Whereabouts =
   | { readonly kind: 'elsewhere' };
 
 /** Checks the options against each other and says where the locks live. @throws LockUsageError */
-export function whereabouts(given: LockModuleOptions, environment: string | undefined): Whereabouts {
+export function lockHome(given: LockModuleOptions, environment: string | undefined): LockHome {
   checkEach(given);
   const options = ownOptions(given);
   if ('redis' in options) return redisOf(options);
@@ -173,7 +173,7 @@ function checkEach(options: LockModuleOptions): void {
   }
 }
 
-function redisOf({ redis, embedded }: LockModuleOptions): Whereabouts {
+function redisOf({ redis, embedded }: LockModuleOptions): LockHome {
   if (embedded === true) throw refused('redis and embedded: true contradict each other');
   const given = Array.isArray(redis) ? redis.map((each, n) => [`redis[${n}]`, each] as const) : [['redis', redis] as const];
   if (given.length === 0) throw refused('redis was given, but it is an empty list; look whether an environment variable is missing');
@@ -186,7 +186,7 @@ function redisOf({ redis, embedded }: LockModuleOptions): Whereabouts {
 }
 
 /** Refuses options that a module without a store would ignore: limits and defaults are those of the module that keeps the key. */
-function elsewhere(options: LockModuleOptions): Whereabouts {
+function elsewhere(options: LockModuleOptions): LockHome {
   const idle = Object.entries(options).find(([name, value]) => value !== undefined && !OF_A_ROUTE.includes(name));
   if (!idle) return { kind: 'elsewhere' };
   throw refused(`${idle[0]} would be ignored, because this module has only a route and keeps no locks. Give it to the lock modules that the route leads to`);

@@ -11,7 +11,7 @@ import { LockService } from '../lock.service.js';
 import { bootLine, embeddedLine } from './boot-line.js';
 import { createStore } from './create-store.js';
 import { logReports } from './lock-log.js';
-import { ownOptions, whereabouts, type LockModuleOptions } from './lock-module-options.js';
+import { ownOptions, lockHome, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { LockInterceptor } from './lock.interceptor.js';
 import { LockRouter, type Locks } from './lock-router.js';
@@ -51,7 +51,7 @@ function storeProvider(instance: string): FactoryProvider<Promise<LockStore | nu
     inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT],
     useFactory: async (options: LockModuleOptions, process: string, report: Report) => {
       const environment = globalThis.process.env['NODE_ENV'];
-      const where = whereabouts(options, environment);
+      const where = lockHome(options, environment);
       if (where.kind === 'elsewhere') return null;
       if (where.kind === 'embedded') new Logger('LockModule').log(embeddedLine(where.implied));
       return createStore(where, options, { process, clock: systemClock, report, environment });

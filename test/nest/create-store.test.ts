@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { systemClock } from '../../lib/core/port/clock.js';
 import { createStore } from '../../lib/nest/create-store.js';
-import { whereabouts, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
+import { lockHome, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import { RedisStore } from '../../lib/stores/redis/redis-store.js';
 import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
@@ -10,7 +10,7 @@ import { RedlockStore } from '../../lib/stores/redlock/redlock-store.js';
 const redis = 'redis://127.0.0.1:1';
 
 async function made(options: LockModuleOptions, environment = 'production'): Promise<{ store: object; options: unknown }> {
-  const where = whereabouts(options, environment);
+  const where = lockHome(options, environment);
   if (where.kind === 'elsewhere') throw new Error('a route has no store');
   const store = await createStore(where, options, { process: 'p', clock: systemClock, report: () => {}, environment });
   await store.close();

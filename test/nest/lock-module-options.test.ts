@@ -1,10 +1,10 @@
 /** The options of a lock module: which are taken, what they mean, and which are refused in words. */
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../lib/index.js';
-import { checkShape, ownOptions, recoveryOf, whereabouts, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
+import { checkShape, ownOptions, recoveryOf, lockHome, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 
 const REDIS = 'redis://redis.example';
-const given = (options: object, environment = 'test') => whereabouts(options as LockModuleOptions, environment);
+const given = (options: object, environment = 'test') => lockHome(options as LockModuleOptions, environment);
 
 describe('Where the locks of a module live', () => {
   it('is this process when that is said, and when no option is given a value, which is told apart', () => {
@@ -68,7 +68,7 @@ describe('An option of a lock module', () => {
   it('stands in an object', () => {
     expect(() => checkShape(REDIS)).toThrow(/^LockModule options: expected options to be an object/);
     expect(() => checkShape({ redis: REDIS })).not.toThrow();
-    expect(() => whereabouts(undefined as never, 'test')).toThrow(/expected options to be an object/);
+    expect(() => lockHome(undefined as never, 'test')).toThrow(/expected options to be an object/);
   });
 });
 

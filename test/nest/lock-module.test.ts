@@ -5,7 +5,7 @@ import { REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { Cluster, Redis } from 'ioredis';
 import { InjectLocks, Locked, LockClosedError, LockModule, LockService, LockUsageError, type LockModuleOptions } from '../../lib/index.js';
-import { whereabouts } from '../../lib/nest/lock-module-options.js';
+import { lockHome } from '../../lib/nest/lock-module-options.js';
 import { locksToken } from '../../lib/nest/lock-names.js';
 import { Gate, startAlone, startApp } from './application.js';
 
@@ -74,7 +74,7 @@ describe('options', () => {
     ['a client of a Cluster', new Cluster([7000], { lazyConnect: true })],
     ['several', ['redis://a', { host: 'b' }, { port: 1 }]],
   ])('that say by %s where Redis is are taken', (_name, redis) => {
-    expect(whereabouts({ redis }, 'production').kind).toBe(Array.isArray(redis) ? 'redlock' : 'redis');
+    expect(lockHome({ redis }, 'production').kind).toBe(Array.isArray(redis) ? 'redlock' : 'redis');
   });
 
   it('that are missing altogether mean locks in this process, said in one log line', async () => {

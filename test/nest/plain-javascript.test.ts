@@ -4,7 +4,7 @@ import { Injectable } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { Locked, LockInterceptor, LockModule, LockService, LockUsageError, ReadLock, type LockModuleOptions } from '../../lib/index.js';
 import { LockRouter } from '../../lib/nest/lock-router.js';
-import { whereabouts } from '../../lib/nest/lock-module-options.js';
+import { lockHome } from '../../lib/nest/lock-module-options.js';
 import { startAlone } from './application.js';
 
 const services: [string, () => Promise<LockService>][] = [
@@ -170,7 +170,7 @@ describe('LockModule', () => {
     ['a client of a third package', { redis: new Client() }, 'redis is a client that locks cannot use; give the URL, a client of ioredis'],
     ['one such among several', { redis: ['redis://a', new Client(), 'redis://b'] }, 'redis[1] is a client that locks cannot use'],
   ])('refuses %s', (_what, options, words) => {
-    const chosen = () => whereabouts(options as LockModuleOptions, 'test');
+    const chosen = () => lockHome(options as LockModuleOptions, 'test');
     expect(chosen).toThrow(LockUsageError);
     expect(chosen).toThrow(words);
   });
@@ -183,6 +183,6 @@ describe('LockModule', () => {
 
   it('takes every option that ioredis has a default for, and the null of those that may be null', () => {
     const { options } = new Redis({ lazyConnect: true });
-    expect(whereabouts({ redis: { ...options, host: 'a', maxRetriesPerRequest: null } }, 'test').kind).toBe('redis');
+    expect(lockHome({ redis: { ...options, host: 'a', maxRetriesPerRequest: null } }, 'test').kind).toBe('redis');
   });
 });

@@ -1,12 +1,12 @@
 /** What the option `redis` refuses in words, and the option `client`. */
 import { describe, expect, it } from '@jest/globals';
 import { createClientPool } from 'redis';
-import { whereabouts, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
+import { lockHome, type LockModuleOptions } from '../../lib/nest/lock-module-options.js';
 import type { RedisTarget } from '../../lib/stores/wire/redis-target.js';
 
 const refusal = (options: LockModuleOptions): string => {
   try {
-    whereabouts(options, 'test');
+    lockHome(options, 'test');
   } catch (error) {
     return (error as Error).message;
   }

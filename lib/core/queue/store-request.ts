@@ -20,9 +20,9 @@ import { lengthened, verdictOn } from './grant-verdict.js';
 import type { ReplacedLease } from './replaced-lease.js';
 import { RequestFields } from './request-fields.js';
 import type { Answer, RequestListener, RequestParts } from './request-parts.js';
-import type { Sender } from './traffic.js';
+import type { OutgoingRequest } from './traffic.js';
 
-export class StoreRequest extends RequestFields implements Sender, Waiter {
+export class StoreRequest extends RequestFields implements OutgoingRequest, Waiter {
   /** When the request was sent last. */
   askedAt = 0;
   /** Whether the store has refused the request, put it into its queue, or failed: the lock was not granted at once. */

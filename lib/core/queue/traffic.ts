@@ -11,7 +11,7 @@ export const MAX_IN_FLIGHT = 2_000;
  */
 export const MAX_IN_FLIGHT_OF_A_GROUP = 8;
 
-export interface Sender {
+export interface OutgoingRequest {
   /** Whether the request also gives a lock back: it is sent at once, because others wait for that lock. */
   readonly urgent: boolean;
   /** Sends the request, and calls {@link Traffic.left} with its answer. False when no caller wants it any more, and nothing was sent. */
@@ -20,25 +20,25 @@ export interface Sender {
 
 export class Traffic {
   private inFlight = 0;
-  private line: (Sender | undefined)[] = [];
-  /** The index of the first sender in the line. Removing the first element of a long array would move all others. */
+  private line: (OutgoingRequest | undefined)[] = [];
+  /** The index of the first request in the line. Removing the first element of a long array would move all others. */
   private first = 0;
 
   constructor(private readonly most: number) {}
 
   /** Sends the request now, or once others have been answered. */
-  enter(sender: Sender, now: number): void {
-    if (this.inFlight >= this.most && !sender.urgent) this.line.push(sender);
-    else if (sender.send(now)) this.inFlight += 1;
+  enter(request: OutgoingRequest, now: number): void {
+    if (this.inFlight >= this.most && !request.urgent) this.line.push(request);
+    else if (request.send(now)) this.inFlight += 1;
   }
 
   /** Called when a request was answered or has failed: the next in the line are sent. */
   left(): void {
     this.inFlight -= 1;
     while (this.inFlight < this.most && this.first < this.line.length) {
-      const sender = this.line[this.first]!;
+      const request = this.line[this.first]!;
       this.line[this.first++] = undefined;
-      if (sender.send()) this.inFlight += 1;
+      if (request.send()) this.inFlight += 1;
     }
     if (this.first === 0 || this.first < this.line.length) return;
     this.line = [];

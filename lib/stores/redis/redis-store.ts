@@ -24,7 +24,7 @@ import { Acquiring } from './acquiring.js';
 import { probe } from '../wire/boot-probe.js';
 import { DamagedLocks } from '../wire/damaged-locks.js';
 import { Bundles } from '../wire/bundles.js';
-import { Heartbeats } from './heartbeats.js';
+import { HeartbeatCommands } from './heartbeat-commands.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
 import { downgradeCall, inspectCall } from '../wire/lua.generated.js';
@@ -90,7 +90,7 @@ export class RedisStore implements LockStore {
   private readonly damaged: DamagedLocks;
   private readonly acquiring: Acquiring;
   private readonly pushedGrants: PushedGrants;
-  private readonly heartbeats: Heartbeats;
+  private readonly heartbeats: HeartbeatCommands;
   private readonly channel: WakeChannel;
   private listener: (wake: Wake) => void = () => {};
   private readonly doubters: ((doubt: Doubt) => void)[] = [];
@@ -122,7 +122,7 @@ export class RedisStore implements LockStore {
     this.forceRelease = (key, fence) => takeAway(key, fence, parts);
     this.tickets = new RedisTickets({ ...parts, renewals });
     this.pushedGrants = new PushedGrants({ ...parts, acquiring: this.acquiring, tell: (wake) => this.listener(wake) });
-    this.heartbeats = new Heartbeats({ ...parts, missed: (id) => this.channel.missed(id) });
+    this.heartbeats = new HeartbeatCommands({ ...parts, missed: (id) => this.channel.missed(id) });
     this.channel = new WakeChannel(() => connections.subscribe(), [keys.channel(process), keys.channelOfAll], clock, timeoutMs, this.messages());
     this.followConnections();
   }

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
 import { ClusterConnection } from '../../../lib/stores/wire/node-redis/cluster-connection.js';
 import type { ClientSource, NodeRedisClient } from '../../../lib/stores/wire/node-redis/node-redis-client.js';
-import type { ClusterTarget } from '../../../lib/stores/wire/node-redis/cluster-map.js';
+import type { ClusterEntry } from '../../../lib/stores/wire/node-redis/cluster-map.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 /** A Cluster of one node, which has all slots. */
@@ -53,7 +53,7 @@ class OneNode {
 /** Two masters, of which the first is cut off from the second and a replica that has taken its slots over: it serves nothing, and says what was before. */
 class CutOff {
   isCutOff = false;
-  readonly target: ClusterTarget = {
+  readonly target: ClusterEntry = {
     roots: [this.source(7001)],
     ofNodes: { given: {}, make: ({ socket }) => this.client(socket!.port!) },
     map: (address) => address,

@@ -1,7 +1,7 @@
 /** Key names are part of the wire format: what is written here may not change without a new format version. */
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { whereabouts } from '../../../lib/nest/lock-module-options.js';
+import { lockHome } from '../../../lib/nest/lock-module-options.js';
 import { decodeKey, encodeKey } from '../../../lib/stores/wire/key-encoding.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 
@@ -68,11 +68,11 @@ describe('redis keys', () => {
   it.each(['', 'a{b', 'a}b', 'a b', 'a*', 'a?', 'a[b', 'a]b', 'a\\b', 'a\0b', '\ud800', 'ä'.repeat(33), 7])('refuse the prefix %p, as the lock module does', (prefix) => {
     const refusal = expect.objectContaining({ code: 'LOCK_USAGE', message: expect.stringContaining('expected prefix to be 1 to 64 bytes') });
     expect(() => new RedisKeys(prefix as string)).toThrow(refusal);
-    expect(() => whereabouts({ embedded: true, prefix: prefix as string }, 'test')).toThrow(refusal);
+    expect(() => lockHome({ embedded: true, prefix: prefix as string }, 'test')).toThrow(refusal);
   });
 
   it.each(['lock', 'a:b', 'käse', 'a'.repeat(64)])('take the prefix %p, as the lock module does', (prefix) => {
     expect(new RedisKeys(prefix).format).toBe(`{${prefix}}:format`);
-    expect(whereabouts({ embedded: true, prefix }, 'test').kind).toBe('embedded');
+    expect(lockHome({ embedded: true, prefix }, 'test').kind).toBe('embedded');
   });
 });

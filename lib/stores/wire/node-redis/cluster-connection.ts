@@ -14,7 +14,7 @@ import { at, type ClientSource } from './node-redis-client.js';
 import { Silence } from './silence.js';
 import type { Needs } from './single-connection.js';
 import { SingleConnection } from './single-connection.js';
-import { ClusterMap, hostOf, nameOf, type ClusterTarget } from './cluster-map.js';
+import { ClusterMap, hostOf, nameOf, type ClusterEntry } from './cluster-map.js';
 
 /** How often a command is redirected, or tried again because its node could not serve it, at most. */
 const MAX_REDIRECTIONS = 4;
@@ -41,7 +41,7 @@ export class ClusterConnection implements Connection, Sender {
   private closed = false;
 
   constructor(
-    private readonly target: ClusterTarget,
+    private readonly target: ClusterEntry,
     private readonly needs: Needs,
     private readonly patienceMs: number,
   ) {

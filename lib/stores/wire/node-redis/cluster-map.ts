@@ -5,7 +5,7 @@ import { LiveConnection } from './live-connection.js';
 import type { ClientSource, SocketOptions } from './node-redis-client.js';
 import type { Needs, SingleConnection } from './single-connection.js';
 
-export interface ClusterTarget {
+export interface ClusterEntry {
   /** Makes clients of the nodes that are asked first, one source for each. */
   readonly roots: readonly ClientSource[];
   readonly ofNodes: ClientSource;
@@ -29,7 +29,7 @@ export class ClusterMap {
   private told: SingleConnection | undefined;
 
   constructor(
-    private readonly target: ClusterTarget,
+    private readonly target: ClusterEntry,
     private readonly needs: Needs,
   ) {}
 

@@ -5,7 +5,7 @@
 import type { Clock } from '../../../core/port/clock.js';
 import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from '../connections.js';
 import { ClusterConnection } from './cluster-connection.js';
-import type { ClusterTarget } from './cluster-map.js';
+import type { ClusterEntry } from './cluster-map.js';
 import type { ClientSource } from './node-redis-client.js';
 import { NodeRedisSubscriber } from './node-redis-subscriber.js';
 import { SentinelGuide, type SentinelTarget } from './sentinel-guide.js';
@@ -15,7 +15,7 @@ import { SingleConnection, type Locate, type Needs } from './single-connection.j
 export type NodeRedisTarget =
   | { readonly kind: 'server'; readonly source: ClientSource }
   | ({ readonly kind: 'sentinel' } & SentinelTarget)
-  | ({ readonly kind: 'cluster' } & ClusterTarget)
+  | ({ readonly kind: 'cluster' } & ClusterEntry)
   /** The master that a Sentinel client of the application follows. */
   | { readonly kind: 'followed'; readonly locate: Locate };
 

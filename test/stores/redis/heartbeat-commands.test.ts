@@ -1,7 +1,7 @@
 /** What a Redis answers to the heartbeats of waiters, and what becomes of it, without a server. */
 import { describe, expect, it } from '@jest/globals';
 import type { HeartbeatOutcome } from '../../../lib/core/port/lock-store.js';
-import { Heartbeats, type HeartbeatsParts } from '../../../lib/stores/redis/heartbeats.js';
+import { HeartbeatCommands, type HeartbeatParts } from '../../../lib/stores/redis/heartbeat-commands.js';
 import { Places } from '../../../lib/stores/redis/places.js';
 import { Trust } from '../../../lib/stores/redis/trust.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
@@ -35,7 +35,7 @@ function stage({ isCluster = false, fails = '' } = {}) {
   };
   const memories = { of: (group: number) => `sent ${group}`, knownOf: (group: number) => `known ${group}` };
   const parts = { runner: { run }, keys, places, trust, memories, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs: 400, missed: (id: string) => void missed.push(id) };
-  const beat = (...waiting: string[]) => new Heartbeats(parts as unknown as HeartbeatsParts).heartbeat(waiting.map((key) => ({ key, id: `p.${key}` })));
+  const beat = (...waiting: string[]) => new HeartbeatCommands(parts as unknown as HeartbeatParts).heartbeat(waiting.map((key) => ({ key, id: `p.${key}` })));
   const place = (key: string, floor: number, minReplicas = 0) => places.add(acquireRequest({ key, id: `p.${key}`, minReplicas }), keys.groupOf(key), floor);
   return { calls, missed, answers, places, trust, beat, place };
 }

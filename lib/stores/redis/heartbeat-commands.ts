@@ -19,7 +19,7 @@ import type { Trust } from './trust.js';
 /** How many waiters one command has at most. Each costs the server about 5 µs. */
 const BATCH = 100;
 
-export interface HeartbeatsParts {
+export interface HeartbeatParts {
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly places: Places;
@@ -32,8 +32,8 @@ export interface HeartbeatsParts {
   missed(id: string): void;
 }
 
-export class Heartbeats {
-  constructor(private readonly parts: HeartbeatsParts) {}
+export class HeartbeatCommands {
+  constructor(private readonly parts: HeartbeatParts) {}
 
   /** Sends a heartbeat for each waiter. The outcomes are in the order of the waiters; never rejects. */
   async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
