@@ -15,14 +15,14 @@ export interface Entry<T> {
   chained: T | undefined;
 }
 
-const LEAST_CHAINS = 64;
+const FIRST_CHAINS = 64;
 const PRIME = 0x01000193;
 /** Differs from process to process, so that nobody can choose keys that make one long chain. */
 const START = Math.floor(Math.random() * 2 ** 32);
 
 export class KeyTable<T extends Entry<T>> {
-  /** A power of two of them, at least as many as there are entries. */
-  private chains: (T | undefined)[] = chainsOf(LEAST_CHAINS);
+  /** A power of two of them, as many as there ever were entries. */
+  private chains: (T | undefined)[] = chainsOf(FIRST_CHAINS);
   /** How many entries there are. Only the table itself writes it. */
   size = 0;
 
@@ -34,7 +34,7 @@ export class KeyTable<T extends Entry<T>> {
 
   /** Adds an entry whose key is not in the table. */
   add(entry: T): void {
-    if (this.size === this.chains.length) this.spread(2 * this.size);
+    if (this.size === this.chains.length) this.spread();
     this.size += 1;
     entry.hash = hashOf(entry.key);
     this.chain(entry);
@@ -52,9 +52,7 @@ export class KeyTable<T extends Entry<T>> {
       if (before === undefined) return;
       before.chained = chained;
     }
-    entry.chained = undefined;
     this.size -= 1;
-    if (chains.length > LEAST_CHAINS && 8 * this.size < chains.length) this.spread(chains.length / 4);
   }
 
   /** A copy of the entries: they may come and go while it is walked over. */
@@ -64,9 +62,9 @@ export class KeyTable<T extends Entry<T>> {
     return all;
   }
 
-  private spread(chains: number): void {
+  private spread(): void {
     const all = this.all();
-    this.chains = chainsOf(chains);
+    this.chains = chainsOf(2 * all.length);
     for (const entry of all) this.chain(entry);
   }
 
