@@ -24,6 +24,7 @@ const list = [
   ['handed on over a sleep', core('queue/key-queue'), 'if (this.leases.current && this.leases.current.turns > 0) this.parts.watchdog.sleep.look(now);', '', 'S1: a reader joins a lease that ended while the machine slept', 'test/core/lease/machine-sleep'],
   ['released over a sleep', core('hold/hold-requests'), '  hold.lossNow(now);\n', '', 'S3: who releases is not told that the lease ended while the machine slept', 'test/core/lease/machine-sleep'],
   ['forgotten leases are renewed', core('lease/watchdog'), 'if (!lease.isHeld) return;\n    const now', 'const now', 'S4: an answer for a lease that was given back', 'test/core/lease/watchdog'],
+  ['released without a look at the clock', redis('giving-back'), 'askedAt >= trustedUntil', 'askedAt < -Infinity', 'S3: who gives back after the end of the lease is told that all was well', 'test/stores/redis/releases'],
   // Scripts
   ['blind release', lua('release'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: deletes what somebody else holds', 'single:network'],
   ['reviving renew', lua('renew'), 'oldEnd >= nowText and ', '', 'S4: an ended lease lives again', 'test/lua/renew'],
