@@ -143,13 +143,13 @@ describe('A lease that a renewal does not find', () => {
     expect(one).toMatchObject({ kind: 'unknown', lateUntil: 3_000, cause: { message: expect.stringContaining('Locks: bring-back failed on a:6379: not connected') } });
   });
 
-  it('goes with 124 others at most, four commands at a time', async () => {
+  it('goes with 59 others at most, four commands at a time', async () => {
     const { calls, renew } = stage();
-    expect(await renew(...Array.from({ length: 126 }, (_, n) => lease(`k${n}`)))).toHaveLength(126);
-    expect(calls.map((call) => call.keys.length)).toEqual([375, 3]);
+    expect(await renew(...Array.from({ length: 61 }, (_, n) => lease(`k${n}`)))).toHaveLength(61);
+    expect(calls.map((call) => call.keys.length)).toEqual([180, 3]);
     const answers = gate<void>();
     const many = stage({ hold: answers.promise });
-    const all = many.renew(...Array.from({ length: 6 * 125 }, (_, n) => lease(`k${n}`)));
+    const all = many.renew(...Array.from({ length: 6 * 60 }, (_, n) => lease(`k${n}`)));
     for (let n = 0; n < 5; n += 1) await new Promise(setImmediate);
     expect(many.calls).toHaveLength(4);
     answers.open();
