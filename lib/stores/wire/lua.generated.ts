@@ -1409,7 +1409,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '08069befe24a62d3242da42b7400f9b631f98e12',
+  sha1: '0230a849022b942ec96e545571f4852897af9dd5',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 2
 local replies, uncommon = {}, {}
@@ -1447,11 +1447,10 @@ local function changeMarks(line, request)
   local process, waitedMs, mode = request.process, request.waitedMs, request.mode
   if request.keepsMarks then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
-  local before, other = dropMarks(line, process, mode)
+  local _, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
   addMark(line, other)
-  local since = math.min(now - waitedMs, before and before.since or now)
-  addMark(line, { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
+  addMark(line, { ending = now + MARK_MS, since = now - waitedMs, patience = request.patienceMs, mode = mode, process = process })
 end
 local function giveBack(request)
   local text = redis.call('GET', request.lockKey)
@@ -2224,7 +2223,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: 'fa69b1e670d4c096304487232ca5760191188f78',
+  sha1: '891aa4d981377170cc208770150d2c164ca3c4b9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 4
 ${sharedServerTime}
@@ -2313,7 +2312,7 @@ local function vote(request)
   local line = openLine(lock, request.marksKey)
   local before, other = dropMarks(line, process, mode)
   local hasItElsewhere = waitedMs == -2
-  local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
+  local since = now - math.max(waitedMs, 0)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
   if not kin and not (fits and (hasItElsewhere or goesFirst(line, process, mode, since, other and not before))) then
     local mark = { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process }
@@ -2321,6 +2320,7 @@ local function vote(request)
     if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
   end
+  if other and not hasItElsewhere then other.since = now end
   addMark(line, other)
   if hasItElsewhere then addMark(line, before) end
   if not kin then lock.mode = mode end
