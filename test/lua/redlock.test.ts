@@ -119,12 +119,24 @@ describe('The line of those who wait', () => {
     expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['r', 'q']);
   });
 
-  it('keeps a process where it stands when it asks again', async () => {
+  it('has a process where it says that it stands, whatever it said before: an older mark may be that of a wait that has ended', async () => {
     await node.vote('a', 'p.1/1');
     await asks('q', { waitedMs: 3_000 });
-    await asks('r', { waitedMs: 10 });
-    await asks('q', { waitedMs: 0 });
+    await asks('r', { waitedMs: 1_000 });
+    await asks('q', { waitedMs: 3_000 });
     expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['q', 'r']);
+    await asks('q', { waitedMs: 0 });
+    expect((await marks())!.split('\n').map((line) => line.split(' ')[4])).toEqual(['r', 'q']);
+  });
+
+  it('has a process that is served at its end, with what it waits for in the other mode', async () => {
+    await node.vote('a', 'p.1/1');
+    await asks('q', { mode: 'r', waitedMs: 5_000 });
+    await asks('q', { waitedMs: 5_000 });
+    await asks('r', { waitedMs: 1_000 });
+    await node.release('a', 'p.1/1');
+    expect((await node.vote('a', 'q.1/9', { process: 'q', waitedMs: 5_000 })).at(-1)).toBe('r');
+    expect((await marks())!.split('\n').map((line) => line.split(' ').slice(3).join(' '))).toEqual(['w r', 'r q']);
   });
 
   it('is told to the holder in its vote: who has waited longest', async () => {

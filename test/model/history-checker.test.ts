@@ -27,6 +27,12 @@ describe('The history checker', () => {
     expect(found).toMatchObject({ key: KEY, message: expect.stringContaining('a.1 trusted its write lease from 0 until 100') });
   });
 
+  it('accepts another hold while a request asks again whose grant its process did not take, and not after it was granted anew', () => {
+    const again: HistoryEvent = { kind: 'asked', at: 10, key: KEY, id: 'a.1', mode: 'write' };
+    expect(rules(hold('a.1', 0, 100, 1), [again], hold('b.1', 20, 60, 2))).toEqual([]);
+    expect(rules(hold('a.1', 0, 100, 1), [again], hold('b.1', 20, 60, 2), hold('a.1', 50, 90, 3).slice(1))).toEqual(['overlap']);
+  });
+
   it('accepts holds that follow each other, readers that share, and holds of one owner', () => {
     expect(rules(hold('a.1', 0, 100, 1), hold('b.1', 100, 200, 2))).toEqual([]);
     expect(rules(hold('a.1', 0, 100, 1, { mode: 'read' }), hold('b.1', 50, 200, 2, { mode: 'read' }))).toEqual([]);

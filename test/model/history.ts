@@ -69,8 +69,9 @@ export function readStays(events: readonly HistoryEvent[]): Stay[] {
     const stay = stays.get(id);
     if (event.kind === 'asked') {
       const { mode, owner, permits, passesQueue = false } = event;
-      // The same request sent again is the same request.
-      if (stay === undefined) stays.set(id, { id, owner, permits, passesQueue, askedMode: mode, askedAt: at, mode, windows: [], over: false });
+      // The same request sent again is the same request. Nobody works under a grant that it had before: its process did not take that.
+      if (stay !== undefined) distrust(stay, at);
+      else stays.set(id, { id, owner, permits, passesQueue, askedMode: mode, askedAt: at, mode, windows: [], over: false });
     } else if (stay === undefined) {
       throw new Error(`history: '${id}' is ${event.kind} at ${at}, but never asked`);
     } else if (!stay.over) {

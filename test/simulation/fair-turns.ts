@@ -10,36 +10,45 @@ import type { HistoryEvent } from '../model/history.js';
  */
 export const MAX_PASSES = 3;
 
-/** A process that waits for a lock, and how often each other process got it meanwhile. */
+/** A request that waits, and how often each other process got its lock since the request came, or since its own process got it last. */
 interface Waiting {
-  readonly id: string;
-  readonly since: number;
-  readonly passes: Map<string, number>;
+  readonly process: string;
+  readonly key: string;
+  readonly reads: boolean;
+  since: number;
+  passes: Map<string, number>;
 }
 
 export function checkTurns(history: readonly HistoryEvent[]): string[] {
   const found: string[] = [];
   const waiting = new Map<string, Waiting>();
-  const granted = new Set<string>();
+  const answered = new Set<string>();
   const reads = new Set<string>();
   for (const event of history) {
     const { at, key, id, kind } = event;
-    if (kind === 'asked' && event.mode === 'read') reads.add(id);
     const process = processOf(id);
-    const name = `${process} ${key}`;
-    if (kind === 'asked' && !waiting.has(name) && !granted.has(id)) waiting.set(name, { id, since: at, passes: new Map() });
-    if (waiting.get(name)?.id === id && kind !== 'asked') waiting.delete(name);
-    if (kind !== 'granted' || granted.has(id)) continue;
-    granted.add(id);
-    for (const [other, { id: waits, since, passes }] of waiting) {
-      if (!other.endsWith(` ${key}`) || other === name) continue;
-      if (reads.has(id) && reads.has(waits)) continue; // readers take nothing from readers
-      const times = (passes.get(process) ?? 0) + 1;
-      passes.set(process, times);
-      if (times === MAX_PASSES + 1) found.push(`at ${at.toFixed(1)} ${process} got '${key}' ${times} times while ${other.split(' ')[0]} waited for it since ${since.toFixed(1)}`);
+    if (kind === 'asked') {
+      if (event.mode === 'read') reads.add(id);
+      if (!waiting.has(id) && !answered.has(id)) waiting.set(id, { process, key, reads: event.mode === 'read', since: at, passes: new Map() });
+      continue;
+    }
+    waiting.delete(id);
+    if (kind !== 'granted' || answered.has(id)) continue;
+    answered.add(id);
+    for (const other of waiting.values()) {
+      if (other.key !== key) continue;
+      if (other.process === process) Object.assign(other, { since: at, passes: new Map() });
+      else if (!other.reads || !reads.has(id)) found.push(...passedBy(process, other, at)); // readers take nothing from readers
     }
   }
   return found;
+}
+
+function passedBy(process: string, waiting: Waiting, at: number): string[] {
+  const times = (waiting.passes.get(process) ?? 0) + 1;
+  waiting.passes.set(process, times);
+  if (times !== MAX_PASSES + 1) return [];
+  return [`at ${at.toFixed(1)} ${process} got '${waiting.key}' ${times} times while ${waiting.process} waited for it since ${waiting.since.toFixed(1)}`];
 }
 
 function processOf(id: string): string {

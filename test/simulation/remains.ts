@@ -25,8 +25,7 @@ type InsideStore =
       readonly ballots: Counted;
       readonly asking: Counted;
       readonly waiters: Counted;
-      readonly withdrawals: { readonly unanswered: Counted };
-      readonly deadlines: { readonly open: Counted };
+      readonly context: { readonly withdrawals: { readonly unanswered: Counted }; readonly deadlines: { readonly open: Counted } };
     };
 
 export class Remains {
@@ -88,7 +87,7 @@ function inStore(store: InsideStore): Record<string, number> {
     ballots: store.ballots.size,
     questions: store.asking.size,
     'waiters of a Redlock': store.waiters.size,
-    withdrawals: store.withdrawals.unanswered.size,
-    deadlines: store.deadlines.open.size,
+    withdrawals: store.context.withdrawals.unanswered.size,
+    deadlines: store.context.deadlines.open.size,
   };
 }

@@ -36,6 +36,8 @@ export class Ballot {
   private plain = 0;
   /** Others have the lock or come first: the holder keeps its mark on each node when the ballot is taken back. */
   private wasBusy = false;
+  /** Somebody waits for the lock, perhaps another request of this process. */
+  private isWanted = false;
   private heardAt = 0;
   private readonly votes = new Map<RedlockNode, GrantedVote>();
 
@@ -104,8 +106,8 @@ export class Ballot {
 
   /** The grant, as its holder may trust it now. */
   grantUntil(trustedUntil: number): Grant {
-    const { fence, wish: { fences, mode }, standing } = this;
-    return { fence, fences, mode, trustedUntil, contended: standing.next !== undefined };
+    const { fence, wish: { fences, mode } } = this;
+    return { fence, fences, mode, trustedUntil, contended: this.isWanted };
   }
 
   downgraded(): void {
@@ -133,8 +135,8 @@ export class Ballot {
   end(): void {
     const { mode, waitedMs, patienceMs } = this.wish;
     this.finish();
-    const isWanted = this.wasBusy && waitedMs >= 0;
-    const mark = isWanted ? { mode, waitedMs: waitedMs + this.context.clock.now() - this.castAt, patienceMs } : undefined;
+    const goesOn = this.wasBusy && waitedMs >= 0;
+    const mark = goesOn ? { mode, waitedMs: waitedMs + this.context.clock.now() - this.castAt, patienceMs } : undefined;
     this.standing.withdrawAll(mark);
   }
 
@@ -183,7 +185,11 @@ export class Ballot {
     }
     this.state = 'held';
     this.standing.granted(trustedUntil);
-    for (const { next } of this.votes.values()) if (next !== undefined) this.standing.wantedBy(next);
+    for (const { next } of this.votes.values()) {
+      if (next === undefined) continue;
+      this.isWanted = true;
+      this.standing.wantedBy(next);
+    }
     return { kind: 'granted', grant: this.grantUntil(trustedUntil) };
   }
 

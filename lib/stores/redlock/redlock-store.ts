@@ -70,10 +70,8 @@ export class RedlockStore implements LockStore {
   private readonly keys: RedisKeys;
   private readonly members: Members;
   private readonly context: QuorumContext;
-  private readonly withdrawals: Withdrawals;
   private readonly ballots = new Ballots();
   private readonly waiters: Waiters;
-  private readonly deadlines: Deadlines;
   /** Unanswered requests by holder id, so that a request that is made twice is one attempt. */
   private readonly asking = new Map<string, Promise<AcquireOutcome>>();
   private readonly damaged: DamagedLocks;
@@ -95,9 +93,9 @@ export class RedlockStore implements LockStore {
     this.keys = new RedisKeys(prefix);
     const quorum = quorumOf(nodes.length);
     const waiters = (this.waiters = new Waiters(quorum));
-    const withdrawals = (this.withdrawals = new Withdrawals(clock));
+    const withdrawals = new Withdrawals(clock);
     this.damaged = new DamagedLocks(report, clock);
-    const deadlines = (this.deadlines = new Deadlines(clock));
+    const deadlines = new Deadlines(clock);
     const news = new NodeNews({ ballots: this.ballots, waiters, clock, quorum, drop: (ballot) => this.drop(ballot), tell: (wake) => this.listener(wake) });
     const floors = new FenceFloors();
     this.members = new Members(nodes, { ...options, keys: this.keys, news, floors, deadlines });
@@ -148,7 +146,7 @@ export class RedlockStore implements LockStore {
   }
 
   release({ key, id, abandoned = false }: ReleaseRequest): Promise<'released' | 'lost'> {
-    if (this.waiters.leave(id)) this.withdrawals.unmark(this.keys.nodeSpotOf(key), this.members.nodes);
+    if (this.waiters.leave(id)) this.context.withdrawals.unmark(this.keys.nodeSpotOf(key), this.members.nodes);
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.remove(ballot);
@@ -193,11 +191,11 @@ export class RedlockStore implements LockStore {
 
   async close(): Promise<void> {
     this.closed = true;
-    this.withdrawals.close();
+    this.context.withdrawals.close();
     this.members.close();
     this.ballots.clear();
     this.waiters.clear();
-    this.deadlines.close();
+    this.context.deadlines.close();
   }
 
   private async attempt(request: AcquireRequest): Promise<AcquireOutcome> {
@@ -214,31 +212,33 @@ export class RedlockStore implements LockStore {
       }
       // Each node runs requests in order: the replaced lease is released before the vote. A release that fails is repeated in the background.
       const replaced = replaces === undefined ? undefined : this.release({ key, id: replaces }).catch(() => undefined);
-      const askedAt = this.clock.now();
-      ballot = this.ballotFor(request, askedAt);
-      const outcome = await ballot.cast(request.notAfter);
-      this.answered(request, outcome, ballot, askedAt);
+      ballot = this.ballotFor(request);
+      const outcome = this.answered(request, await ballot.cast(request.notAfter), ballot);
       return replaced === undefined ? outcome : { ...outcome, replacedLost: (await replaced) === 'lost' };
     } finally {
       this.asking.delete(id);
+      this.waiters.leaveUnlessTold(id);
       if (ballot !== undefined && ballot.state !== 'held') this.ballots.remove(ballot);
     }
   }
 
-  private ballotFor(request: AcquireRequest, now: number): Ballot {
+  private ballotFor(request: AcquireRequest): Ballot {
     const { key, id, queue } = request;
-    const name = `${id}/${(++this.attempts).toString(36)}`;
-    const waitedMs = queue ? this.waiters.waitedMs(id, now) : DOES_NOT_WAIT;
-    const ballot = new Ballot(this.context, id, voteRequestOf(request, this.keys.nodeSpotOf(key), name, waitedMs, this.tookMs));
+    const now = this.clock.now();
+    const waitedMs = queue ? this.waiters.ask(id, key, now) : DOES_NOT_WAIT;
+    const vote = voteRequestOf(request, this.keys.nodeSpotOf(key), `${id}/${(++this.attempts).toString(36)}`, waitedMs, this.tookMs);
+    const ballot = new Ballot(this.context, id, vote);
     this.ballots.add(ballot, now);
     return ballot;
   }
 
-  /** Notes whether the request goes on waiting, since when. Only a ballot that is held is kept. */
-  private answered({ key, id, queue }: AcquireRequest, { kind }: AcquireOutcome, ballot: Ballot, askedAt: number): void {
-    if (kind !== 'busy') this.waiters.leave(id);
-    else if (queue && this.ballots.get(id) === ballot) this.waiters.add(id, key, askedAt);
-    if (ballot.state !== 'held') this.ballots.remove(ballot);
+  /** Notes whether the request goes on waiting, which asks again at once when its turn has come meanwhile. Only a ballot that is held is kept. */
+  private answered({ key, id }: AcquireRequest, outcome: AcquireOutcome, ballot: Ballot): AcquireOutcome {
+    if (ballot.state === 'held') this.waiters.served(key, this.clock.now());
+    else this.ballots.remove(ballot);
+    if (outcome.kind === 'busy') return this.waiters.told(id) ? { ...outcome, retryInMs: 0 } : outcome;
+    this.waiters.leave(id);
+    return outcome;
   }
 
   /** Returns the same grant again, not prolonged, if a quorum still knows it. */

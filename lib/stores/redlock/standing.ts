@@ -2,6 +2,7 @@
  * On which nodes a ballot may stand, and until when. It may stand on a node from the moment the node is asked until the node says
  * that it does not, and at the latest until its lease has ended there by itself. When the ballot is over, it is taken back from all of them.
  */
+import { whereaboutsOf } from '../../core/port/holder-id.js';
 import { marginOf } from '../wire/server-clock.js';
 import type { NodeSpot } from '../wire/redis-keys.js';
 import type { Leaving, Mark } from './node-vote.js';
@@ -101,9 +102,12 @@ export class Standing {
     this.trustedUntil = trustedUntil;
   }
 
-  /** Notes that this process waits for the lock. The first that is named comes next. */
+  /**
+   * Notes that this process waits for the lock. The first that is named comes next, but never the process that has the lock: what
+   * its requests in the other mode have waited, or a mark that outlived its request, would give it turn after turn.
+   */
   wantedBy(process: string): void {
-    this.next ??= process;
+    if (process !== whereaboutsOf(this.id).process) this.next ??= process;
   }
 
   /** Notes that a forced release took the lock away on this node. Returns on how many nodes that has happened. */

@@ -1,12 +1,15 @@
 /**
- * The requests of this process that wait for locks of a Redlock: since when each waits, and whether its turn has come. A node
+ * The requests of this process that want locks of a Redlock and wait: since when each waits, and whether its turn has come. A node
  * on which a lock is released calls the process that has waited longest there. When a quorum of nodes has called, the request
  * asks at once. The call is a hint: a request that waits also asks again by itself.
  */
 
 /** What the waiting requests for one lock share. */
 interface Line {
+  /** In the order in which they came. */
   readonly ids: Set<string>;
+  /** The local instant at which one of them was granted the lock last. */
+  servedAt: number;
   /** The nodes that called this process, and the local instant of the last call. */
   called: Set<object>;
   calledAt: number;
@@ -15,6 +18,10 @@ interface Line {
 interface Waiter {
   readonly key: string;
   readonly since: number;
+  /** It has been told that it waits. Before that it takes no call. */
+  isTold: boolean;
+  /** It was called before that. */
+  wasCalled: boolean;
 }
 
 /** Calls that lie further apart than this, in ms, belong to different turns. */
@@ -30,18 +37,37 @@ export class Waiters {
     return this.waiters.size;
   }
 
-  /** Notes a request that was refused and waits. */
-  add(id: string, key: string, since: number): void {
-    if (this.waiters.has(id)) return;
-    this.waiters.set(id, { key, since });
-    const line = this.lines.get(key);
-    if (line === undefined) this.lines.set(key, { ids: new Set([id]), called: new Set(), calledAt: -Infinity });
-    else line.ids.add(id);
+  /**
+   * Notes a request that asks, and waits when it is refused. Returns for how long its process has waited for the lock: since the first
+   * request came that still waits, or since one was granted the lock. So whoever was served stands behind all others, whatever else it
+   * waits for.
+   */
+  ask(id: string, key: string, now: number): number {
+    const line = this.lines.get(key) ?? { ids: new Set(), servedAt: -Infinity, called: new Set(), calledAt: -Infinity };
+    this.lines.set(key, line);
+    if (!this.waiters.has(id)) this.waiters.set(id, { key, since: now, isTold: false, wasCalled: false });
+    line.ids.add(id);
+    const [first = id] = line.ids;
+    return now - Math.max(this.waiters.get(first)!.since, line.servedAt);
   }
 
-  waitedMs(id: string, now: number): number {
+  /**
+   * Notes that the request is told now that it waits. True when its turn has come meanwhile: a node that refuses it may call it before
+   * the other nodes have answered.
+   */
+  told(id: string): boolean {
     const waiter = this.waiters.get(id);
-    return waiter === undefined ? 0 : now - waiter.since;
+    if (waiter === undefined) return false;
+    const { wasCalled } = waiter;
+    waiter.isTold = true;
+    waiter.wasCalled = false;
+    return wasCalled;
+  }
+
+  /** Notes that a request of this process was granted the lock. */
+  served(key: string, now: number): void {
+    const line = this.lines.get(key);
+    if (line !== undefined) line.servedAt = now;
   }
 
   /** Removes a request that was granted or gave up. True when it waited and no other request of this process waits for its lock. */
@@ -56,6 +82,11 @@ export class Waiters {
     return true;
   }
 
+  /** Removes a request that failed before it was told that it waits. */
+  leaveUnlessTold(id: string): void {
+    if (this.waiters.get(id)?.isTold === false) this.leave(id);
+  }
+
   /** A node keeps the lock for this process. Returns the ids of the requests that should ask now. */
   call(key: string, node: object, now: number): readonly string[] {
     const line = this.lines.get(key);
@@ -65,7 +96,11 @@ export class Waiters {
     line.called.add(node);
     if (line.called.size < this.quorum) return [];
     line.called.clear();
-    return [...line.ids];
+    return [...line.ids].filter((id) => {
+      const waiter = this.waiters.get(id)!;
+      if (!waiter.isTold) waiter.wasCalled = true;
+      return waiter.isTold;
+    });
   }
 
   clear(): void {

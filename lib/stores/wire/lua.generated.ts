@@ -1413,7 +1413,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '8393e06f6575de3480415511a2d7a891331f049e',
+  sha1: '23e16fcfd16b9e6fd12bd6cbc7a4b2b7d5af00bb',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1453,11 +1453,10 @@ local function changeMarks(line, request)
   local process, waitedMs, mode = request.process, request.waitedMs, request.mode
   if request.keepsMarks then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
-  local before, other = dropMarks(line, process, mode)
+  local _, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
   addMark(line, other)
-  local since = math.min(now - waitedMs, before and before.since or now)
-  addMark(line, { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
+  addMark(line, { ending = now + MARK_MS, since = now - waitedMs, patience = request.patienceMs, mode = mode, process = process })
 end
 local function giveBack(request)
   local text = redis.call('GET', request.lockKey)
@@ -2234,7 +2233,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: '1ba2a8d3ddd391d8a23cad5b40ae9e9aac7467df',
+  sha1: '098131195a3a2da2072ad00be4288d1d9ebe07f9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -2324,7 +2323,7 @@ local function vote(request)
   local line = openLine(lock, request.marksKey)
   local before, other = dropMarks(line, process, mode)
   local hasItElsewhere = waitedMs == -2
-  local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
+  local since = now - math.max(waitedMs, 0)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
   if not kin and not (fits and (hasItElsewhere or goesFirst(line, process, mode, since, other and not before))) then
     local mark = { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process }
@@ -2332,6 +2331,7 @@ local function vote(request)
     if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
   end
+  if other and not hasItElsewhere then other.since = now end
   addMark(line, other)
   if hasItElsewhere then addMark(line, before) end
   if not kin then lock.mode = mode end

@@ -157,6 +157,15 @@ describe('A holder', () => {
     expect(granted(await cast()).contended).toBe(true);
     expect(ballot.standing.leaving.next).toBe('q');
   }));
+
+  it('does not call its own process next, but counts as wanted when that waits', onStage(async ({ cast, ballot, nodes }) => {
+    nodes[0].says = { next: 'p' };
+    expect(granted(await cast()).contended).toBe(true);
+    expect(ballot.standing.leaving.next).toBe(undefined);
+    ballot.standing.wantedBy('p');
+    ballot.standing.wantedBy('q');
+    expect(ballot.standing.leaving.next).toBe('q');
+  }));
 });
 
 describe('A silent node', () => {

@@ -28,9 +28,10 @@ describe('A message of a node', () => {
     expect([told, wanted]).toStrictEqual([[{ kind: 'contended', key: 'k', id: 'p.1' }, { kind: 'contended', key: 'k', id: 'p.1' }], ['q']]);
   });
 
-  it('that the turn of this process has come has all its requests ask, when a quorum says so', () => {
+  it('that the turn of this process has come has all its requests ask that were told to wait, when a quorum says so', () => {
     const { news, waiters, told, one, two } = setUp();
-    for (const id of ['p.1', 'p.2']) waiters.add(id, 'k', 0);
+    for (const id of ['p.1', 'p.2', 'p.3']) waiters.ask(id, 'k', 0);
+    for (const id of ['p.1', 'p.2']) waiters.told(id);
     news.turn(one, 'k');
     expect(told).toEqual([]);
     news.turn(two, 'k');

@@ -231,6 +231,30 @@ describe('A lease', () => {
     expect((await ask(other.store, { id: 'q.1', queue: true })).kind).toBe('granted');
   });
 
+  it('L1: calls a request also when the calls overtake the answer that it has to wait', async () => {
+    const [member, other] = [await redlock.opened('p'), await redlock.opened('q')];
+    const wakes: Wake[] = [];
+    other.store.onWake((wake) => wakes.push(wake));
+    let overtaken = 0;
+    for (let n = 0; n < 40; n++) {
+      const [mine, theirs] = [`p.${n}`, `q.${n}`];
+      await ask(member.store, { id: mine });
+      const request = { key: 'k', id: theirs, mode: 'write', leaseMs: 3_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0 } as const;
+      const asked = other.store.acquire({ ...request, notAfter: redlock.clock.now() + 2_000 });
+      await release(member.store, mine);
+      const outcome = await redlock.runUntil(asked);
+      if (outcome.kind === 'busy') {
+        await redlock.pass(20);
+        if (outcome.retryInMs === 0) overtaken++;
+        else expect(wakes).toContainEqual({ kind: 'ask', key: 'k', id: theirs });
+        expect((await ask(other.store, request)).kind).toBe('granted');
+      }
+      await release(other.store, theirs);
+      await redlock.pass(20);
+    }
+    expect(overtaken).toBeGreaterThan(0);
+  });
+
   it('of one who gave up waiting is kept for nobody', async () => {
     const [member, other] = [await redlock.opened('p'), await redlock.opened('q')];
     await ask(member.store, { id: 'p.held' });

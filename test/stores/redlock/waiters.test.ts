@@ -8,7 +8,8 @@ const nodes = [{}, {}, {}, {}, {}] as const;
 describe('A process that waits', () => {
   it('asks when a quorum of nodes has called it, and not before', () => {
     const waiters = new Waiters(3);
-    waiters.add('p.1', 'k', 0);
+    waiters.ask('p.1', 'k', 0);
+    waiters.told('p.1');
     expect([0, 1, 1, 0].map((at) => waiters.call('k', nodes[at]!, 10))).toEqual([[], [], [], []]);
     expect(waiters.call('k', nodes[4], 11)).toEqual(['p.1']);
     expect(waiters.call('k', nodes[2], 12)).toEqual([]);
@@ -16,23 +17,49 @@ describe('A process that waits', () => {
 
   it('does not add up calls of different turns', () => {
     const waiters = new Waiters(2);
-    waiters.add('p.1', 'k', 0);
+    waiters.ask('p.1', 'k', 0);
+    waiters.told('p.1');
     expect(waiters.call('k', nodes[0], 0)).toEqual([]);
     expect(waiters.call('k', nodes[1], 5_000)).toEqual([]);
   });
 
-  it('has waited since it was first refused', () => {
+  it('hears of a call that came before it was told that it waits, once', () => {
     const waiters = new Waiters(2);
-    waiters.add('p.1', 'k', 100);
-    waiters.add('p.1', 'k', 900);
-    expect(waiters.waitedMs('p.1', 1_000)).toBe(900);
-    expect(waiters.waitedMs('p.2', 1_000)).toBe(0);
+    for (const id of ['p.1', 'p.2']) waiters.ask(id, 'k', 0);
+    expect(waiters.told('p.2')).toBe(false);
+    expect([waiters.call('k', nodes[0], 1), waiters.call('k', nodes[1], 2)]).toEqual([[], ['p.2']]);
+    expect([waiters.told('p.1'), waiters.told('p.1'), waiters.told('p.3')]).toEqual([true, false, false]);
+    expect([waiters.call('k', nodes[0], 3), waiters.call('k', nodes[1], 4)]).toEqual([[], ['p.1', 'p.2']]);
+  });
+
+  it('has waited since the first of its requests came that wait, or since one of them was granted the lock', () => {
+    const waiters = new Waiters(2);
+    expect([waiters.ask('p.1', 'k', 100), waiters.ask('p.1', 'k', 900), waiters.ask('p.2', 'k', 950), waiters.ask('p.3', 'other', 960)]).toEqual([0, 800, 850, 0]);
+    waiters.served('k', 960);
+    waiters.served('none', 970);
+    expect([waiters.ask('p.1', 'k', 1_000), waiters.ask('p.2', 'k', 1_000), waiters.ask('p.3', 'other', 1_000)]).toEqual([40, 40, 40]);
+    waiters.leave('p.1');
+    waiters.ask('p.4', 'k', 1_100);
+    expect([waiters.ask('p.2', 'k', 1_200), waiters.ask('p.4', 'k', 1_200)]).toEqual([240, 240]);
+    waiters.leave('p.2');
+    expect(waiters.ask('p.4', 'k', 1_200)).toBe(100);
+  });
+
+  it('is forgotten when it failed before it was told that it waits, and not after that', () => {
+    const waiters = new Waiters(2);
+    waiters.ask('p.1', 'k', 0);
+    waiters.leaveUnlessTold('p.1');
+    expect(waiters.size).toBe(0);
+    waiters.ask('p.1', 'k', 0);
+    waiters.told('p.1');
+    waiters.leaveUnlessTold('p.1');
+    expect(waiters.size).toBe(1);
   });
 
   it('leaves nothing behind, and the last one takes the mark away', () => {
     const waiters = new Waiters(2);
-    waiters.add('p.1', 'k', 0);
-    waiters.add('p.2', 'k', 0);
+    waiters.ask('p.1', 'k', 0);
+    waiters.ask('p.2', 'k', 0);
     expect([waiters.leave('p.1'), waiters.leave('p.1'), waiters.leave('p.2')]).toEqual([false, false, true]);
     expect(waiters.size).toBe(0);
     expect(waiters.call('k', nodes[0], 0)).toEqual([]);

@@ -219,23 +219,24 @@ describe('A request that waits', () => {
   it('is called when a quorum of nodes has called within half a second, again for each turn', () => {
     const waiters = new Waiters(2);
     const [one, two] = [{}, {}];
-    waiters.add('p.1', 'k', 0);
-    waiters.add('p.2', 'k', 5);
+    waiters.ask('p.1', 'k', 0);
+    waiters.ask('p.2', 'k', 5);
+    for (const id of ['p.1', 'p.2']) waiters.told(id);
     expect([waiters.call('other', one, 0), waiters.call('k', one, 0), waiters.call('k', one, 10)]).toEqual([[], [], []]);
     expect(waiters.call('k', two, 510)).toEqual(['p.1', 'p.2']);
     expect([waiters.call('k', one, 520), waiters.call('k', two, 1_021)]).toEqual([[], []]);
     expect(waiters.call('k', one, 1_030)).toEqual(['p.1', 'p.2']);
   });
 
-  it('has waited since it was refused first, and is the last when all others of its lock have gone', () => {
+  it('is the last when all others of its lock have gone, and leaves no calls behind', () => {
     const waiters = new Waiters(2);
-    waiters.add('p.1', 'k', 100);
-    waiters.add('p.1', 'k', 300);
-    waiters.add('p.2', 'k', 400);
-    expect([waiters.waitedMs('p.1', 500), waiters.waitedMs('p.2', 500), waiters.waitedMs('p.3', 500)]).toEqual([400, 100, 0]);
+    waiters.ask('p.1', 'k', 100);
+    waiters.ask('p.1', 'k', 300);
+    waiters.ask('p.2', 'k', 400);
     expect([waiters.leave('p.3'), waiters.leave('p.1'), waiters.leave('p.1'), waiters.leave('p.2'), waiters.size]).toEqual([false, false, false, true, 0]);
     waiters.call('k', {}, 0);
-    waiters.add('p.4', 'k', 0);
+    waiters.ask('p.4', 'k', 0);
+    waiters.told('p.4');
     expect([waiters.call('k', {}, 10), waiters.call('k', {}, 20)]).toEqual([[], ['p.4']]);
     waiters.clear();
     expect([waiters.size, waiters.call('k', {}, 30), waiters.call('k', {}, 40)]).toStrictEqual([0, [], []]);

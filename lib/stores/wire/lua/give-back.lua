@@ -61,11 +61,10 @@ local function changeMarks(line, request)
   local process, waitedMs, mode = request.process, request.waitedMs, request.mode
   if request.keepsMarks then return end
   if line.turn and line.turn.id == TURN .. process then line.turn = nil end
-  local before, other = dropMarks(line, process, mode)
+  local _, other = dropMarks(line, process, mode)
   if waitedMs < 0 then return end
   addMark(line, other)
-  local since = math.min(now - waitedMs, before and before.since or now)
-  addMark(line, { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process })
+  addMark(line, { ending = now + MARK_MS, since = now - waitedMs, patience = request.patienceMs, mode = mode, process = process })
 end
 
 local function giveBack(request)

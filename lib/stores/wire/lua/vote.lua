@@ -140,7 +140,7 @@ local function vote(request)
   local line = openLine(lock, request.marksKey)
   local before, other = dropMarks(line, process, mode)
   local hasItElsewhere = waitedMs == -2
-  local since = math.min(now - math.max(waitedMs, 0), before and before.since or now)
+  local since = now - math.max(waitedMs, 0)
   local fits = kin or #lock.holders == 0 or lock.mode == 'r' and mode == 'r'
   if not kin and not (fits and (hasItElsewhere or goesFirst(line, process, mode, since, other and not before))) then
     local mark = { ending = now + MARK_MS, since = since, patience = request.patienceMs, mode = mode, process = process }
@@ -148,6 +148,8 @@ local function vote(request)
     if waitedMs < 0 then addMark(line, before) end
     return refuse(lock, line, waitedMs >= 0 and mark)
   end
+  -- Whoever has been served stands behind all others, whatever else it waits for.
+  if other and not hasItElsewhere then other.since = now end
   addMark(line, other)
   if hasItElsewhere then addMark(line, before) end
   if not kin then lock.mode = mode end
