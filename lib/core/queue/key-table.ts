@@ -37,7 +37,9 @@ export class KeyTable<T extends Entry<T>> {
     if (this.size === this.chains.length) this.spread();
     this.size += 1;
     entry.hash = hashOf(entry.key);
-    this.chain(entry);
+    const at = entry.hash & (this.chains.length - 1);
+    entry.chained = this.chains[at];
+    this.chains[at] = entry;
   }
 
   /** Removes the entry, if it is in the table. */
@@ -65,13 +67,8 @@ export class KeyTable<T extends Entry<T>> {
   private spread(): void {
     const all = this.all();
     this.chains = chainsOf(2 * all.length);
-    for (const entry of all) this.chain(entry);
-  }
-
-  private chain(entry: T): void {
-    const at = entry.hash & (this.chains.length - 1);
-    entry.chained = this.chains[at];
-    this.chains[at] = entry;
+    this.size = 0;
+    for (const entry of all) this.add(entry);
   }
 }
 
