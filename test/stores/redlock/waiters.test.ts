@@ -30,6 +30,8 @@ describe('A process that waits', () => {
     expect([waiters.call('k', nodes[0], 1), waiters.call('k', nodes[1], 2)]).toEqual([[], ['p.2']]);
     expect([waiters.told('p.1'), waiters.told('p.1'), waiters.told('p.3')]).toEqual([true, false, false]);
     expect([waiters.call('k', nodes[0], 3), waiters.call('k', nodes[1], 4)]).toEqual([[], ['p.1', 'p.2']]);
+    // It follows this call at once, so that the call is no news when it is refused again.
+    expect([waiters.told('p.1'), waiters.told('p.2')]).toEqual([false, false]);
   });
 
   it('has waited since the first of its requests came that wait, or since one of them was granted the lock', () => {
