@@ -233,7 +233,7 @@ const list = [
   ['lost with a minority', redlock('quorum-renewals'), ' && !outlives', '', 'availability: one node of three that granted ends a lease', 'test/stores/redlock/quorum-renewals'],
   ['revives what was released', redlock('standing'), 'this.takenOn.size === 0 && ', '', 'forceRelease: taken back by its holder', 'test/stores/redlock/ballot'],
   ['a holder behind those who wait', lua('vote'), '(hasItElsewhere or goesFirst(', '(goesFirst(', 'availability: a lease is lost to those who wait', 'test/lua/redlock'],
-  ['re-joins as it likes', redlock('quorum-renewals'), "if (kind === 'renewed' || (kind === 'unknown'", "if (kind !== undefined || (kind === 'unknown'", 'S1: votes where it is lost', 'test/stores/redlock/quorum-renewals'],
+  ['re-joins as it likes', redlock('quorum-renewals'), "kind === 'unknown' && !taken.has(n);", "kind !== undefined;", 'S1: votes where it is lost', 'test/stores/redlock/quorum-renewals'],
   // What is told
   ['the holder is waited for', core('hold/timeouts'), '>(TELLS_WITHIN_MS, []', '>(Infinity, []', 'waitMs: a silent store keeps who waited in vain', 'test/core/hold/timeouts'],
   ['holders are asked for on hot paths', core('hold/lock-calls'), 'waitMs > 0 && !expectsBusy', 'waitMs >= 0', 'a command more for each busy tryAcquire', 'test/core/hold/timeouts'],
@@ -294,9 +294,11 @@ const list = [
   ['bursts without end', core('queue/key-queue'), 'if (lease.turns % LONGEST_BURST === 0 && this.line.size > 0) this.rest();', '', 'timers and sockets wait until a whole line was served', 'test/core/queue/local-queue'],
   ['nested calls enter what has ended', core('hold/hold-part'), 'this.gate.close();\n    this.whenDrained', 'this.whenDrained', 'P2: a call that waits for its sibling comes in when the hold has ended', 'test/core/hold/nested-calls'],
   ['an answered release is the last word', core('lease/background-release'), 'if (lateUntil > askedAt)', 'if (lateUntil > this.clock.now())', 'S5: a request that acts behind the release of its id, before that is answered', 'test/core/lease/late-requests'],
-  ['a forced release undone', 'lib/stores/redlock/quorum-renewals.ts', 'takenFrom.length < quorum && ', '', 'S3: a forced release that a quorum confirmed is told at the next renewal', 'test/stores/redlock/quorum-renewals'],
-  ['given back where it was taken away', 'lib/stores/redlock/quorum-renewals.ts', "(kind === 'unknown' && !ballot.standing.wasTakenFrom(node, sentAt))", "kind === 'unknown'", 'S3: nodes from which a forced release took a lease do not get it back', 'test/stores/redlock/quorum-renewals'],
-  ['restarts that look like a forced release', 'lib/stores/redlock/standing.ts', '&& runId === node.runId', '', 'a lease outlives the restart of its nodes', 'test/stores/redlock/standing'],
+  ['a forced release undone', redlock('quorum-renewals'), '!taken.has(n) && part', 'part', 'S3: a forced release that a quorum confirmed is told at the next renewal', 'redlock:operator'],
+  ['given back where it was taken away', redlock('quorum-renewals'), "kind === 'unknown' && !taken.has(n);", "kind === 'unknown';", 'S3: nodes from which a forced release took a lease do not get it back', 'test/stores/redlock/quorum-renewals'],
+  ['given back beside a quorum', redlock('quorum-renewals'), "kind === 'renewed' ? !ballot.standing.wasTakenFrom(node, sentAt) :", "kind === 'renewed' ? true :", 'S4: the quorum may be about to let it be taken away too', 'test/stores/redlock/quorum-renewals'],
+  ['another is taken away', lua('force-release'), 'fence and (fence < holder.fence or fence > last)', 'false', 'a forced release that names a fence hits everybody', 'redlock:operator'],
+  ['restarts that look like a forced release', 'lib/stores/redlock/standing.ts', ' && kept.runId === node.runId', '', 'a lease outlives the restart of its nodes', 'test/stores/redlock/standing'],
   ['earlier read leases beside a writer', core('queue/key-leases'), "granted === 'write' || mode === 'write'", "mode === 'write'", 'S1: a grant to write ends the leases that it excludes', 'test/core/queue/replaced-lease'],
   ['an adoption that lets the process end', core('hold/adoption'), 'schedule.waitBegins();', '', 'who waits is answered', 'test/core/hold/adoption'],
 ];

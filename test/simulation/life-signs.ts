@@ -11,6 +11,8 @@ const LOOK_MS = 100;
 const IDLE_MS = 1_200;
 /** After the last fault connections are made anew, and places in queues are asked for again. */
 const RECOVERY_MS = 4_000;
+/** In the time of a command clocks of servers and processes come apart by less. */
+const CLOCKS_APART_MS = 100;
 /** What may be left by then: the longest lease, dead waiters ahead, a hand-over. */
 const SERVED_MS = 12_000;
 
@@ -45,6 +47,8 @@ export class LifeSigns {
     const { world } = this;
     const { plan, time } = world;
     if (world.broken) return;
+    // A forced release that is on its way may take a lock from a later holder, until its time is over.
+    await time.runUntil(() => false, Math.max(time.now, world.forcedAt + plan.commandTimeoutMs + CLOCKS_APART_MS));
     const withinMs = Math.max(...plan.leasesMs, 400) + (plan.topology === 'redlock' ? plan.maxLeaseMs : plan.recoveryMs) + world.setBackMs + SERVED_MS;
     const members = world.members.filter(({ process, closing }) => process.alive && !closing);
     const { permits } = plan;

@@ -1,6 +1,7 @@
 /** Does to a world what its plan allows, one fault after another and some at once, and heals all of it in the end. */
 import { renew } from '../../lib/stores/wire/lua.generated.js';
 import { Failovers } from './failovers.js';
+import type { ForcedReleases } from './forced-releases.js';
 import type { Fault, ServerFault } from './plan.js';
 import type { Random } from './random.js';
 import type { SimServer } from './sim-server.js';
@@ -83,7 +84,7 @@ export class Nemesis {
         world.note(`${member.process.name}: its wall clock is set`);
         return member.process.stepWall(random.between(-3_600_000, 3_600_000));
       case 'force release':
-        return this.forceRelease(member);
+        return world.forced === undefined ? this.forceRelease(member) : this.forceReleaseOnNodes(member, world.forced);
       case 'other format':
         return this.bootOtherFormat();
       case 'master killed':
@@ -241,7 +242,43 @@ export class Nemesis {
     if (process.state !== 'running') return;
     const key = random.pick(world.plan.keys);
     world.note(`an operator takes '${key}' away`);
+    world.forcedAt = world.time.now;
     locks.forceRelease(key).catch(() => {}); // it may do so all the same
+  }
+
+  /** On a Redlock: from all holders or from one, and mostly while a minority of nodes is not reached and nobody hears a message. */
+  private forceReleaseOnNodes(operator: Member, forced: ForcedReleases): void {
+    const { world, random } = this;
+    const { process, locks, ways } = operator;
+    if (process.state !== 'running') return;
+    const key = random.pick(world.plan.keys);
+    const fence = random.chance(0.4) ? world.witness.fenceOn(key) : undefined;
+    if (random.chance(0.7)) {
+      const from = random.whole(0, ways.length - 1);
+      const minority = random.whole(1, ways.length >> 1);
+      const missed = ways.filter((_, at) => (at - from + ways.length) % ways.length < minority);
+      for (const way of missed) way.silence('loses');
+      world.hindered.set(process, Infinity);
+      this.last(`silence between ${process.name} and ${missed.map(({ server }) => server.name).join()}`, random.between(20, 3_000), () => {
+        for (const way of missed) way.silence('no');
+        world.hindered.set(process, world.time.now);
+      });
+      this.deafen(random.between(20, 3_000));
+    }
+    world.note(`${process.name} takes '${key}' away from ${fence ?? 'all'}, as an operator`);
+    world.forcedAt = world.time.now;
+    const confirmed = forced.called(key, fence);
+    locks.forceRelease(key, { fence }).then(
+      (was) => was && confirmed(),
+      () => {}, // it may do so all the same
+    );
+  }
+
+  /** Nobody hears a message. */
+  private deafen(forMs: number): void {
+    const ways = this.world.members.flatMap((member) => member.ways);
+    for (const way of ways) way.faults.dropsMessages = 1;
+    this.last('messages are lost', forMs, () => ways.forEach((way) => void (way.faults.dropsMessages = 0)));
   }
 
   /** Somebody deploys a process with another wire format while those of the present one run. */

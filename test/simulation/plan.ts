@@ -102,7 +102,14 @@ const REDLOCK: Readonly<Record<string, Profile>> = {
   network: { weight: 3, faults: ['cut', 'silence', 'drop', 'duplicate', 'slow'] },
   nodes: { weight: 3, faults: ['freeze', 'restart', 'empty restart', 'full', 'script flush'] },
   clocks: { weight: 2, faults: ['clock', 'wall clock', 'pause'] },
-  storm: { weight: 3, faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'slow', 'freeze', 'restart', 'empty restart', 'clock', 'shutdown'] },
+  operator: { weight: 2, faults: ['force release', 'force release', 'force release', 'deaf', 'crash'] },
+  'operator and silence': {
+    weight: 3, faults: ['force release', 'force release', 'force release', 'deaf', 'deaf', 'silence', 'silence', 'drop', 'duplicate', 'slow', 'pause', 'crash', 'freeze', 'restart'],
+  },
+  storm: {
+    weight: 3,
+    faults: ['pause', 'crash', 'cut', 'silence', 'drop', 'duplicate', 'slow', 'freeze', 'restart', 'empty restart', 'clock', 'shutdown', 'force release'],
+  },
 };
 
 const SENTINEL: Readonly<Record<string, Profile>> = {

@@ -13,6 +13,7 @@ const LATE: readonly unknown[] = [5, 'late'];
 
 export interface Holder {
   readonly end: number;
+  readonly id: string;
   readonly fence: number;
   readonly fences: number;
   readonly owner: string;
@@ -89,8 +90,8 @@ export function readHolders(text: string): Holder[] {
     .slice(4)
     .split('\n')
     .map((line): Holder => {
-      const [end, , fence, fences, , owner = '-'] = line.split(' ');
-      return { end: Number(end), fence: Number(fence), fences: Number(fences), owner };
+      const [end, id = '', fence, fences, , owner = '-'] = line.split(' ');
+      return { end: Number(end), id, fence: Number(fence), fences: Number(fences), owner };
     });
 }
 

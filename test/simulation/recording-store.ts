@@ -26,6 +26,8 @@ export interface Recorder {
   readonly history: HistoryEvent[];
   /** Calls of the port, by all processes. */
   storeCalls: number;
+  /** A renewal that left at `sentAt`, in the world's time, was answered: the store has the lease. */
+  renewed(id: string, sentAt: number): void;
 }
 
 export class RecordingStore extends StoreAround {
@@ -64,9 +66,11 @@ export class RecordingStore extends StoreAround {
 
   override async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     this.recorder.storeCalls++;
+    const sentAt = this.process.time.now;
     const outcomes = await this.store.renew(requests);
     requests.forEach(({ id }, at) => {
       const outcome = outcomes[at] as RenewOutcome;
+      if (outcome.kind === 'renewed') this.recorder.renewed(id, sentAt);
       if (outcome.kind === 'renewed') this.tell(id, { kind: 'renewed', trustedUntil: this.process.worldInstant(outcome.trustedUntil) });
       if (outcome.kind === 'lost') this.tell(id, { kind: 'lost' });
     });

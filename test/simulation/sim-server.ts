@@ -20,8 +20,15 @@ const sha1s = new Map<string, string>();
 /** As many scripts as a replica may have missed. */
 const LONGEST_TAIL = 64;
 
+/** What a script was given. */
+export interface ScriptRun {
+  readonly args: readonly string[];
+  /** The text under its first key before it ran. */
+  readonly before: string | undefined;
+}
+
 /** Told after each script that ran. */
-export type ScriptWatch = (server: SimServer, keys: readonly string[], reply: LuaReply, source: string) => void;
+export type ScriptWatch = (server: SimServer, keys: readonly string[], reply: LuaReply, source: string, run: ScriptRun) => void;
 
 /** The other nodes of a Cluster, as one of them sees them. */
 export interface ClusterBus {
@@ -280,10 +287,11 @@ export class SimServer {
 
   private script(source: string, [, count = '0', ...rest]: readonly string[]): LuaReply {
     const keys = rest.slice(0, Number(count));
+    const run = { args: rest.slice(Number(count)), before: this.text(keys[0] ?? '') };
     const context = this.context();
-    const reply = lua.run(source, keys, rest.slice(Number(count)), (command) => this.data.run(command, context));
+    const reply = lua.run(source, keys, run.args, (command) => this.data.run(command, context));
     this.ran = source;
-    this.watch(this, keys, reply, source);
+    this.watch(this, keys, reply, source, run);
     return reply;
   }
 

@@ -26,6 +26,8 @@ export interface Excuses {
   overlap(at: number): boolean;
   /** Fences need not rise. */
   fences(at: number): boolean;
+  /** An operator took a vote for the hold with this fence away, and no renewal has found a quorum for it since. */
+  forced(key: string, fence: number): boolean;
   /** Whether the store has the lease with this fence in its records, for so long at least. */
   knows(key: string, fence: number, forMs: number): boolean;
   /** Fences are only compared within a process: the data is gone and the clock was set back. */
@@ -169,6 +171,17 @@ export class Witness {
     this.forced.set(key, Math.max(fence, this.forced.get(key) ?? 0));
   }
 
+  /** The processes that trust a lease of this lock with such a fence, and have run since then. */
+  whoTrusts(key: string, since: number, isIt: (fence: number) => boolean): readonly SimProcess[] {
+    const holds = [...this.holds].filter((hold) => trusts(hold) && isIt(hold.lease.fences.get(key) ?? 0));
+    return [...new Set(holds.map(({ process }) => process))].filter(({ state, changedAt }) => state === 'running' && changedAt <= since);
+  }
+
+  /** A fence of somebody who works under this lock, for an operator who names one. */
+  fenceOn(key: string): number | undefined {
+    return [...this.holds].find(({ keys }) => keys.includes(key))?.lease.fences.get(key);
+  }
+
   /** The holds of a process that is no more. */
   forget(process: SimProcess): void {
     for (const hold of this.holds) if (hold.process === process) this.end(hold);
@@ -213,7 +226,8 @@ export class Witness {
   }
 
   private wasForced({ lease }: WitnessedHold, key: string): boolean {
-    return (lease.fences.get(key) ?? 0) <= (this.forced.get(key) ?? -1);
+    const fence = lease.fences.get(key) ?? 0;
+    return fence <= (this.forced.get(key) ?? -1) || this.excuses.forced(key, fence);
   }
 
   private compareFences(hold: WitnessedHold, key: string): void {

@@ -12,10 +12,11 @@ import type { LockStore } from '../../lib/core/port/lock-store.js';
 import type { Finding } from '../../lib/core/port/report.js';
 import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
 import type { HistoryEvent } from '../model/history.js';
+import { ForcedReleases } from './forced-releases.js';
 import { PhaseJudge } from './phase-judge.js';
-import type { Plan } from './plan.js';
+import type { Fault, Plan } from './plan.js';
 import type { Random } from './random.js';
-import { bringBack, forceRelease, handOff } from '../../lib/stores/wire/lua.generated.js';
+import { bringBack, forceRelease, handOff, vote } from '../../lib/stores/wire/lua.generated.js';
 import { RecordCheck, readHolders, type Holder } from './record-check.js';
 import { RecordingStore, type Recorder } from './recording-store.js';
 import { driftOf, lockKeyOf, type Setting } from './setting.js';
@@ -37,6 +38,10 @@ export interface Member {
 
 /** A message, and a renewal there and back. */
 const TOLD_WITHIN_MS = 25;
+/** A renewal that is a little late, there and back. */
+const TOLD_BY_A_RENEWAL_MS = 50;
+/** With no other faults, renewals get through. */
+const TELLING: ReadonlySet<Fault> = new Set<Fault>(['force release', 'deaf', 'crash']);
 /** So long after a server forgot it, the processes that run have written the wire format again, in ms. */
 const FORMAT_BACK_WITHIN_MS = 3_000;
 /** How long a process with another wire format tries to boot, in ms. */
@@ -55,6 +60,8 @@ export class World implements Recorder {
   readonly records = new RecordCheck();
   readonly witness: Witness;
   readonly phases: PhaseJudge;
+  /** On a Redlock. */
+  readonly forced: ForcedReleases | undefined;
   storeCalls = 0;
   /** Until when two holders are excused, and since when none is promised. */
   excusedUntil = -Infinity;
@@ -66,6 +73,10 @@ export class World implements Recorder {
   /** A process with another wire format may have written it, on a server that forgot the present one. */
   isFormatDisputed = false;
 
+  /** When an operator called for a forced release last. */
+  forcedAt = -Infinity;
+  /** Processes that did not reach all nodes, until when. */
+  readonly hindered = new Map<SimProcess, number>();
   /** By how much clocks of servers were set back in all, in ms: what was taken before ends so much later. */
   setBackMs = 0;
 
@@ -76,14 +87,16 @@ export class World implements Recorder {
   ) {
     this.setting = settingOf(plan, this.time, random);
     for (const server of this.servers) {
-      if (plan.topology !== 'redlock') server.watch = this.watch;
+      server.watch = plan.topology === 'redlock' ? this.watchNode : this.watch;
       // As after a quarantine: nothing was granted before the world began.
-      else server.put('{lock}:e', `${server.runId} ${server.nowMs()} 1`);
+      if (plan.topology === 'redlock') server.put('{lock}:e', `${server.runId} ${server.nowMs()} 1`);
     }
+    if (plan.topology === 'redlock') this.forced = this.forcedReleases();
     this.witness = new Witness(() => this.time.now, {
       overlap: (at) => at <= this.excusedUntil,
       fences: (at) => at <= Math.max(this.excusedUntil, this.fencesExcusedUntil),
       knows: (key, fence, forMs) => this.stands(key, fence, forMs),
+      forced: (key, fence) => this.forced?.excuses(key, fence) === true,
       fencesByProcess: plan.faults.includes('clock jump') && plan.faults.includes('empty restart'),
     });
     this.phases = new PhaseJudge(() => this.time.now, this.orderIsPromised);
@@ -114,7 +127,7 @@ export class World implements Recorder {
     const isForgotten = this.setting.replicated.length > 0 && forgottenAt > 0 && !plan.certain;
     // A request hears of a grant before the library sees that the machine slept meanwhile.
     if (this.members.some(({ process }) => process.hasSlept)) return true;
-    return excusedUntil > 0 || fencesExcusedUntil > 0 || isForgotten || plan.faults.includes('force release');
+    return excusedUntil > 0 || fencesExcusedUntil > 0 || isForgotten || (plan.faults.includes('force release') && this.forced === undefined);
   }
 
   /** How a key stands in Redis. */
@@ -234,7 +247,7 @@ export class World implements Recorder {
 
   /** All that was found wrong so far. */
   get found(): string[] {
-    return [...this.violations, ...this.witness.violations, ...this.phases.violations, ...this.records.violations];
+    return [...this.violations, ...this.witness.violations, ...this.phases.violations, ...this.records.violations, ...(this.forced?.violations ?? [])];
   }
 
   /** Whether the server that decides about a lock has the lease with this fence in its records, for so long at least. */
@@ -256,6 +269,28 @@ export class World implements Recorder {
     const present = readHolders(server.text(lockKey) ?? '').map(({ fence }) => fence);
     this.witness.force(decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4)), Math.min(parseInt(server.text(fenceKey) ?? '0', 10), ...present.map((fence) => fence - 1)));
   };
+
+  private readonly watchNode: ScriptWatch = (server, keys, reply, source, run) => {
+    const locks = keys.filter((redisKey) => redisKey.includes('}:l:')).map((lockKey) => decodeKey(lockKey.slice(lockKey.indexOf('}:l:') + 4)));
+    if (source === vote.source) this.forced?.voted(server, run);
+    if (source === forceRelease.source && Array.isArray(reply) && reply[0] !== 2) this.forced?.ran(server, locks[0]!, run, reply[0] === 1);
+    for (const key of locks) this.forced?.look(key);
+  };
+
+  renewed(id: string, sentAt: number): void {
+    this.forced?.renewed(id, sentAt);
+  }
+
+  private forcedReleases(): ForcedReleases {
+    const { plan: { faults, fancy, leasesMs }, servers, history, time } = this;
+    const isPrompt = fancy === 0 && faults.every((fault) => TELLING.has(fault));
+    const withinMs = Math.max(...leasesMs) / 3 + TOLD_BY_A_RENEWAL_MS;
+    return new ForcedReleases({
+      servers, history, now: () => time.now,
+      whenTold: isPrompt ? (then) => void time.after(withinMs, then) : undefined,
+      whoTrusts: (key, since, isIt) => this.witness.whoTrusts(key, since, isIt).filter((process) => (this.hindered.get(process) ?? -Infinity) < since),
+    });
+  }
 
   private isReplica(server: SimServer): boolean {
     return this.setting.replicated.some(({ replication }) => replication?.replica === server);

@@ -3,8 +3,10 @@
  * have one is given it while the lease can be trusted, so that a lease outlives the nodes it began on. That holds without a
  * quorum of the others too: a lease that three of five nodes granted outlives the loss of one of the three.
  *
- * A node from which a forced release took the lease away is given it only beside a quorum that still has it, for then the forced
- * release was not confirmed by a quorum. When a quorum lets it be taken away, the lease is lost, whatever the other nodes have.
+ * A node from which a forced release took the lease away is not given it before it would have ended there: other nodes may be about
+ * to let it be taken away, and a quorum that has it now would have it still. Where no quorum has it, one such node is enough to end it.
+ * A quorum may have confirmed the forced release, for which a node counts that let anybody's lease be taken away; a node that never
+ * granted this one would bring it back then.
  */
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
@@ -52,13 +54,18 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, com
   for (const { ballot, leaseMs } of parts) ballot.standing.lasts(leaseMs + ballot.graceMs + shortestMs);
   const sentAt = clock.now();
   const request = parts.map(({ ballot: { key, id, graceMs }, leaseMs }) => ({ key, id, leaseMs, graceMs }));
+  /** The leases that a node has let be taken away, or may have. */
+  const taken = new Set<number>();
+  const lookForTaken = (node: RedlockNode, answer: Answer): void =>
+    parts.forEach(({ ballot }, n) => void (answer[n] === undefined && ballot.standing.mayBeTakenFrom(node, sentAt) && taken.add(n)));
   /** Notes where the leases stand, and gives back those that are not lost. It is called when all outcomes are known. */
   const heard = (node: RedlockNode, answer: Answer): void => {
     parts.forEach(({ at, ballot, leaseMs }, n) => {
       const there = answer[n];
       if (there !== undefined) return ballot.standing.keptBy(node, there.end);
       const kind = outcomes[at]?.kind;
-      if (kind === 'renewed' || (kind === 'unknown' && !ballot.standing.wasTakenFrom(node, sentAt))) ballot.rejoin(node, leaseMs);
+      const mayHaveIt = kind === 'renewed' ? !ballot.standing.wasTakenFrom(node, sentAt) : kind === 'unknown' && !taken.has(n);
+      if (mayHaveIt) ballot.rejoin(node, leaseMs);
     });
   };
   const replies = await poll({
@@ -67,11 +74,16 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, com
     timeoutMs: leaseTimeoutMs(shortestMs, commandTimeoutMs),
     ask: (node, hear) => hearing(node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)), hear),
     decide: (replies: Answers) => (replies.size === nodes.length || parts.every((_, n) => hasQuorum(n, replies, nodes.length)) ? new Map(replies) : undefined),
-    late: (node, reply) => reply.kind === 'answer' && heard(node, reply.answer),
+    late: (node, reply) => {
+      if (reply.kind === 'failure') return;
+      lookForTaken(node, reply.answer);
+      heard(node, reply.answer);
+    },
   });
+  for (const [node, answer] of answersOf(replies)) lookForTaken(node, answer);
   parts.forEach((part, n) => {
     // A ballot that was taken back meanwhile is not held any more, though the nodes renewed it before.
-    const outcome: RenewOutcome = part.ballot.state === 'held' ? outcomeOf(part, n, nodes, replies, sentAt, clock.now()) : { kind: 'lost' };
+    const outcome: RenewOutcome = part.ballot.state === 'held' ? outcomeOf(part, n, nodes, replies, !taken.has(n) && part.ballot.standing.mayOutlive(clock.now())) : { kind: 'lost' };
     if (outcome.kind === 'renewed') part.ballot.standing.renewed(outcome.trustedUntil);
     outcomes[part.at] = outcome;
   });
@@ -82,15 +94,14 @@ function hasQuorum(n: number, replies: Answers, nodes: number): boolean {
   return answersOf(replies).filter(([, answer]) => answer[n] !== undefined).length >= quorumOf(nodes);
 }
 
-function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], replies: Answers, sentAt: number, now: number): RenewOutcome {
+/** `mayOutlive`: whether the lease may go on although a quorum of nodes lacks it. */
+function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], replies: Answers, mayOutlive: boolean): RenewOutcome {
   const answers = answersOf(replies);
   const there = answers.flatMap(([, answer]) => answer[n] ?? []);
   const quorum = quorumOf(nodes.length);
   if (there.length >= quorum) return renewed(there, nodes.length);
-  const takenFrom = answers.filter(([node, answer]) => answer[n] === undefined && ballot.standing.wasTakenFrom(node, sentAt));
-  // While one node has the lease, nodes that do not have it for another reason can be given it again.
-  const outlives = there.length > 0 && takenFrom.length < quorum && ballot.standing.mayOutlive(now);
-  const isLost = answers.length - there.length >= quorum && !outlives;
+  // While one node has the lease, the nodes that do not have it can be given it again.
+  const isLost = answers.length - there.length >= quorum && !(there.length > 0 && mayOutlive);
   if (isLost) return { kind: 'lost' };
   return { kind: 'unknown', cause: noQuorum('a renewal', ballot.key, nodes, replies, (answer) => (answer[n] === undefined ? 'lost' : 'renewed')) };
 }

@@ -64,11 +64,16 @@ export class Standing {
 
   /**
    * Whether a node that says at `now` that it does not have the ballot has let it be taken away: it had it, has not been restarted,
-   * and would keep it until later. Of a node that may have granted it, but has not answered since, the same is assumed.
+   * and would keep it until later.
    */
   wasTakenFrom(node: RedlockNode, now: number): boolean {
-    const { until, runId } = this.kept.get(node) ?? { until: this.endsAt, runId: node.runId };
-    return this.asked.has(node) && now < until && runId === node.runId;
+    const kept = this.kept.get(node);
+    return kept !== undefined && this.asked.has(node) && now < kept.until && kept.runId === node.runId;
+  }
+
+  /** The same, or it cannot be excluded: the node may have granted it, but has not answered since. */
+  mayBeTakenFrom(node: RedlockNode, now: number): boolean {
+    return this.wasTakenFrom(node, now) || (this.asked.has(node) && !this.kept.has(node) && now < this.endsAt);
   }
 
   /** Notes that the ballot was, or may have been, prolonged just now by `forMs`. */

@@ -109,7 +109,8 @@ describe('A lease that is lost', () => {
     three.stop();
     await redlock.pass(500);
     await requests.granted(mine, 'p.1', { leaseMs: 30_000 });
-    two.flush();
+    two.stop();
+    two.start(false);
     three.start(true);
     three.put('{lock}:e', `${three.runId} ${three.nowMs()} 1`);
     await redlock.pass(2_000);

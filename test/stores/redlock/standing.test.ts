@@ -37,8 +37,13 @@ describe('A ballot that a node does not have', () => {
   it('may have been taken away there when the node was asked and has not answered, and not when it never was asked', () => {
     const { standing, node, now } = setUp();
     standing.lasts(LEASE_MS);
-    expect(standing.wasTakenFrom(node, now)).toBe(false);
+    expect(standing.mayBeTakenFrom(node, now)).toBe(false);
     standing.asks(node);
-    expect([now, now + 2 * LEASE_MS].map((at) => standing.wasTakenFrom(node, at))).toEqual([true, false]);
+    expect([now, now + 2 * LEASE_MS].map((at) => standing.mayBeTakenFrom(node, at))).toEqual([true, false]);
+    expect(standing.wasTakenFrom(node, now)).toBe(false);
+    standing.keptBy(node, now + LEASE_MS);
+    expect([now, now + LEASE_MS].map((at) => standing.mayBeTakenFrom(node, at))).toEqual([true, false]);
+    node.runId = 'second';
+    expect(standing.mayBeTakenFrom(node, now)).toBe(false);
   });
 });
