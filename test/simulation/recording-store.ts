@@ -30,11 +30,17 @@ export interface Recorder {
   renewed(id: string, sentAt: number): void;
 }
 
+interface Adopting {
+  readonly since: number;
+  /** When the process first gave it up. */
+  releasedAt?: number;
+}
+
 export class RecordingStore extends StoreAround {
   /** The keys of requests, by id, for what is told by id alone. */
   private readonly keys = new Map<string, string>();
-  /** When an adoption was first asked for, by the new holder's id: an answer that got lost is asked for again. */
-  private readonly adoptingSince = new Map<string, number>();
+  /** Adoptions that have not been answered, by the new holder's id. When one was first asked for: an answer that got lost is asked for again. */
+  private readonly adopting = new Map<string, Adopting>();
 
   constructor(
     store: LockStore,
@@ -95,6 +101,8 @@ export class RecordingStore extends StoreAround {
   override async release(request: ReleaseRequest): Promise<'released' | 'lost'> {
     this.recorder.storeCalls++;
     this.tell(request.id, { kind: 'released' });
+    const adopting = this.adopting.get(request.id);
+    if (adopting !== undefined) adopting.releasedAt ??= this.process.time.now;
     return this.store.release(request);
   }
 
@@ -106,13 +114,16 @@ export class RecordingStore extends StoreAround {
 
   override async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
     this.recorder.storeCalls++;
-    for (const { id } of request.holds) if (!this.adoptingSince.has(id)) this.adoptingSince.set(id, this.process.time.now);
+    for (const { id } of request.holds) if (!this.adopting.has(id)) this.adopting.set(id, { since: this.process.time.now });
     const outcome = await super.adopt(request);
     if (outcome.kind !== 'adopted') return outcome;
     outcome.holds.forEach(({ grant, owner, permits }, n) => {
       const { key, id } = request.holds[n]!;
+      const { since, releasedAt } = this.adopting.get(id)!;
       this.keys.set(id, key);
-      this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, passesQueue: true }, this.adoptingSince.get(id));
+      this.tell(id, { kind: 'asked', mode: grant.mode, owner, permits, passesQueue: true }, since);
+      // Its process gave it up before the answer came, and the store may have heard of that first: nobody works under it.
+      if (releasedAt !== undefined) this.tell(id, { kind: 'released' }, releasedAt);
       this.granted(id, grant);
     });
     return outcome;

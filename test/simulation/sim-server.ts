@@ -222,9 +222,13 @@ export class SimServer {
     return this.data.peek(key, this.nowMs())?.expiresAt;
   }
 
-  /** For what a world starts with. */
+  /** Writes a value by hand, also where the server refuses what is sent to it. */
   put(key: string, value: string): void {
+    const { refuses } = this.data;
+    this.data.refuses = 'nothing';
     this.data.run(['SET', key, value], this.context());
+    this.data.refuses = refuses;
+    this.replication?.send(this.data.changed(this.data.takeUndo()));
   }
 
   private cutOff(): void {
