@@ -1,8 +1,9 @@
 /** What one script must not do, whoever asked: looked at in the records before and after it. */
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
+import { isTicketId } from '../../lib/core/port/ticket.js';
 import { hears, RecordCheck, waitersOf } from '../simulation/record-check.js';
 import { KEYS } from './redis-client.js';
-import type { Letter, State } from './redis-state.js';
+import { localNow, type Letter, type State } from './redis-state.js';
 import { viewOf, type ServerMemory } from './small-server.js';
 
 type Heard = (channel: string) => boolean;
@@ -22,11 +23,25 @@ export function brokenByScript(before: State, after: State, isHeard: Heard, { wh
   const is = sight(after.memory, after.now, isHeard);
   const known = before.line.filter((id) => was.waiting.has(id) || is.waiting.has(id));
   after.line = [...known.filter((id) => is.waiting.has(id)), ...[...is.waiting.keys()].filter((id) => !known.includes(id))];
+  if (what === 'adopt' && is.holders.some((holder) => holder.id === id) && !was.holders.some((holder) => holder.id === id)) {
+    const fault = brokenByAdoption(id, before, after, was);
+    if (fault !== undefined) return fault;
+  }
+  if (what === 'hand off' && is.mode === 'write' && is.holders.some((holder) => holder.id === id) && is.holders.some((holder) => isTicketId(holder.id))) return `S4: ${id} holds beside its ticket`;
   const replaced = what === 'acquire' && mayGrant ? String(call?.args[0]).split(' ').at(-1) : undefined;
   const left = what === 'release' ? id : replaced;
   if (is.holders.some((holder) => holder.id === left)) return `S4: ${left} holds after its release`;
   if ((what === 'renew' || what === 'lengthen') && is.holders.some((holder) => !was.holders.some((other) => other.id === holder.id))) return `S4: a renewal of ${id} revives a lease`;
-  return outOfTurn(was, is, before.line);
+  return outOfTurn(was, what === 'adopt' ? { ...is, holders: is.holders.filter((holder) => holder.id !== id) } : is, before.line);
+}
+
+/** A ticket is good for one adoption, in its time, of a hold that is there. Notes whose it is now. */
+function brokenByAdoption(id: string, { ticket }: State, after: State, was: Sight): string | undefined {
+  if (ticket === undefined || !was.holders.some((holder) => holder.id === ticket.id)) return `the ticket: ${id} adopts one that is not there`;
+  if (localNow(after) > ticket.until) return `the ticket: ${id} adopts it after its time`;
+  if (ticket.adoptedBy !== undefined) return `the ticket: ${id} adopts it after ${ticket.adoptedBy}`;
+  after.ticket = { ...ticket, adoptedBy: id };
+  return undefined;
 }
 
 interface Sight {

@@ -7,6 +7,7 @@ import {
 import type { PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { AHEAD, listeners, type Acting } from './redis-client.js';
+import { handOffBroughtBack } from './redis-tickets.js';
 import type { Letter, Request } from './redis-state.js';
 
 const REPLACED_LOST = 10;
@@ -136,7 +137,8 @@ listeners.renew = (acting, { id, reply, sentAt }) => {
 };
 
 listeners['bring back'] = (acting, { id, reply, sentAt }) => {
-  const { held } = acting.client;
+  const { held, handing } = acting.client;
+  if (handing?.id === id) return handOffBroughtBack(acting, handing, reply);
   if (held?.id !== id) return;
   held.renewing = false;
   if (reply === undefined) {

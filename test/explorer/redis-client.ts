@@ -7,26 +7,26 @@ import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
 import { acquireCall, bringBackCall, heartbeatCall, LOCK_GRACE_MS, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
-import { ServerClock } from '../../lib/stores/wire/server-clock.js';
+import { LONG_AGO, ServerClock } from '../../lib/stores/wire/server-clock.js';
 import { beganBy } from '../../lib/stores/redis/memories.js';
 import { Trust } from '../../lib/stores/redis/trust.js';
 import { grantedAt, type PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
-import { localNow, type Client, type Letter, type Question, type Request, type State, type Task } from './redis-state.js';
+import { localNow, type Client, type Held, type Letter, type Question, type Request, type State, type Task } from './redis-state.js';
 
 export const KEYS = { lockKey: '{sim:1}:l:k', queueKey: '{sim:1}:q:k', fenceKey: '{sim:1}:f' };
 /** How far the server's clock is ahead of those of the processes. */
 export const AHEAD = SERVER_BEGINS_AT - PROCESS_BEGINS_AT;
 export const COMMAND_TIMEOUT_MS = 1_000;
-const LONGEST_MS = 10_000;
-/** As in acquisition.ts: too late in any case, so that the script only answers its time. */
-const LONG_AGO = 1;
+export const LONGEST_MS = 10_000;
 const GROUP = 1;
 
 /** What all processes of a world agree on, and what is wrong with them where a defect is planted. */
 export interface Rules {
   readonly leaseMs: number;
   readonly recoveryMs: number;
+  /** How long a ticket can be adopted; as long as a lease when it is left out. */
+  readonly withinMs?: number;
   readonly tasks: readonly (readonly Task[])[];
   readonly defect?: string | undefined;
 }
@@ -118,9 +118,11 @@ export class Acting {
 
   bringBack(): void {
     const { held } = this.client;
-    if (held === undefined) return;
+    if (held !== undefined) this.bringBackHold(held);
+  }
+
+  bringBackHold({ id, fence, trustedUntil, memory, minHoldUntil }: Pick<Held, 'id' | 'fence' | 'trustedUntil' | 'memory' | 'minHoldUntil'>): void {
     const { mode, owner } = this.wish;
-    const { id, fence, trustedUntil, memory, minHoldUntil } = held;
     const until = this.has('ended leases come back') ? this.now + COMMAND_TIMEOUT_MS : Math.min(trustedUntil, this.now + COMMAND_TIMEOUT_MS);
     this.post('bring back', id, bringBackCall(KEYS, {
       id, mode, notAfter: this.before(until) || LONG_AGO, leaseMs: this.rules.leaseMs, fence, fences: 1, minHoldMs: Math.max(0, minHoldUntil - this.now), graceMs: 0, longestMs: LONGEST_MS,
@@ -219,7 +221,7 @@ export class Acting {
   }
 
   take(request: Request, { fence, trustedUntil, memory }: Grant): void {
-    const { client, now, task } = this;
+    const { client, now } = this;
     const lateUntil = request.asking ? Math.max(request.unansweredUntil, request.notAfter) : request.unansweredUntil;
     client.request = undefined;
     // A lease whose trust is over by now admits nobody (StoreLease.admits): it is given back, and the lock asked for anew.
@@ -227,9 +229,15 @@ export class Acting {
       this.owe(request.id, lateUntil);
       return this.begin();
     }
+    this.hold({ id: request.id, fence, trustedUntil, memory, lateUntil });
+  }
+
+  /** Work begins under a lease. */
+  hold(lease: Pick<Held, 'id' | 'fence' | 'trustedUntil' | 'memory' | 'lateUntil'>): void {
+    const { client, now, task } = this;
     const minHoldUntil = task?.minHoldMs === undefined ? 0 : now + task.minHoldMs;
-    client.held = { id: request.id, fence, trustedUntil, memory, minHoldUntil, lateUntil, renewing: false, renewedAt: now };
-    this.state.broken ??= this.compareFences(fence);
+    client.held = { ...lease, minHoldUntil, renewing: false, isShared: false, renewedAt: now };
+    this.state.broken ??= this.compareFences(lease.fence);
   }
 
   failed(request: Request): void {
@@ -260,7 +268,7 @@ export class Acting {
   }
 
   /** A server time that is not later than this local instant; 0 when none is known. */
-  private before(local: number): number {
+  before(local: number): number {
     const clock = new ServerClock();
     if (this.client.sample !== undefined) clock.observe(0, this.client.sample);
     const at = clock.before(0, local, this.now);
@@ -268,7 +276,7 @@ export class Acting {
   }
 
   private serverTimeOf(what: Question | 'message', reply: readonly (string | number)[]): number {
-    return Number(reply[what === 'acquire' ? 1 : 0]);
+    return Number(reply[what === 'acquire' || what === 'adopt' ? 1 : 0]);
   }
 
   /** What its task says on the wire, where a permit is a mode and their number stands in the owner's place (acquisition.ts). */
@@ -282,7 +290,7 @@ export class Acting {
     return { key: 'k', id: '', permits, mode, leaseMs: this.rules.leaseMs, queue: true, fences: 1, minHoldMs, owner, minReplicas: 0, notAfter: 0 };
   }
 
-  private post(what: Question, id: string, call: BuiltCall): void {
+  post(what: Question, id: string, call: BuiltCall): void {
     this.state.letters.push({ way: 'request', of: this.at, stray: false, what, id, sentAt: this.now, call });
   }
 }

@@ -21,9 +21,15 @@ export interface Task {
   /** How many permits the lock has, of which it wants one. */
   readonly permits?: number;
   readonly minHoldMs?: number;
+  /** Whether its holder may hand the hold to a ticket in place of a release. */
+  readonly handsOff?: boolean;
+  /** Whether other readers of its process go on under the lease that it hands off. */
+  readonly othersStay?: boolean;
+  /** Whether it brings the ticket of another process in place of a request. */
+  readonly adopts?: boolean;
 }
 
-export type Question = 'acquire' | 'release' | 'renew' | 'lengthen' | 'bring back' | 'heartbeat' | 'recall';
+export type Question = 'acquire' | 'release' | 'renew' | 'lengthen' | 'bring back' | 'heartbeat' | 'recall' | 'hand off' | 'adopt';
 
 /** What is on its way between a process and the server. Requests and answers of one process keep their order, and so do messages. */
 export interface Letter {
@@ -88,8 +94,48 @@ export interface Held {
   minHoldUntil: number;
   lateUntil: number;
   renewing: boolean;
+  /** Whether it has been handed off beside those that stay on it. */
+  isShared: boolean;
   /** When it was renewed last: once in a tick is enough, unless something new is known. */
   renewedAt: number;
+}
+
+/** A hand-off that has begun (core/hold/tickets.ts). */
+export interface Handing {
+  readonly id: string;
+  readonly ticketId: string;
+  readonly fence: number;
+  readonly memory: string | undefined;
+  /** The local instant until which the store is asked. */
+  readonly until: number;
+  /** As of the lease, if a request for it could still act when the hand-off began; else 0. */
+  readonly lateUntil: number;
+  readonly stays: boolean;
+  asking: boolean;
+  askAt: number;
+  notAfter: number;
+  /** What the store was told as the limit; 0 when the server's time was not known. */
+  limit: number;
+  wasBroughtBack: boolean;
+}
+
+/** An adoption (core/hold/adoption.ts). */
+export interface Adopting {
+  readonly id: string;
+  readonly ticketId: string;
+  readonly ticketEnd: number;
+  asking: boolean;
+  askAt: number | undefined;
+  notAfter: number;
+  limit: number;
+  unansweredUntil: number;
+}
+
+/** What a process that handed its hold off gave to the others, and which id was made of it. */
+export interface Ticket {
+  readonly id: string;
+  readonly until: number;
+  readonly adoptedBy: string | undefined;
 }
 
 /** An id that is released in the background (core/lease/background-release.ts). */
@@ -118,6 +164,8 @@ export interface Client {
   held: Held | undefined;
   /** The id of which the release was sent and not answered. */
   leaving: { readonly id: string; readonly lateUntil: number } | undefined;
+  handing: Handing | undefined;
+  adopting: Adopting | undefined;
   owed: Owed[];
   /** Requests that nobody wants any more, and whose answer is not there. */
   cancelled: string[];
@@ -136,6 +184,7 @@ export interface State {
   replica: ServerMemory | undefined;
   clients: Client[];
   letters: Letter[];
+  ticket: Ticket | undefined;
   /** The highest fences under which work has begun. */
   fences: { readonly any: number; readonly write: number };
   /** The ids in the queue in the order in which they came. */
@@ -148,7 +197,8 @@ export interface State {
 export function draftOf(state: State, of?: number): State {
   const clients = state.clients.map((client, at): Client => {
     if (of !== undefined && of !== at) return client;
-    return { ...client, request: client.request && { ...client.request }, held: client.held && { ...client.held } };
+    const { request, held, handing, adopting } = client;
+    return { ...client, request: request && { ...request }, held: held && { ...held }, handing: handing && { ...handing }, adopting: adopting && { ...adopting } };
   });
   return { ...state, faults: { ...state.faults }, clients, letters: [...state.letters] };
 }
@@ -158,9 +208,10 @@ export function localNow({ now }: State): number {
 }
 
 export function canonicalOf(state: State): string {
-  const { now, memory, replica, letters, clients, ticks, faults, fences, line } = state;
+  const { now, memory, replica, letters, clients, ticks, faults, fences, line, ticket } = state;
   const local = localNow(state);
-  const rest = JSON.stringify([now, ticks, Object.values(faults), fences.any, fences.write, line]);
+  const given = ticket && [ticket.id, Math.max(ticket.until, local - 1), ticket.adoptedBy];
+  const rest = JSON.stringify([now, ticks, Object.values(faults), fences.any, fences.write, line, given]);
   const known = clients.map((client) => clientText(client, local));
   const text = [rest, textOf(memory), replica === undefined ? '' : textOf(replica), ...known, ...inOrder(letters)].join('|');
   return canonicalText(text, now);
@@ -178,7 +229,7 @@ function clientText(client: Client, now: number): string {
 
 /** Instants that are only compared with the present are all the same once they have passed. */
 function withoutPast(client: Client, now: number): unknown {
-  const { request, held, owed, sample, alive } = client;
+  const { request, held, handing, adopting, owed, sample, alive } = client;
   if (!alive) return 'dead';
   const ahead = (instant: number): number => (instant < now ? 0 : instant);
   return Object.values({
@@ -189,6 +240,11 @@ function withoutPast(client: Client, now: number): unknown {
       askAt: request.askAt === undefined ? undefined : Math.max(now, request.askAt), beatAt: ahead(request.beatAt),
     }),
     held: held && Object.values({ ...held, lateUntil: ahead(held.lateUntil), renewedAt: ahead(held.renewedAt), minHoldUntil: ahead(held.minHoldUntil) }),
+    handing: handing && Object.values({ ...handing, askAt: Math.max(now, handing.askAt), until: ahead(handing.until), lateUntil: ahead(handing.lateUntil), notAfter: ahead(handing.notAfter), limit: Number(handing.limit === 0) }),
+    adopting: adopting && Object.values({
+      ...adopting, ticketEnd: Math.max(adopting.ticketEnd, now - 1), askAt: adopting.askAt === undefined ? undefined : Math.max(now, adopting.askAt), notAfter: ahead(adopting.notAfter),
+      limit: Number(adopting.limit === 0), unansweredUntil: ahead(adopting.unansweredUntil),
+    }),
     owed: owed.map(({ id, lateUntil, until, sentAt, isSent }) => [id, ahead(lateUntil), ahead(until), ahead(sentAt), isSent]),
   });
 }

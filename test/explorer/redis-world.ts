@@ -5,6 +5,7 @@
  * A process that stops is one that takes no step for as long as one likes, while time goes on; so that needs no event of its own.
  */
 import { recallCall } from '../../lib/stores/wire/lua.generated.js';
+import { isTicketId } from '../../lib/core/port/ticket.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import type { LuaReply } from '../simulation/lua-interpreter.js';
 import { readHolders } from '../simulation/record-check.js';
@@ -13,6 +14,7 @@ import { healedAtLast, type HealingWorld, type Kind, type KindStep } from './hea
 import { brokenByScript } from './record-promises.js';
 import { Acting, AHEAD, KEYS, type Rules } from './redis-client.js';
 import './redis-answers.js';
+import { adopt, askToAdopt, askToHandOff, giveUpAdoption, handOff } from './redis-tickets.js';
 import { canonicalOf, draftOf, localNow, type Client, type Fault, type Letter, type State } from './redis-state.js';
 import { EMPTY, SmallServer, viewOf, type LuaDefect } from './small-server.js';
 
@@ -58,9 +60,9 @@ export class RedisWorld implements HealingWorld<State> {
     const known = String((reply as LuaReply[])[2]);
     const clients = this.plan.tasks.map((_, at): Client => ({
       name: 'abc'[at]!, alive: true, task: 0, seq: 0, floor: 0, sample: { sentAt: PROCESS_BEGINS_AT, receivedAt: PROCESS_BEGINS_AT, serverNow: PROCESS_BEGINS_AT },
-      known, last: known, recall: 'no', request: undefined, held: undefined, leaving: undefined, owed: [], cancelled: [],
+      known, last: known, recall: 'no', request: undefined, held: undefined, leaving: undefined, handing: undefined, adopting: undefined, owed: [], cancelled: [],
     }));
-    return { now: 0, ticks: this.plan.ticks, faults: this.plan.faults, memory, clients, letters: [], replica: undefined, fences: { any: 0, write: 0 }, line: [], broken: undefined };
+    return { now: 0, ticks: this.plan.ticks, faults: this.plan.faults, memory, clients, letters: [], replica: undefined, ticket: undefined, fences: { any: 0, write: 0 }, line: [], broken: undefined };
   }
 
   canonical(state: State): string {
@@ -92,20 +94,20 @@ export class RedisWorld implements HealingWorld<State> {
   }
 
   unserved({ clients }: State): readonly string[] {
-    const wants = ({ alive, task, request, held, leaving, owed }: Client, at: number): boolean =>
-      alive && (task < (this.plan.tasks[at]?.length ?? 0) || Boolean(request ?? held ?? leaving) || owed.length > 0);
+    const wants = (client: Client, at: number): boolean => client.alive && (client.task < (this.plan.tasks[at]?.length ?? 0) || isBusy(client) || client.owed.length > 0);
     return clients.filter(wants).map(({ name }) => name);
   }
 
   /**
    * Of a lock that nobody has or wants no holder counts any more, but those who died; and its keys expire by themselves. A request
-   * that was answered and arrives a second time after its release may take the lock once more, for one lease (S5).
+   * that was answered and arrives a second time after its release may take the lock once more, for one lease (S5). A ticket that nobody
+   * brings has the lock until its end.
    */
   leftBehind({ memory, now, clients }: State): string | undefined {
     const { faults, leaseMs } = this.plan;
     const soon = viewOf(memory, now + (faults.twice === undefined ? 0 : leaseMs + 1), () => true);
     const later = viewOf(memory, now + GONE_AFTER_MS, () => true);
-    const live = clients.every(({ alive }) => alive) ? readHolders(soon.text(KEYS.lockKey) ?? '').filter(({ end }) => end >= soon.nowMs()) : [];
+    const live = clients.every(({ alive }) => alive) ? readHolders(soon.text(KEYS.lockKey) ?? '').filter(({ id, end }) => end >= soon.nowMs() && !isTicketId(id)) : [];
     if (live.length > 0) return 'L6: the lock stays taken although everybody has released it';
     const left = [KEYS.lockKey, KEYS.queueKey].filter((key) => later.text(key) !== undefined || later.hash(key) !== undefined);
     return left.length === 0 ? undefined : `L6: ${left.join(' and ')} is left behind`;
@@ -136,7 +138,7 @@ export class RedisWorld implements HealingWorld<State> {
   *acts(state: State): Generator<RedisStep> {
     const now = localNow(state);
     for (const [at, client] of state.clients.entries()) {
-      const { alive, name, request, held, leaving, owed, recall } = client;
+      const { alive, name, request, held, handing, adopting, owed, recall } = client;
       if (!alive) continue;
       const step = (kind: Kind, what: string, act: (acting: Acting) => void): RedisStep => ({ kind, what: `${name} ${what}`, take: () => this.act(state, at, act) });
       const task = this.plan.tasks[at]?.[client.task];
@@ -144,14 +146,24 @@ export class RedisWorld implements HealingWorld<State> {
       for (const one of owed) {
         if (!one.isSent && one.sentAt < now) yield step('question', `releases ${one.id} in the background`, (acting) => acting.owe(one.id, one.lateUntil));
       }
-      if (request === undefined && held === undefined && leaving === undefined && task !== undefined) yield step('question', 'asks for the lock', (acting) => acting.begin());
+      if (task !== undefined && !isBusy(client)) {
+        if (!task.adopts) yield step('question', 'asks for the lock', (acting) => acting.begin());
+        else if (state.ticket !== undefined) yield step('question', 'brings the ticket', (acting) => adopt(acting, state.ticket!));
+        else if (!this.mayHandOff(state)) yield step('question', 'has no ticket to bring', (acting) => (acting.client.task += 1));
+      }
+      if (handing !== undefined && !handing.asking && handing.askAt <= now) yield step('question', 'asks for the hand-off again', (acting) => askToHandOff(acting, acting.client.handing!));
+      if (adopting !== undefined) {
+        const { asking, askAt } = adopting;
+        if (!asking && askAt !== undefined && askAt <= now) yield step('question', 'brings the ticket again', (acting) => askToAdopt(acting, acting.client.adopting!));
+        if (task?.givesUp) yield step('choice', 'gives up', (acting) => giveUpAdoption(acting, acting.client.adopting!));
+      }
       if (request !== undefined) {
         const { asking, askAt, hasPlace, beating, beatAt, lengthens } = request;
         if (!asking && lengthens === undefined && askAt !== undefined && askAt <= now) yield step('question', 'asks again', (acting) => acting.ask());
         if (hasPlace && !beating && beatAt < now) yield step('question', 'sends a heartbeat', (acting) => acting.heartbeat(acting.client.request!));
         if (task?.givesUp) yield step('choice', 'gives up', (acting) => acting.giveUp());
       }
-      if (held === undefined) continue;
+      if (held === undefined || handing !== undefined) continue;
       yield* this.holding(state, at, client, step);
     }
   }
@@ -165,6 +177,7 @@ export class RedisWorld implements HealingWorld<State> {
         acting.begin();
       });
     } else {
+      if (this.plan.tasks[at]?.[task]?.handsOff && !held!.isShared) yield step('release', 'hands its hold to a ticket', handOff);
       yield step('release', 'releases', (acting) => acting.leave());
     }
     if (this.plan.renews && held!.trustedUntil > now && !held!.renewing && held!.renewedAt < now) yield step('choice', 'renews', (acting) => acting.renew());
@@ -247,16 +260,26 @@ export class RedisWorld implements HealingWorld<State> {
     return draft;
   }
 
+  /** Whether a process may still hand off a hold. */
+  private mayHandOff({ clients }: State): boolean {
+    return clients.some(({ alive, task }, at) => alive && this.plan.tasks[at]?.slice(task).some(({ handsOff }) => handsOff));
+  }
+
   private taskOf({ clients }: State, client: Client): Rules['tasks'][number][number] | undefined {
     return this.plan.tasks[clients.indexOf(client)]?.[client.task];
   }
 }
 
 /** The scripts that let in whose turn it is. */
-const LETS_IN: ReadonlySet<string> = new Set(['acquire', 'release', 'heartbeat', 'bring back']);
+const LETS_IN: ReadonlySet<string> = new Set(['acquire', 'release', 'heartbeat', 'bring back', 'adopt']);
 
 function isLate(what: string, reply: LuaReply): boolean {
-  return Array.isArray(reply) && ((what === 'acquire' && reply[0] === 5) || (what === 'bring back' && reply[1] === 2));
+  return Array.isArray(reply) && ((what === 'acquire' && reply[0] === 5) || (what === 'adopt' && reply[0] === 'late') || (what === 'bring back' && reply[1] === 2));
+}
+
+/** Whether it asks for the lock, has it, or gives it away. */
+function isBusy({ request, held, leaving, handing, adopting }: Client): boolean {
+  return Boolean(request ?? held ?? leaving ?? handing ?? adopting);
 }
 
 function failed({ call: _, ...letter }: Letter): Letter {
@@ -272,7 +295,7 @@ function localReply(reply: LuaReply, now: number, leaseMs: number): (string | nu
 
 /** What it sent is still on its way; what was for it reaches nobody. */
 function crash(draft: State, at: number): void {
-  draft.clients[at] = { ...draft.clients[at]!, alive: false, request: undefined, held: undefined, leaving: undefined, owed: [], cancelled: [], recall: 'no', sample: undefined };
+  draft.clients[at] = { ...draft.clients[at]!, alive: false, request: undefined, held: undefined, leaving: undefined, handing: undefined, adopting: undefined, owed: [], cancelled: [], recall: 'no', sample: undefined };
   draft.letters = draft.letters.flatMap((letter) => (letter.of !== at ? [letter] : letter.way === 'request' ? [{ ...letter, stray: true }] : []));
 }
 

@@ -7,6 +7,10 @@ const WRITE: Task = { mode: 'write' };
 const READ: Task = { mode: 'read' };
 const OWNED: Task = { mode: 'write', owner: 'o' };
 const PERMIT: Task = { mode: 'write', permits: 2 };
+const GIVE: Task = { mode: 'write', handsOff: true };
+const GIVE_BESIDE_READERS: Task = { mode: 'read', handsOff: true, othersStay: true };
+const ADOPT_READ: Task = { mode: 'read', adopts: true };
+const ADOPT: Task = { mode: 'write', adopts: true };
 const COMMON = { leaseMs: 1_000, recoveryMs: 0, tickMs: 700, ticks: 3, faults: {} };
 const RECOVERS = { ...COMMON, recoveryMs: 1_000 };
 
@@ -28,6 +32,13 @@ export const redisWorlds: readonly RedisPlan[] = [
   { ...COMMON, name: 'push, heartbeat and answer', tasks: [[WRITE], [WRITE]], faults: { slow: 1, deaf: 1 } },
   { ...COMMON, name: 'a message that comes late', ticks: 2, tasks: [[WRITE, WRITE], [WRITE]], faults: { slow: 1 } },
   { ...COMMON, name: 'renewals and the end', renews: true, tasks: [[WRITE], [WRITE]], faults: { silence: 1 } },
+  { ...COMMON, name: 'a ticket that two bring', tasks: [[GIVE], [ADOPT], [ADOPT]], ticks: 2, isQuick: true },
+  { ...COMMON, name: 'a ticket, and a writer', tasks: [[GIVE], [ADOPT], [WRITE]], ticks: 2 },
+  { ...COMMON, name: 'a hand-off that is held up', tasks: [[GIVE], [ADOPT]], suffers: ['hand off'], faults: { late: 2 } },
+  { ...COMMON, name: 'an adoption that is held up', tasks: [[GIVE], [{ ...ADOPT, givesUp: true }]], suffers: ['adopt', 'release'], faults: { late: 2 } },
+  { ...COMMON, name: 'what a ticket needs comes twice', withinMs: 300, tasks: [[GIVE], [ADOPT]], faults: { twice: 2 } },
+  { ...COMMON, leaseMs: 2_000, name: 'a ticket beside readers', tasks: [[GIVE_BESIDE_READERS], [ADOPT_READ], [ADOPT_READ]], ticks: 3, suffers: ['hand off'], faults: { late: 1 } },
+  { ...RECOVERS, name: 'a ticket, and a flush', tasks: [[GIVE], [ADOPT]], ticks: 2, faults: { flush: 1 }, isQuick: true },
   { ...RECOVERS, name: 'a flush', tasks: [[WRITE], [WRITE]], faults: { flush: 1 } },
   { ...RECOVERS, name: 'a restart without data', tasks: [[WRITE], [WRITE]], faults: { 'empty restart': 1 } },
   { ...RECOVERS, name: 'a restart with data', tasks: [[WRITE], [WRITE]], faults: { restart: 1 } },

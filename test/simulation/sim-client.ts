@@ -223,6 +223,8 @@ export class SimClient extends EventEmitter {
     if (this.status !== 'ready' && this.status !== 'connecting') return;
     const { socket } = this;
     socket?.cut(false);
+    // What is still connecting must not open: a process that stood still hears of both at once.
+    this.attempts++;
     this.way.time.after(0, () => this.way.process.deliver(() => socket === this.socket && this.closed()));
   }
 
