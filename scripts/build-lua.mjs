@@ -71,11 +71,11 @@ function moduleOf({ name, sha1, texts, protocol }) {
 ${protocol}`;
 }
 
-/** The lengths in shared/limits.lua that a caller must know as well. */
+/** The lengths in shared/limits.lua that the functions below add to what a caller says. */
 function limitsOf(text = '') {
   const [, graceMs] = /^local LOCK_GRACE_MS = (\d+)$/m.exec(text) ?? [];
   if (graceMs === undefined) return [];
-  return [`/** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */\nexport const LOCK_GRACE_MS = ${graceMs};\n`];
+  return [`/** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */\nconst LOCK_GRACE_MS = ${graceMs};\n`];
 }
 
 /** The text of the module that stands for all scripts of a folder. */

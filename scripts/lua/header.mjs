@@ -7,6 +7,7 @@
 //     ---   id: text  meaning                  a field of the group
 //     ---   terms: <mode><queue> <floor>  …    a field into which others are packed, in this layout: its parts are indented below
 //     ---     mode: mode  meaning              a part of it
+//     ---     keepMs: leaseMs + GRACE_MS  …    what the caller knows as `leaseMs`, and a constant of the scripts more
 import { kindOf } from './kinds.mjs';
 
 const ORDER = ['sentence', 'KEYS', 'ARGV', 'RETURNS', 'INVARIANT'];

@@ -20,10 +20,15 @@ const KINDS = {
 /** Of a fixed width, so that it stands at the same place and can be compared as text. */
 const wide = (width) => ({ ...KINDS.number, write: (value) => `String(${value}).padStart(${width}, '0')`, width });
 
+/** A number that Lua passes on as it came: what the caller asks for under another name, and a constant of the scripts more. */
+const sum = (asked, constant) => ({ ...KINDS.digits, asked, write: (value) => `${value} + ${constant}` });
+
 export function kindOf(file, line, name = 'text') {
+  const [, asked, constant] = /^(\w+) \+ ([A-Z_]+)$/.exec(name) ?? [];
+  if (asked !== undefined) return sum(asked, constant);
   const [, digits] = /^number of (\d+) digits$/.exec(name) ?? [];
   const [, letters] = /^text of (\d+) letters$/.exec(name) ?? [];
   const kind = digits !== undefined ? wide(Number(digits)) : letters !== undefined ? { ...KINDS.text, width: Number(letters) } : KINDS[name];
-  if (kind === undefined) throw new Error(`${file}: "${name}" is none of ${Object.keys(KINDS).join(', ')}, number of n digits, text of n letters, in "${line}"`);
+  if (kind === undefined) throw new Error(`${file}: "${name}" is none of ${Object.keys(KINDS).join(', ')}, number of n digits, text of n letters, name + CONSTANT, in "${line}"`);
   return kind;
 }

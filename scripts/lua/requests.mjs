@@ -19,10 +19,13 @@ export function requestsOf(name, header) {
   return [...types, many ? adder(name, parameters, keys, args) : caller(name, parameters, keys, args)].join('\n');
 }
 
+/** What the caller calls it. */
+const askedName = ({ name, kind }) => kind?.asked ?? name;
+
 function typeOf(name, sentence, members) {
   const lines = members.flatMap((member) => member.parts ?? [member]).map((member) => {
     const optional = member.kind?.type.endsWith('| undefined') ? '?' : '';
-    return `  /** ${capital(member.meaning)}. */\n  readonly ${member.name}${optional}: ${memberType(member)};\n`;
+    return `  /** ${capital(member.meaning)}. */\n  readonly ${askedName(member)}${optional}: ${memberType(member)};\n`;
   });
   return `/** ${sentence}. */\nexport interface ${name} {\n${lines.join('')}}\n`;
 }
@@ -62,7 +65,8 @@ function element(member, from) {
 }
 
 /** A packed field is one text in its layout. */
-function written({ name, kind, layout, parts }, from) {
-  if (parts === undefined) return kind.write(`${from}.${name}`);
+function written(field, from) {
+  const { kind, layout, parts } = field;
+  if (parts === undefined) return kind.write(`${from}.${askedName(field)}`);
   return `\`${layout.replace(/<(\w+)>/g, (_, part) => `\${${written(parts.find((each) => each.name === part), from)}}`)}\``;
 }

@@ -5,7 +5,7 @@
 import { verdictOn } from '../../lib/core/queue/grant-verdict.js';
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { AcquireRequest, Grant } from '../../lib/core/port/lock-store.js';
-import { acquireCall, bringBackCall, heartbeatCall, LOCK_GRACE_MS, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
+import { acquireCall, bringBackCall, heartbeatCall, recallCall, releaseCall, renewCall, type BuiltCall } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
 import { LONG_AGO, ServerClock } from '../../lib/stores/wire/server-clock.js';
 import { beganBy } from '../../lib/stores/redis/memories.js';
@@ -91,7 +91,7 @@ export class Acting {
     const plain = minHoldMs === 0 && replaces === undefined;
     const notAfter = this.has('requests have no limit') ? 9_000_000_000_000 : request.limit || LONG_AGO;
     this.post('acquire', id, acquireCall(KEYS, {
-      id, mode, keepMs: rules.leaseMs + LOCK_GRACE_MS, queue: true, needsListener: true, plain, handsOn: false, notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
+      id, mode, leaseMs: rules.leaseMs, queue: true, needsListener: true, plain, handsOn: false, notAfter, floor: client.floor, known: request.memory, fences: 1, minHoldMs, graceMs: 0,
       longestMs: LONGEST_MS, recoveryMs: rules.recoveryMs, replaces, owner,
     }));
   }

@@ -4,7 +4,6 @@
  */
 import { quorumEnd, quorumOf, verdict } from '../../lib/stores/redlock/quorum.js';
 import {
-  LOCK_GRACE_MS,
   admitCall, giveBackCall, greetCall, raiseFenceCall, readGreetMemory, readSurveyHead, readVote, surveyCall, surveyHeadSize, voteCall, type BuiltCall,
 } from '../../lib/stores/wire/lua.generated.js';
 import { UNKNOWN_RUN_ID } from '../../lib/stores/wire/redis-keys.js';
@@ -58,7 +57,7 @@ export class Voting {
     state.nodes.forEach((_, node) => {
       this.know(node, { vote: undefined, asked: true, mute: 0, raised: 'no' });
       this.post(node, 'vote', id, voteCall(NODE_KEYS, {
-        id, mode: 'write', keepMs: rules.leaseMs + LOCK_GRACE_MS, fences: 1, proposal, plain: true, notAfter: this.has('votes have no limit') ? NEVER : limit + AHEAD, runId: UNKNOWN_RUN_ID, minHoldMs: 0, graceMs: 0,
+        id, mode: 'write', leaseMs: rules.leaseMs, fences: 1, proposal, plain: true, notAfter: this.has('votes have no limit') ? NEVER : limit + AHEAD, runId: UNKNOWN_RUN_ID, minHoldMs: 0, graceMs: 0,
         maxLeaseMs: rules.maxLeaseMs, process: member.name, waitedMs: -1, patienceMs: 0,
       }));
     });

@@ -64,6 +64,15 @@ describe('the build of the scripts', () => {
     expect(text).toContain('readonly owner?: string | undefined;');
   });
 
+  it('adds a constant of the scripts to what the caller knows under another name', () => {
+    write('take-it.lua', ...HEADER.toSpliced(3, 0, '--- ARGV[2] keepMs: leaseMs + LOCK_GRACE_MS  how long the lease is'), BIND, 'return keepMs');
+    const text = built();
+    expect(text).toContain('/** How long the lease is. */\n  readonly leaseMs: number;');
+    expect(text).toContain('args: [request.id, request.leaseMs + LOCK_GRACE_MS]');
+    expect(source(text)).toContain('keepMs');
+    expect(source(text)).not.toContain('leaseMs');
+  });
+
   it('binds the fields of one request to locals, and cuts those of a fixed width out of what they are packed in', () => {
     write('take.lua', ...MANY, BIND, 'for n = 1, count do', '  --- @bind shelfKey, id, floor of n', 'end', 'return 1');
     expect(source(built())).toBe([

@@ -4,10 +4,10 @@ import { listOf } from '../../lib/stores/wire/lock-reply.js';
 import * as scripts from '../../lib/stores/wire/lua.generated.js';
 
 const on = { lockKey: 'L', queueKey: 'Q', fenceKey: 'F', marksKey: 'M', epochKey: 'E' };
-const acquire = { id: 'p.1', mode: 'write', keepMs: 31_000, queue: true, needsListener: false, plain: true, handsOn: false, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
+const acquire = { id: 'p.1', mode: 'write', leaseMs: 30_000, queue: true, needsListener: false, plain: true, handsOn: false, notAfter: 9_999_999_999_999, floor: 0, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 900, known: '-'.repeat(30) } as const;
 const known = 'f00dcafef00dcafe:1790000000000';
 const vote = {
-  id: 'p.1/1', mode: 'write', keepMs: 4_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50, plain: true, runId: '-'.repeat(40),
+  id: 'p.1/1', mode: 'write', leaseMs: 3_000, fences: 1, proposal: 70, notAfter: 9_999_999_999_999, minHoldMs: 0, graceMs: 0, maxLeaseMs: 60_000, process: 'p', waitedMs: -1, patienceMs: 50, plain: true, runId: '-'.repeat(40),
 } as const;
 const named = { owner: 'saga 7', label: '-' };
 

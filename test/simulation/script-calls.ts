@@ -138,7 +138,7 @@ export class ScriptCalls {
     const { random, nowUs } = this;
     const owner = random.pick([undefined, 'saga:1']);
     const said = {
-      id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode(), keepMs: random.pick([1_150, 3_000, 31_000]),
+      id: random.chance(0.15) ? this.anId() : this.newId(), mode: this.mode(), leaseMs: random.pick([150, 2_000, 30_000]),
       fences: random.pick([1, 1, 16]), floor: random.pick([0, nowUs + 1_000]), notAfter: random.pick([NEVER, NEVER, Math.floor(nowUs / 1000), 1]),
       queue: random.pick([true, true, false]), needsListener: random.chance(0.7), label: random.pick([undefined, 'Orders.pay']), owner,
       minHoldMs: random.pick([0, 0, 1_200]), graceMs: random.pick([0, 0, 0, 0, 700]), replaces: random.chance(0.2) ? this.anId() : undefined, handsOn: random.chance(0.5), longestMs: random.pick([1_000, 60_000]), ...this.recovery(on),
@@ -158,7 +158,7 @@ export class ScriptCalls {
   private vote(): scripts.VoteArgs {
     const { random, runId, nowUs: proposal } = this;
     const said = {
-      id: this.newId(), mode: this.mode(), keepMs: 4_000, fences: random.pick([1, 1, 16]), proposal, notAfter: random.pick([NEVER, NEVER, NEVER, 1]), label: 'Class.method',
+      id: this.newId(), mode: this.mode(), leaseMs: 3_000, fences: random.pick([1, 1, 16]), proposal, notAfter: random.pick([NEVER, NEVER, NEVER, 1]), label: 'Class.method',
       owner: random.pick([undefined, 'saga:1', 'saga:1', 'saga:1']), minHoldMs: random.pick([0, 0, 900]), graceMs: random.pick([0, 0, 700]), maxLeaseMs: random.pick([1, 1, 5_000]),
       runId: random.pick([UNKNOWN_RUN_ID, runId]), process: random.pick(['p1', 'p2', 'p3']), waitedMs: random.pick([-1, 0, 3, 700]), patienceMs: random.pick([1, 50]),
     };

@@ -1,7 +1,6 @@
 /** The scripts of one Redlock node, run one by one on a server of their own. */
 import type { Redis } from 'ioredis';
 import {
-  LOCK_GRACE_MS,
   addGiveBack, addVote, admitCall, giveBack, giveBackCall, greetCall, raiseFenceCall, surveyCall, vote, voteCall, type BuiltCall, type GiveBackArgs, type ScriptArgument, type VoteArgs,
 } from '../../lib/stores/wire/lua.generated.js';
 import { RedisKeys, UNKNOWN_RUN_ID, type NodeKeys } from '../../lib/stores/wire/redis-keys.js';
@@ -100,7 +99,7 @@ export class NodeScripts {
 
   private voteArgs(id: string, { mode = 'w', owner, leaseMs = 5_000, ...how }: VoteArguments): VoteArgs {
     return {
-      id, mode: mode === 'w' ? 'write' : 'read', owner: owner === '-' ? undefined : owner, keepMs: leaseMs + LOCK_GRACE_MS, proposal: 1, notAfter: NEVER,
+      id, mode: mode === 'w' ? 'write' : 'read', owner: owner === '-' ? undefined : owner, leaseMs, proposal: 1, notAfter: NEVER,
       maxLeaseMs: this.maxLeaseMs, runId: this.runId ?? UNKNOWN_RUN_ID, process: 'p', waitedMs: -1, patienceMs: 50, fences: 1, minHoldMs: 0, graceMs: 0,
       plain: (how.fences ?? 1) === 1 && (how.minHoldMs ?? 0) === 0, ...how,
     };

@@ -7,7 +7,7 @@ import { lateError } from '../../core/port/hold-errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf, recoveringError, type ServerGrant } from '../wire/lock-reply.js';
-import { addAcquire, LOCK_GRACE_MS, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
+import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
@@ -62,7 +62,7 @@ export class Acquisition implements BundledRequest {
     this.floor = trust.floors.of(group);
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined;
     addAcquire(keys, args, this.spot, {
-      id, mode: permits === undefined ? mode : 'permit', keepMs: Math.floor(leaseMs) + LOCK_GRACE_MS, queue, needsListener, plain, handsOn,
+      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener, plain, handsOn,
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
       longestMs: maxLeaseMs, recoveryMs, replaces, owner: permits === undefined ? owner : String(permits), label,
     });

@@ -1,5 +1,5 @@
 /** What vote.lua and give-back.lua are given: for the request of a ballot, and for one that only tries a node out. */
-import { giveBackCall, LOCK_GRACE_MS, type BuiltCall, type GiveBackArgs, type VoteArgs } from '../wire/lua.generated.js';
+import { giveBackCall, type BuiltCall, type GiveBackArgs, type VoteArgs } from '../wire/lua.generated.js';
 import { UNKNOWN_RUN_ID } from '../wire/redis-keys.js';
 import { DOES_NOT_WAIT, NO_MARK, type Leaving, type VoteRequest } from './node-vote.js';
 
@@ -14,7 +14,7 @@ export function voteArgs(request: TrialRequest, { process, maxLeaseMs }: Caller,
   const { id, mode, leaseMs, fences, label, owner, minHoldMs, graceMs, patienceMs } = request;
   const plain = fences === 1 && minHoldMs === 0 && graceMs === 0;
   const waitedMs = Math.floor(request.waitedMs);
-  return { id, keepMs: leaseMs + LOCK_GRACE_MS, mode, plain, notAfter, proposal, runId: runId ?? UNKNOWN_RUN_ID, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process, owner, label };
+  return { id, leaseMs, mode, plain, notAfter, proposal, runId: runId ?? UNKNOWN_RUN_ID, fences, minHoldMs, graceMs, maxLeaseMs, waitedMs, patienceMs, process, owner, label };
 }
 
 export function giveBackArgs({ id, mayBeOver = false, abandoned = false, next, mark }: Omit<Leaving, 'on'>, process: string): GiveBackArgs {

@@ -6,7 +6,7 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import { forcedRelease } from '../wire/forced-release.js';
 import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import {
-  downgradeCall, giveBackCall, inspectCall, LOCK_GRACE_MS, raiseFenceCall, readRenewHead, readVote, renewCall, voteCall, type BuiltCall, type VoteArgs, type VoteReply,
+  downgradeCall, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, voteCall, type BuiltCall, type VoteArgs, type VoteReply,
 } from '../wire/lua.generated.js';
 import type { Connect } from '../wire/connections.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
@@ -180,7 +180,7 @@ export class RedlockNode {
 }
 
 /** What the node says of its vote. Where it granted what was asked for it says no more than its time. */
-function toldBy(reply: ScriptReply, { proposal: fence, keepMs, mode }: VoteArgs): VoteReply {
+function toldBy(reply: ScriptReply, { proposal: fence, leaseMs, mode }: VoteArgs): VoteReply {
   if (typeof reply !== 'number') return readVote(listOf(reply));
-  return { kind: 'granted', now: reply, fence, leftMs: keepMs - LOCK_GRACE_MS, mode, shared: false, next: undefined };
+  return { kind: 'granted', now: reply, fence, leftMs: leaseMs, mode, shared: false, next: undefined };
 }

@@ -23,7 +23,7 @@ export interface BuiltCall {
 }
 
 /** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
-export const LOCK_GRACE_MS = 1000;
+const LOCK_GRACE_MS = 1000;
 
 const sharedBesideOthers = `local function countLines(text)
   local lines, at = 0, 1
@@ -817,8 +817,8 @@ export interface AcquireArgs {
   readonly floor: number;
   /** What the server told the caller as its memory on this connection, or as many dashes. */
   readonly known: string;
-  /** For how long the key of a lock that is granted as asked is kept: for LOCK_GRACE_MS longer than the lease. */
-  readonly keepMs: number;
+  /** How long the lease is; the key of a lock that is granted as asked is kept for LOCK_GRACE_MS longer. */
+  readonly leaseMs: number;
   /** Of who asks, new for each request. */
   readonly id: string;
   /** Whose requests share a lock; of a request for a permit how many there are. */
@@ -842,7 +842,7 @@ export interface AcquireArgs {
 /** Puts one more request into a call of acquire.lua. */
 export function addAcquire(keys: string[], args: ScriptArgument[], on: AcquireKeys, request: AcquireArgs): void {
   keys.push(on.lockKey, on.queueKey, on.fenceKey);
-  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.handsOn ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.keepMs} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`);
+  args.push(`${request.mode[0]}${request.queue ? 1 : 0}${request.needsListener ? 1 : 0}${request.plain ? 1 : 0}${request.handsOn ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.floor).padStart(16, '0')} ${request.known} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.longestMs} ${request.recoveryMs} ${request.replaces ?? '-'}`);
 }
 
 /** A call of acquire.lua for one request. */
@@ -2375,8 +2375,8 @@ export interface VoteArgs {
   readonly proposal: number;
   /** Of the server, as it told on this connection, or as many dashes. */
   readonly runId: string;
-  /** For how long the key of a lock that is granted as asked is kept: for LOCK_GRACE_MS longer than the lease. */
-  readonly keepMs: number;
+  /** How long the lease is; the key of a lock that is granted as asked is kept for LOCK_GRACE_MS longer. */
+  readonly leaseMs: number;
   /** Of the ballot, new for each attempt. */
   readonly id: string;
   /** Whose requests share a lock. */
@@ -2402,7 +2402,7 @@ export interface VoteArgs {
 /** Puts one more request into a call of vote.lua. */
 export function addVote(keys: string[], args: ScriptArgument[], on: VoteKeys, request: VoteArgs): void {
   keys.push(on.lockKey, on.fenceKey, on.marksKey, on.epochKey);
-  args.push(`${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.runId} ${request.keepMs} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.maxLeaseMs} ${request.waitedMs} ${request.patienceMs} ${request.process}`);
+  args.push(`${request.mode === 'write' ? 'w' : 'r'}${request.plain ? 1 : 0} ${String(request.notAfter).padStart(13, '0')} ${String(request.proposal).padStart(16, '0')} ${request.runId} ${request.leaseMs + LOCK_GRACE_MS} ${request.id} ${request.owner === undefined ? '-' : toField(request.owner)} ${request.label === undefined ? '-' : toField(request.label)} ${request.fences} ${request.minHoldMs} ${request.graceMs} ${request.maxLeaseMs} ${request.waitedMs} ${request.patienceMs} ${request.process}`);
 }
 
 /** A call of vote.lua for one request. */

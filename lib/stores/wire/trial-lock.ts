@@ -3,7 +3,7 @@
  * write, because its memory is full or it has become a replica.
  */
 import { listOf, RECOVERING_REASON, releaseOutcome } from './lock-reply.js';
-import { acquireCall, LOCK_GRACE_MS, readAcquire, releaseCall, type AcquireArgs } from './lua.generated.js';
+import { acquireCall, readAcquire, releaseCall, type AcquireArgs } from './lua.generated.js';
 import { UNKNOWN_MEMORY, type LockKeys, type RedisKeys } from './redis-keys.js';
 import type { ScriptReply, ScriptRunner } from './script-runner.js';
 
@@ -31,7 +31,7 @@ export async function takeTrialLock({ id, keys }: Trial, runner: ScriptRunner, m
 
 /** What is asked for a lock that nobody else can name. */
 export function trialRequest(how: Pick<AcquireArgs, 'id' | 'mode' | 'queue' | 'longestMs' | 'recoveryMs'>): AcquireArgs {
-  return { ...how, keepMs: TRIAL_LEASE_MS + LOCK_GRACE_MS, needsListener: false, plain: true, handsOn: false, notAfter: NEVER, floor: 0, known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0, graceMs: 0 };
+  return { ...how, leaseMs: TRIAL_LEASE_MS, needsListener: false, plain: true, handsOn: false, notAfter: NEVER, floor: 0, known: UNKNOWN_MEMORY, fences: 1, minHoldMs: 0, graceMs: 0 };
 }
 
 /** Accepts every reply of acquire.lua but a refusal of the server, or that it recovers. @throws Error with the server's words */

@@ -13,7 +13,7 @@
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     floor: number of 16 digits    the highest fence that the caller has seen in the slot group
 ---     known: text of 30 letters     what the server told the caller as its memory on this connection, or as many dashes
----     keepMs: digits                for how long the key of a lock that is granted as asked is kept: for LOCK_GRACE_MS longer than the lease
+---     keepMs: leaseMs + LOCK_GRACE_MS  how long the lease is; the key of a lock that is granted as asked is kept for LOCK_GRACE_MS longer
 ---     id: text                      of who asks, new for each request
 ---     owner: encoded or -           whose requests share a lock; of a request for a permit how many there are
 ---     label: encoded or -           what an operator reads

@@ -11,7 +11,7 @@
 ---     notAfter: number of 13 digits  server time in ms after which nothing is done
 ---     proposal: number of 16 digits  the least fence the caller can use
 ---     runId: text of 40 letters      of the server, as it told on this connection, or as many dashes
----     keepMs: digits                 for how long the key of a lock that is granted as asked is kept: for LOCK_GRACE_MS longer than the lease
+---     keepMs: leaseMs + LOCK_GRACE_MS  how long the lease is; the key of a lock that is granted as asked is kept for LOCK_GRACE_MS longer
 ---     id: text                       of the ballot, new for each attempt
 ---     owner: encoded or -            whose requests share a lock
 ---     label: encoded or -            what an operator reads
