@@ -286,7 +286,6 @@ const list = [
   ['lib/stores/redlock/ballot.ts', 'if (!vote.shared) this.plain += 1;', 'It saves counting the words, among which verdict() finds the same quorum.', undefined, 'this.plain -= 1'],
   ['lib/stores/redlock/ballot.ts', 'if (!vote.shared) this.plain += 1;', 'It saves counting the words, among which verdict() finds the same quorum.', 'this.plain += 1;'],
   ['lib/stores/redlock/ballot.ts', 'ends instanceof Promise ? await ends', 'It saves a turn of the microtasks, in which nothing is decided.', undefined, 'true'],
-  ['lib/stores/redlock/ballot.ts', 'if (next !== undefined) this.standing.wantedBy(next);', 'wantedBy() takes undefined for nobody; the comparison is for the compiler.', undefined, 'true'],
   ['lib/stores/redlock/ballot.ts', 'const leftMs = Math.max(0, ...votes', 'No pause is as short as 1 ms.', '0', '1'],
   ['lib/stores/redlock/ballot.ts', "return vote.kind === 'busy' ||", 'Only a grant can be shared; the first half is for the compiler.', undefined, 'vote.shared'],
   ['lib/stores/redlock/ballots.ts', 'if (ballot !== undefined && this.byHolder.delete(holder))', 'What is not there is not deleted either; the comparison is for the compiler.', undefined, 'this.byHolder.delete(holder)'],

@@ -12,7 +12,7 @@ import { FakeClock } from '../../support/fake-clock.js';
 
 const LEASE_MS = 1_000;
 
-type Word = 'has it' | 'lost it' | 'had it taken' | 'may have had it taken' | 'fails' | 'has it, late';
+type Word = 'has it' | 'lost it' | 'had it taken' | 'may have had it taken' | 'fails' | 'has it, late' | 'had it taken, late';
 
 /** What became of the renewal, and the nodes that were given the lease back, by their places. */
 async function renewal(words: readonly Word[], mayOutlive = true, isTakenBack = false): Promise<{ kind: RenewOutcome['kind']; givenBack: number[] }> {
@@ -20,7 +20,7 @@ async function renewal(words: readonly Word[], mayOutlive = true, isTakenBack = 
   const nodes = words.map((word) => ({
     fellSilent: () => {},
     async renew(): Promise<readonly (RenewedThere | undefined)[]> {
-      await delay(clock, word === 'has it, late' ? LEASE_MS / 2 : 1);
+      await delay(clock, word.endsWith(', late') ? LEASE_MS / 2 : 1);
       if (word === 'fails') throw new LockStoreError('out of order');
       return [word.startsWith('has it') ? { end: clock.now() + LEASE_MS, contended: false } : undefined];
     },
@@ -28,7 +28,7 @@ async function renewal(words: readonly Word[], mayOutlive = true, isTakenBack = 
   const givenBack: number[] = [];
   const rejoin = async (node: RedlockNode): Promise<void> => void givenBack.push(nodes.indexOf(node));
   const wasTakenFrom = (node: RedlockNode): boolean => words[nodes.indexOf(node)] === 'had it taken';
-  const mayBeTakenFrom = (node: RedlockNode): boolean => wasTakenFrom(node) || words[nodes.indexOf(node)] === 'may have had it taken';
+  const mayBeTakenFrom = (node: RedlockNode): boolean => wasTakenFrom(node) || words[nodes.indexOf(node)] === 'may have had it taken' || words[nodes.indexOf(node)] === 'had it taken, late';
   const standing = { lasts: () => {}, renewed: () => {}, keptBy: () => {}, mayOutlive: () => mayOutlive, wasTakenFrom, mayBeTakenFrom };
   const ballot = { key: 'k', id: 'p.1/1', state: 'held', standing, rejoin } as unknown as Ballot;
   const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
@@ -70,6 +70,10 @@ describe('A renewal by quorum', () => {
     expect(await renewal(['has it', 'lost it', 'may have had it taken', 'lost it', 'has it'])).toEqual({ kind: 'lost', givenBack: [] });
     expect(await renewal(['has it', 'lost it', 'had it taken', 'fails', 'has it'])).toEqual({ kind: 'unknown', givenBack: [] });
     expect(await renewal(['has it', 'lost it', 'lost it', 'fails', 'has it'])).toEqual({ kind: 'unknown', givenBack: [1, 2] });
+  });
+
+  it('S3: gives it back to no node that says late that it had it taken away', async () => {
+    expect(await renewal(['has it', 'has it', 'fails', 'fails', 'had it taken, late'])).toEqual({ kind: 'unknown', givenBack: [] });
   });
 
   it('is in doubt while a node that may have it has not answered, though its trust is over', async () => {

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../../lib/core/port/lock-store.js';
 import type { RedlockStore } from '../../../lib/stores/redlock/redlock-store.js';
+import type { Waiters } from '../../../lib/stores/redlock/waiters.js';
 import { Random } from '../../simulation/random.js';
 import { SimulatedRedlock, type RedlockMember } from '../../support/simulated-redlock.js';
 
@@ -86,6 +87,16 @@ describe('A request', () => {
     expect(sizes(mine.store)).toEqual([1, 0, 0]);
     await release(mine, 'p.1');
     expect(sizes(mine.store)).toEqual([0, 0, 0]);
+  });
+
+  it('that is granted puts those of its process that wait behind all others', async () => {
+    await granted(theirs, 'q.1');
+    for (const id of ['p.1', 'p.2']) await ask(mine, id, { queue: true });
+    await redlock.pass(500);
+    await release(theirs, 'q.1');
+    await granted(mine, 'p.1', { queue: true });
+    const { waiters } = mine.store as unknown as { readonly waiters: Waiters };
+    expect(waiters.ask('p.2', 'k', redlock.clock.now())).toBeLessThan(500);
   });
 
   it('that replaces a lease releases it, and says when the nodes did not know it', async () => {

@@ -39,7 +39,8 @@ describe('A ballot that a node does not have', () => {
     standing.lasts(LEASE_MS);
     expect(standing.mayBeTakenFrom(node, now)).toBe(false);
     standing.asks(node);
-    expect([now, now + 2 * LEASE_MS].map((at) => standing.mayBeTakenFrom(node, at))).toEqual([true, false]);
+    const { endsAt } = standing;
+    expect([now, endsAt - 1, endsAt].map((at) => standing.mayBeTakenFrom(node, at))).toEqual([true, true, false]);
     expect(standing.wasTakenFrom(node, now)).toBe(false);
     standing.keptBy(node, now + LEASE_MS);
     expect([now, now + LEASE_MS].map((at) => standing.mayBeTakenFrom(node, at))).toEqual([true, false]);
