@@ -5,12 +5,11 @@
 import 'reflect-metadata';
 import type { LeadOptions } from '../core/hold/leadership.js';
 import { roleKey } from '../core/key/role-key.js';
-import { LockUsageError } from '../core/port/errors.js';
 import type { Lease } from '../core/port/lease.js';
 import { LEADER_OPTIONS } from './decorator-options.js';
 import { methodOf, needInterceptor } from './lock-method.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
-import { checkNames } from './locked-call.js';
+import { checkInstance, checkNames } from './locked-call.js';
 import type { AnyMethod, Verdict } from './locked-method.js';
 
 /** The metadata key under which a prototype lists its methods with @Leader. */
@@ -65,9 +64,7 @@ export function Leader(role: string, given: LeaderOptions | undefined): MethodDe
     checkNames(given, LEADER_OPTIONS, place);
     roleKey(role);
     const { instance = DEFAULT_INSTANCE, ...options } = given ?? {};
-    if (typeof instance !== 'string' || instance === '') {
-      throw new LockUsageError(`${place}: expected instance to be the name of a lock module, got ${String(instance)}.`);
-    }
+    checkInstance(instance, place);
     const known = leaderMethodsOf(target);
     const roles = [...(known.get(property) ?? []), { place, role, instance, options }];
     Reflect.defineMetadata(LEADER_METHODS, new Map([...known, [property, roles]]), target);

@@ -98,7 +98,7 @@ const names: NamesOf<LockModuleOptions> = {
 const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }' };
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides'];
-/** Every process that is reached by the message, or makes a new connection, has said what it holds by then. */
+/** The default of `recoveryMs`: by then every process that the server's message reached, or that connected anew, has said what it holds. */
 const DEFAULT_RECOVERY_MS = 1_000;
 const FLAGS = ['embedded', 'describeHolders', 'strictServer', 'strictOverrides'] as const;
 
@@ -128,7 +128,7 @@ export function lockHome(given: LockModuleOptions, environment: string | undefin
   return { kind: 'embedded', implied: true };
 }
 
-/** The same options without a prototype's part in them: options may be a class with getters, which are lost when they are spread. */
+/** The options as own properties of a plain object. They may be an instance of a class with getters, which spreading would lose. */
 export function ownOptions(options: LockModuleOptions): LockModuleOptions {
   const given = Object.keys(names).filter((name) => name in options);
   return Object.fromEntries(given.map((name) => [name, options[name as keyof LockModuleOptions]]));

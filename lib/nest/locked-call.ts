@@ -46,9 +46,7 @@ export function lockedCall(keys: KeysOfCall, given: LockedOptions, place: string
   if (returns !== 'promise' && returns !== 'observable') {
     throw new LockUsageError(`${place}: expected returns to be 'promise' or 'observable', got ${show(returns)}.`);
   }
-  if (typeof instance !== 'string' || instance === '') {
-    throw new LockUsageError(`${place}: expected instance to be the name of a lock module, got ${show(instance)}.`);
-  }
+  checkInstance(instance, place);
   // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
   const site = { label: options.label ?? shortLabel(place), template: templateText(keys.key), expectsBusy: onBusy !== 'throw' };
@@ -63,6 +61,12 @@ export function lockedCall(keys: KeysOfCall, given: LockedOptions, place: string
 export function checkNames(given: unknown, list: OptionList, place: string): void {
   const problem = given === undefined ? undefined : optionsProblem(given, list);
   if (problem !== undefined) throw new LockUsageError(`${place}: ${problem}.`);
+}
+
+/** Checks the name of the lock module of a decorator. @throws LockUsageError */
+export function checkInstance(instance: unknown, place: string): void {
+  if (typeof instance === 'string' && instance !== '') return;
+  throw new LockUsageError(`${place}: expected instance to be the name of a lock module, got ${show(instance)}.`);
 }
 
 function signalFunction(signal: CallableFunction, place: string): (args: readonly unknown[]) => AbortSignal | undefined {

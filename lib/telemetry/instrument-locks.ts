@@ -80,7 +80,7 @@ export function instrumentLocks(
   return () => subscription.unsubscribe();
 }
 
-type Ended<Type extends LockEvent['type']> = Extract<LockEvent, { readonly type: Type }>;
+type EventOf<Type extends LockEvent['type']> = Extract<LockEvent, { readonly type: Type }>;
 
 class LockRecorder {
   private readonly instruments: ReturnType<typeof createInstruments>;
@@ -144,13 +144,13 @@ class LockRecorder {
     return attributes;
   }
 
-  private waited(event: Ended<'granted' | 'adopted' | 'busy' | 'cancelled' | 'failed'>, attributes: Attributes): void {
+  private waited(event: EventOf<'granted' | 'adopted' | 'busy' | 'cancelled' | 'failed'>, attributes: Attributes): void {
     if (roleOf(event.key) !== undefined) return;
     this.instruments.waitTime.record(event.waitedMs / 1_000, attributes);
     this.span('lock.acquire', event, event.waitedMs, attributes, event.type === 'failed' ? event.cause.message : undefined);
   }
 
-  private ended(event: Ended<'released' | 'handedOff'>, attributes: Attributes): void {
+  private ended(event: EventOf<'released' | 'handedOff'>, attributes: Attributes): void {
     this.instruments.holdTime.record(event.heldMs / 1_000, attributes);
     this.span('lock.hold', event, event.heldMs, attributes, event.type === 'released' && event.outcome === 'lost' ? 'the lease was lost before the hold ended' : undefined);
   }

@@ -7,7 +7,7 @@ import type { Leadership } from '../core/hold/leadership.js';
 import { LockUsageError, messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { integer } from '../core/port/option-values.js';
+import { checkInteger } from '../core/port/option-values.js';
 import type { LockService } from '../lock.service.js';
 import { findLocks } from '../nest/find-locks.js';
 import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
@@ -61,7 +61,7 @@ export class LockHealthIndicator {
     const problem = optionsProblem(options, OPTIONS);
     if (problem !== undefined) throw new LockUsageError(`LockHealthIndicator.pingCheck('${key}'): ${problem}.`);
     const { instance = DEFAULT_INSTANCE, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-    integer('timeoutMs', timeoutMs, 1, LONGEST_TIMEOUT_MS);
+    checkInteger('timeoutMs', timeoutMs, 1, LONGEST_TIMEOUT_MS);
     const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator', 'tryAcquire');
     const session = this.health.check(key);
     const askedAt = systemClock.now();

@@ -32,7 +32,7 @@ export class TestWire implements LockStore {
   ) {
     this.capabilities = { ...shared.memory.capabilities, replicas: true };
     this.tickets = {
-      place: shared.memory.tickets.place,
+      home: shared.memory.tickets.home,
       handOff: (request) => this.handOff(request),
       adopt: (request) => this.adopt(request),
     };

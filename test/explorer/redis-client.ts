@@ -279,7 +279,7 @@ export class Acting {
     return Number(reply[what === 'acquire' || what === 'adopt' ? 1 : 0]);
   }
 
-  /** What its task says on the wire, where a permit is a mode and their number stands in the owner's place (acquisition.ts). */
+  /** What its task says on the wire, where a permit is a mode and their number stands in the owner's place (bundled-acquire.ts). */
   private get wish(): { readonly mode: LockMode | 'permit'; readonly owner: string | undefined; readonly minHoldMs: number } {
     const { mode = 'write', owner, permits, minHoldMs = 0 } = this.task ?? {};
     return permits === undefined ? { mode, owner, minHoldMs } : { mode: 'permit', owner: String(permits), minHoldMs };

@@ -286,7 +286,7 @@ function failed({ call: _, ...letter }: Letter): Letter {
   return { ...letter, way: 'answer', reply: undefined };
 }
 
-/** The server's instants as local ones. The answer of the commonest case, a fence alone, is written out, as acquisition.ts does. */
+/** The server's instants as local ones. The answer of the commonest case, a fence alone, is written out, as bundled-acquire.ts does. */
 function localReply(reply: LuaReply, now: number, leaseMs: number): (string | number)[] {
   if (typeof reply === 'string') return [1, now, reply, 1, 1, now + leaseMs, 0];
   const items = Array.isArray(reply) ? reply : [reply];

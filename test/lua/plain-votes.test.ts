@@ -18,7 +18,7 @@ beforeEach(async () => {
   await node.release('a', 'p.0/1');
 });
 
-const lockText = (): Promise<string | null> => node.client.get(node.keys.lock(node.keys.groupOf('a'), 'a'));
+const lockText = (): Promise<string | null> => node.client.get(node.keys.lock('a'));
 const lastFence = (): Promise<string | null> => node.client.get(node.keys.fence(node.keys.groupOf('a')));
 
 /** The calls of these commands, those inside scripts among them. */

@@ -106,7 +106,7 @@ describe('vote.lua', () => {
 });
 
 describe('The line of those who wait', () => {
-  const marks = (): Promise<string | null> => node.client.get(node.keys.marks(node.keys.groupOf('a'), 'a'));
+  const marks = (): Promise<string | null> => node.client.get(node.keys.nodeSpotOf('a').marksKey);
   /** A vote of another process; it waits unless a test says otherwise. */
   const asks = async (process: string, how: VoteArguments = {}): Promise<number | string> => (await node.vote('a', `${process}.1/${++attempt}`, { process, waitedMs: 0, ...how }))[0]!;
   let attempt = 0;
@@ -246,7 +246,7 @@ describe('Where another program has written under a key of a lock', () => {
   beforeEach(async () => {
     node.runId = String((await node.greet())[2]);
     const { client, keys } = node;
-    await client.sadd(keys.lock(keys.groupOf('list'), 'list'), 'x');
+    await client.sadd(keys.lock('list'), 'x');
     await client.sadd(keys.fence(keys.groupOf('fence')), 'x');
   });
   afterEach(() => void (node.runId = undefined));

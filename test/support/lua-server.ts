@@ -119,7 +119,7 @@ export class LuaLock {
     readonly key: string,
   ) {
     this.group = this.names.groupOf(key);
-    [this.lockKey, this.queueKey, this.fenceKey] = this.names.all(this.group, key);
+    ({ lockKey: this.lockKey, queueKey: this.queueKey, fenceKey: this.fenceKey } = this.names.spotOf(key));
   }
 
   async acquire(id: string, how: AcquireArguments = {}): Promise<Reply> {

@@ -26,7 +26,7 @@ export class StoreAround implements LockStore {
   ) {
     this.capabilities = { ...store.capabilities, ...capabilities };
     const { tickets } = store;
-    this.tickets = tickets && { place: tickets.place, handOff: (request) => this.handOff(request), adopt: (request) => this.adopt(request) };
+    this.tickets = tickets && { home: tickets.home, handOff: (request) => this.handOff(request), adopt: (request) => this.adopt(request) };
   }
 
   handOff(request: HandOffRequest): Promise<HandOffOutcome> {

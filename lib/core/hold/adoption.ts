@@ -82,7 +82,7 @@ export class Adoption implements AbortListener {
   }
 
   /** The shutdown has begun, or its grace is over: an adoption that is refused from now on ends, and gives back what it may have been granted. */
-  shutdownWent(): void {
+  shutdownAdvanced(): void {
     const closed = this.parts.refusal(this.key);
     if (closed) this.fail(closed);
   }
@@ -108,13 +108,13 @@ export class Adoption implements AbortListener {
 
   private heard(outcome: AdoptOutcome): void {
     // It was given up meanwhile, and its release may have reached the store before it did: so it is released once more.
-    if (!this.isOpen) return outcome.kind === 'adopted' ? this.giveBack(false) : undefined;
+    if (!this.isOpen) return outcome.kind === 'adopted' ? this.giveBack() : undefined;
     switch (outcome.kind) {
       case 'adopted':
         return this.adopted(outcome.holds);
       case 'gone':
         // Another process adopted the first lock, so it has the ticket. This process gives back what it got, and the ticket's other locks.
-        if (outcome.key !== this.key) this.giveBack(true);
+        if (outcome.key !== this.key) this.giveBackWithTicket();
         return this.settle(() => this.reject(this.goneError(outcome)));
       case 'recovering':
         this.lastError = outcome.cause;
@@ -124,7 +124,7 @@ export class Adoption implements AbortListener {
 
   private failed(error: LockStoreError): void {
     this.unansweredUntil = this.notAfter;
-    if (!this.isOpen) return this.giveBack(false);
+    if (!this.isOpen) return this.giveBack();
     this.lastError = error;
     if (error.retryable) this.askIn(this.backoff.nextMs(), error);
     else this.fail(givenUpError(this.key, this.call.options.waitMs, error));
@@ -165,7 +165,7 @@ export class Adoption implements AbortListener {
 
   private fail(reason: unknown): void {
     if (!this.isOpen) return;
-    this.giveBack(false);
+    this.giveBack();
     this.settle(() => this.reject(reason));
   }
 
@@ -181,16 +181,21 @@ export class Adoption implements AbortListener {
     tell();
   }
 
-  /** Releases what may have been adopted, also by a request that is still on its way; and the ticket's locks, if they are of no use. */
-  private giveBack(withTicket: boolean): void {
+  /** Releases what may have been adopted, also by a request that is still on its way. */
+  private giveBack(): void {
+    for (const { key, id } of this.holds) this.release(key, id, this.unansweredUntil);
+  }
+
+  /** The same, and the ticket's locks, because the ticket is of no use any more. */
+  private giveBackWithTicket(): void {
+    this.giveBack();
+    for (const { key } of this.holds) this.release(key, this.ticketId);
+  }
+
+  private release(key: string, id: string, lateUntil?: number): void {
     const { queue, defaults } = this.parts;
     const { leaseMs, graceMs } = this.call.options;
-    const { unansweredUntil: lateUntil } = this;
-    const endsInMs = leaseMs + graceMs + defaults.commandTimeoutMs;
-    if (this.notAfter === -Infinity) return;
-    for (const { key, id } of this.holds) {
-      queue.background.release({ key, id, lateUntil }, endsInMs);
-      if (withTicket) queue.background.release({ key, id: this.ticketId }, endsInMs);
-    }
+    // Nothing is there to be released before the store was asked.
+    if (this.notAfter !== -Infinity) queue.background.release({ key, id, lateUntil }, leaseMs + graceMs + defaults.commandTimeoutMs);
   }
 }

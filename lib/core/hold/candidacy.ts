@@ -18,12 +18,12 @@ import { runInHold } from './run-in-hold.js';
 import { cannotStandText, failureText, overstayedText } from './term-reports.js';
 
 /** Rests do not grow beyond this, and a function that ran for longer before it failed is not failing over and over. */
-const LONGEST_REST_MS = 60_000;
+const MAX_GROWN_REST_MS = 60_000;
 /** The shortest rest: in an embedded store a function that returns at once would never let the event loop turn. */
-const LEAST_REST_MS = 1;
+const MIN_REST_MS = 1;
 /** The shortest rest after a failure, also with `restMs: 0`. */
-const SHORTEST_REST_MS = 100;
-/** Candidates that rest at the same time do not come back at the same time. */
+const MIN_REST_AFTER_FAILURE_MS = 100;
+/** The greatest part of a rest that is added to it at random, so that candidates that rest together do not come back together. */
 const JITTER = 0.25;
 /** A function that goes on for so long after its term was lost is told in the log. */
 const OVERSTAYED_MS = 1_000;
@@ -138,7 +138,7 @@ export class Candidacy implements Leadership {
     try {
       await new Promise<void>((resolve, reject) => runInHold(hold, this.work, resolve, reject));
       this.failures = 0;
-      return hold.isLost ? 0 : Math.max(LEAST_REST_MS, this.options.restMs * (1 + JITTER * Math.random()));
+      return hold.isLost ? 0 : Math.max(MIN_REST_MS, this.options.restMs * (1 + JITTER * Math.random()));
     } catch (error) {
       return isEndOf(hold, error) ? 0 : this.failed(hold, error, clock.now() - since);
     } finally {
@@ -155,9 +155,9 @@ export class Candidacy implements Leadership {
   }
 
   private restAfterFailure(ranMs: number): number {
-    this.failures = ranMs > LONGEST_REST_MS ? 1 : this.failures + 1;
-    const restMs = Math.max(SHORTEST_REST_MS, this.options.restMs);
-    return Math.min(restMs * 2 ** this.failures, Math.max(restMs, LONGEST_REST_MS)) * (1 + JITTER * Math.random());
+    this.failures = ranMs > MAX_GROWN_REST_MS ? 1 : this.failures + 1;
+    const restMs = Math.max(MIN_REST_AFTER_FAILURE_MS, this.options.restMs);
+    return Math.min(restMs * 2 ** this.failures, Math.max(restMs, MAX_GROWN_REST_MS)) * (1 + JITTER * Math.random());
   }
 
   /** Says so once when the function goes on after its term was lost. Returns how to stop watching. */

@@ -3,7 +3,7 @@ import type { Lease } from '../port/lease.js';
 import type { CallSite, LockOptions, WithLockOptions } from '../port/lock-options.js';
 import type { HolderState } from '../port/lock-state.js';
 import { optionsProblem, type NamesOf, type OptionList } from '../port/option-names.js';
-import { integer, invalid } from '../port/option-values.js';
+import { checkInteger, invalidOption } from '../port/option-values.js';
 
 /** Who leads: the holder of the role's lock. */
 export type LockHolder = HolderState;
@@ -14,8 +14,8 @@ export type Term = (term: Lease) => Promise<void> | void;
 /** Options of {@link LockService.lead}. */
 export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas' | 'label'> {
   /**
-   * How long this process rests after its function returned, before it stands for election again, in ms; a random quarter
-   * is added. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000; the process rests
+   * How long this process rests after its function returned, before it stands for election again, in ms; up to a
+   * quarter is added at random. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000; the process rests
    * for at least 1 ms, and for at least 100 ms after a failure.
    * @default 1000
    */
@@ -40,7 +40,7 @@ export interface Leadership extends AsyncDisposable {
 const names: NamesOf<LeadOptions & CallSite> = { leaseMs: true, graceMs: true, minReplicas: true, restMs: true, label: true, template: true, expectsBusy: true };
 const LEAD_OPTIONS: OptionList = { names, example: '{ restMs: 5000 }' };
 const DEFAULT_REST_MS = 1_000;
-const LONGEST_REST_MS = 3_600_000;
+const MAX_REST_MS = 3_600_000;
 
 /** How a candidate asks for its term, and how long it rests between two. */
 export interface TermOptions {
@@ -51,9 +51,9 @@ export interface TermOptions {
 /** Completes the options of a candidate. The request is checked by the service that sends it. @throws LockUsageError */
 export function termOptions(given: LeadOptions & CallSite, key: string): TermOptions {
   const problem = optionsProblem(given, LEAD_OPTIONS);
-  if (problem !== undefined) throw invalid(problem, key);
+  if (problem !== undefined) throw invalidOption(problem, key);
   const { restMs = DEFAULT_REST_MS, ...options } = given;
-  integer('restMs', restMs, 0, LONGEST_REST_MS, key);
+  checkInteger('restMs', restMs, 0, MAX_REST_MS, key);
   // Defaults of the module are for calls, which end. A term has no end of its own, and a candidate waits for its turn for ever.
   const unending = { mode: 'write', waitMs: Infinity, renew: true, maxHoldMs: Infinity, minHoldMs: 0, onLost: 'ignore' } as const;
   return { restMs, request: { template: key, ...options, ...unending } };

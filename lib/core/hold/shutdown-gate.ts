@@ -108,7 +108,7 @@ export class ShutdownGate {
 
   private refuseWaiting(reasonFor: ReasonToReject): void {
     this.queue.rejectWaiting(reasonFor);
-    for (const call of this.adoptions) call.shutdownWent();
+    for (const call of this.adoptions) call.shutdownAdvanced();
   }
 }
 

@@ -24,16 +24,16 @@ export function handOffError(key: string, cause: LockStoreError): LockStoreError
 }
 
 /** The ticket is for locks that live elsewhere. */
-export function foreignTicketError({ keys, place, instance }: Ticket, here: { readonly place: string; readonly instance: string }): LockUsageError {
+export function foreignTicketError({ keys, home, instance }: Ticket, here: { readonly home: string; readonly instance: string }): LockUsageError {
   const [key] = keys as [string];
-  const isOther = place !== here.place;
-  const [theirs, ours] = isOther ? [placeText(place), placeText(here.place)] : [`the lock module '${instance}'`, `the lock module '${here.instance}'`];
+  const isOther = home !== here.home;
+  const [theirs, ours] = isOther ? [homeText(home), homeText(here.home)] : [`the lock module '${instance}'`, `the lock module '${here.instance}'`];
   return new LockUsageError(`Lock '${key}': this ticket is of ${theirs}, but was given to ${ours}. The store was not asked. Adopt it where its locks are.`, { key });
 }
 
-/** A place is the kind of a store, and what tells it from others of its kind. */
-function placeText(place: string): string {
-  const [kind = '', ...name] = place.split(' ');
+/** A home is the kind of a store, and what tells it from others of its kind. */
+function homeText(home: string): string {
+  const [kind = '', ...name] = home.split(' ');
   return kind === 'embedded' ? 'an embedded store, which is in one process only' : `a Redis with the prefix '${name.join(' ')}'`;
 }
 

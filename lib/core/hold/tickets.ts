@@ -70,7 +70,7 @@ export class Tickets {
     }
     for (const { key: lock, id, stays, lateUntil } of leases) if (!stays) background.releaseLate({ key: lock, id, abandoned: true, lateUntil, askedAt: now });
     hold.finish('released');
-    return ticketText({ place: tickets.place, instance, keys, process, secret, until: outcome.until, memory: outcome.memory });
+    return ticketText({ home: tickets.home, instance, keys, process, secret, until: outcome.until, memory: outcome.memory });
   }
 
   /** Reads a ticket that is to be adopted here. @throws LockUsageError when it is damaged, or its locks are not in this store */
@@ -79,8 +79,8 @@ export class Tickets {
     const { store, instance } = this.parts;
     const [key] = ticket.keys as [string];
     if (!store.tickets) throw noTicketsError(key);
-    const { place } = store.tickets;
-    if (ticket.place !== place || ticket.instance !== instance) throw foreignTicketError(ticket, { place, instance });
+    const { home } = store.tickets;
+    if (ticket.home !== home || ticket.instance !== instance) throw foreignTicketError(ticket, { home, instance });
     return ticket;
   }
 

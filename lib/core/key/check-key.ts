@@ -3,11 +3,10 @@
  * character in its own names must escape them itself.
  */
 import { LockKeyError } from '../port/errors.js';
+import { LONE_SURROGATE } from '../port/option-values.js';
 
 /** The longest key in bytes. A longer one costs memory wherever it is stored, and is mostly a mistake: a whole document as an id. */
 export const LONGEST_KEY_BYTES = 512;
-/** Half of a surrogate pair. UTF-8 cannot encode it, so two different texts would become one key. */
-export const LONE_SURROGATE = /\p{Cs}/u;
 
 /** The text of a missing value as a whole part of the key (`order:undefined`), or of an object without an id. Other text may be data. */
 const FORGOTTEN_PART = /(?:^|:)undefined(?:$|:)|\[object \w+\]/;
@@ -23,7 +22,7 @@ export function checkKey(key: string, place = ''): string {
   if (LONE_SURROGATE.test(key)) throw new LockKeyError(`${at}the key holds half a surrogate pair.`);
   checkLength(key, at);
   if ((key.includes('undefined') || key.includes('[object ')) && FORGOTTEN_PART.test(key)) {
-    throw new LockKeyError(`${at}the key '${key}' was made of a value that is missing or is no id. Correct what made it.`, { key });
+    throw new LockKeyError(`${at}the key '${key}' was made of a value that is missing or is no id. Correct what made it.`);
   }
   return key;
 }

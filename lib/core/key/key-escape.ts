@@ -8,7 +8,7 @@
  *
  * Nothing else is escaped: most values stand in the key as one would write them by hand.
  */
-import { LONE_SURROGATE } from './check-key.js';
+import { LONE_SURROGATE } from '../port/option-values.js';
 import { UnfitForKey } from './key-value.js';
 
 const HEX_OR_PERCENT = /^[0-9A-Fa-f%]$/;

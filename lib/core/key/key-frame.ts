@@ -2,7 +2,7 @@
  * The frame of a key: the texts before, between and after its values, which are the same in all keys of one template. Templates of
  * decorators and of routes and the tag `lockKey` use it, so that all of them make the same key of the same values.
  */
-import { LONE_SURROGATE } from './check-key.js';
+import { LONE_SURROGATE } from '../port/option-values.js';
 import { guardOf, valueEscaper } from './key-escape.js';
 import { keyText } from './key-value.js';
 

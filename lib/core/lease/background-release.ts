@@ -62,6 +62,7 @@ export class BackgroundRelease {
     private readonly clock: Clock,
     private readonly schedule: Schedule,
   ) {
+    // A new connection alone (`all`) is no sign that the store forgot a release.
     store.onDoubt?.((doubt) => doubt !== 'all' && this.releaseForgotten(doubt === 'replaced'));
   }
 

@@ -17,7 +17,7 @@ import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcom
 import type { GrantedRequest, LeaseGuard, LossListener } from './lease-guard.js';
 import { Appointment } from './schedule.js';
 
-/** Trust that ends at most this much before `renewUntil`, in ms, ends because of maxHoldMs: the difference is margin and travel time. */
+/** So much, in ms, a trust that reaches to `renewUntil` ends before it, beside the renewal's margin: the time of the way to the store. */
 const TRAVEL_MS = 15;
 
 const NOBODY: readonly LossListener[] = [];

@@ -8,7 +8,7 @@ import { Appointment, type Schedule } from './schedule.js';
 
 /** The time between two heartbeats of a waiter. The store removes a waiter after 2,500 ms without one, so two of them may get lost. */
 const HEARTBEAT_MS = 700;
-/** How many waiters one batch has at most. Each costs the server about 5 µs, so a batch keeps it busy for little more than 1 ms. */
+/** How many waiters are handed to the store at a time. The store splits them into commands. */
 const LARGEST_BATCH = 250;
 
 /** A request of this process that waits in the store's queue. */

@@ -90,7 +90,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
    * option, and `arrival` the number of the caller in its line if it waits.
    */
   admits(wanted: ResolvedOptions, now: number, handOn: number, arrival = Infinity): boolean {
-    if (!this.isTrusted(now) || (wanted !== this.options && !areAlike(wanted, this.options))) return false;
+    if (!this.isTrusted(now) || (wanted !== this.options && !mayShareLease(wanted, this.options))) return false;
     if (this.turns === 0) return true;
     if (this.isSpent || !this.options.renew || wanted.minHoldMs > 0) return false;
     const leftMs = this.trustedUntil - now;
@@ -193,13 +193,13 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
 }
 
 /** Whether the requests of two callers to the store would be the same, so that one may take over the other's place in the queue. */
-export function askAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
+export function askTheSame(a: ResolvedOptions, b: ResolvedOptions): boolean {
   if (a === b) return true;
   const sameLease = Math.min(a.leaseMs, a.maxHoldMs) === Math.min(b.leaseMs, b.maxHoldMs);
-  return areAlike(a, b) && sameLease && a.minHoldMs === b.minHoldMs;
+  return mayShareLease(a, b) && sameLease && a.minHoldMs === b.minHoldMs;
 }
 
 /** Whether two callers may follow each other on one lease, because they want the same of it. */
-function areAlike(a: ResolvedOptions, b: ResolvedOptions): boolean {
+function mayShareLease(a: ResolvedOptions, b: ResolvedOptions): boolean {
   return a.mode === b.mode && a.leaseMs === b.leaseMs && a.renew === b.renew && a.graceMs === b.graceMs && a.minReplicas === b.minReplicas && a.owner === b.owner && a.permits === b.permits;
 }

@@ -15,7 +15,7 @@ import { Schedule } from './schedule.js';
 import { GuardedLease } from './guarded-lease.js';
 import type { LeaseGuard } from './lease-guard.js';
 
-/** How many leases one command renews at most: 250 keep a Redis busy for less than a millisecond. */
+/** How many leases are handed to the store at a time. The store splits them into commands. */
 const LARGEST_BATCH = 250;
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const EARLY = 1 / 24;

@@ -60,7 +60,10 @@ export class LockTimeoutError extends LockError {
   declare readonly key: string;
   /** How long the caller was ready to wait, in ms. */
   readonly waitMs: number;
-  /** Who held the lock; empty for a call with `waitMs: 0`, after a silence of the store, or when a call of the same hold was in the way. */
+  /**
+   * Who held the lock; empty for a call with `waitMs: 0`, when a call of the same hold was in the way, after a silence of the store, and
+   * when the store does not name them within 100 ms or is being asked for 32 other locks.
+   */
   readonly holders: readonly BusyHolder[];
   /** The locks that the waiting call held, the outermost first. A lock taken by `acquire` counts only inside `lease.run(fn)`. */
   readonly held: readonly string[];

@@ -54,9 +54,9 @@ export interface Lease extends AsyncDisposable {
    * Resolves with a ticket, and hands the hold to whoever brings it to `locks.adopt`, in any process. Nobody else gets the lock in
    * between, and the ticket is good for one adoption. The hold ends here at once, as by a release: `signal` does not abort,
    * `assertHeld` throws, and `release` has nothing left to do. When nobody adopts within `withinMs`, the lock passes on by itself.
-   * @throws LockUsageError on a nested hold, while calls are inside the hold, on a Redlock, and for an invalid `withinMs`: the hold goes on
-   * then; LockLostError; LockStoreError when it is
-   * not known whether the store heard of it: then the ticket is void, and the lock is released in the background
+   * @throws LockUsageError on a nested hold, while calls are inside the hold, on a Redlock, and for an invalid `withinMs`: the hold goes
+   * on then; LockLostError; LockStoreError when it is not known whether the store heard of it: then the ticket is void, and the lock is
+   * released in the background
    */
   handOff(options?: HandOffOptions): Promise<string>;
   /** Gives the lock back. It may be called twice, takes at most `commandTimeoutMs`, and never rejects. */

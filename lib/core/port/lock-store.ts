@@ -29,7 +29,7 @@
  *       then: under its id and fence, not after its trust has ended, where the lock is free or has an older holder.
  *   P17 Requests that name a number of permits, with `capabilities.permits`, hold the lock up to that many at a time, each with a
  *       fence of its own, in the order of P7. While anybody holds or waits, a request that names another number, or none, is refused.
- *       A request that says so takes over the permit of the lease that it replaces, before those who wait.
+ *       A request with `handsOn` takes over the permit of the lease that it replaces, before those who wait.
  */
 import type { LockStoreError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
@@ -127,7 +127,7 @@ export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly grant: Grant }
   /** The request has a place in the queue. The first in the queue also gets `askAgainInMs`: when the present holder's lease ends. */
   | { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined }
-  /** The request was refused and has no place in a queue. It may ask again after `retryInMs`, which a store without a queue spreads at random. */
+  /** The request was refused and has no place in a queue. Only where the store has no queue at all it may ask again, after `retryInMs`. */
   | { readonly kind: 'busy'; readonly retryInMs: number }
   /** The request's owner holds the lock for reading and asks for writing: it would wait for itself. */
   | { readonly kind: 'upgrade' }
@@ -224,8 +224,8 @@ export interface LockStore {
   /** Sets the function that receives wakes. Called once, before the first acquire. */
   onWake(listener: (wake: Wake) => void): void;
   /**
-   * Adds a listener that is called when the store may have forgotten something: after a new connection, or when the store says so. Leases
-   * in doubt are then renewed, and recent releases repeated, at once. Called before the first acquire. A store that cannot forget does not have it.
+   * Adds a listener that is called when the store may have forgotten something: leases in doubt are then renewed at once, and recent
+   * releases repeated, but not after `all`, which is a new connection alone. A store that cannot forget does not have it.
    */
   onDoubt?(listener: (doubt: Doubt) => void): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */

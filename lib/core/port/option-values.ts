@@ -1,22 +1,25 @@
 /** Checks of the value of one option. Each throws a LockUsageError that says what was expected and what was given. */
 import { LockUsageError } from './errors.js';
 
-export function integer(name: string, value: unknown, least: number, most: number, key?: string, hint?: string): void {
+/** Half of a surrogate pair. UTF-8 cannot encode it, so two different texts would become one key, or one owner. */
+export const LONE_SURROGATE = /\p{Cs}/u;
+
+export function checkInteger(name: string, value: unknown, least: number, most: number, key?: string, hint?: string): void {
   if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return;
-  throw invalid(`expected ${name} to be a whole number from ${least} to ${most}, got ${show(value)}${hint ? ` (${hint})` : ''}`, key);
+  throw invalidOption(`expected ${name} to be a whole number from ${least} to ${most}, got ${show(value)}${hint ? ` (${hint})` : ''}`, key);
 }
 
-export function boolean(name: string, value: unknown, key?: string): void {
-  if (typeof value !== 'boolean') throw invalid(`expected ${name} to be true or false, got ${show(value)}`, key);
+export function checkBoolean(name: string, value: unknown, key?: string): void {
+  if (typeof value !== 'boolean') throw invalidOption(`expected ${name} to be true or false, got ${show(value)}`, key);
 }
 
-export function oneOf(name: string, value: unknown, allowed: readonly string[], key?: string): void {
+export function checkOneOf(name: string, value: unknown, allowed: readonly string[], key?: string): void {
   if (!allowed.includes(value as string)) {
-    throw invalid(`expected ${name} to be ${allowed.map((word) => `'${word}'`).join(' or ')}, got ${show(value)}`, key);
+    throw invalidOption(`expected ${name} to be ${allowed.map((word) => `'${word}'`).join(' or ')}, got ${show(value)}`, key);
   }
 }
 
-export function invalid(problem: string, key?: string): LockUsageError {
+export function invalidOption(problem: string, key?: string): LockUsageError {
   return new LockUsageError(key === undefined ? `Lock options: ${problem}.` : `Lock '${key}': ${problem}.`, { key });
 }
 

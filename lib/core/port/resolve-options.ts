@@ -5,7 +5,7 @@
 import type { CallSite, LockDefaults, ResolvedDefaults, ResolvedOptions, WithLockOptions } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
 import { optionsProblem, type OptionList } from './option-names.js';
-import { boolean, integer, invalid, oneOf, show } from './option-values.js';
+import { checkBoolean, checkInteger, invalidOption, LONE_SURROGATE, checkOneOf, show } from './option-values.js';
 import { WITH_LOCK_OPTIONS } from './request-options.js';
 
 const DEFAULTS: ResolvedDefaults = {
@@ -54,10 +54,10 @@ export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
     commandTimeoutMs: given.commandTimeoutMs ?? DEFAULTS.commandTimeoutMs,
     shutdownGraceMs: given.shutdownGraceMs ?? DEFAULTS.shutdownGraceMs,
   };
-  integer('maxLeaseMs', complete.maxLeaseMs, SHORTEST_LEASE_MS, LONGEST_MS);
-  integer('handOn', complete.handOn, 1, 1_000_000);
-  integer('commandTimeoutMs', complete.commandTimeoutMs, 10, 600_000);
-  integer('shutdownGraceMs', complete.shutdownGraceMs, 0, 3_600_000);
+  checkInteger('maxLeaseMs', complete.maxLeaseMs, SHORTEST_LEASE_MS, LONGEST_MS);
+  checkInteger('handOn', complete.handOn, 1, 1_000_000);
+  checkInteger('commandTimeoutMs', complete.commandTimeoutMs, 10, 600_000);
+  checkInteger('shutdownGraceMs', complete.shutdownGraceMs, 0, 3_600_000);
   validate(complete, complete);
   return complete;
 }
@@ -74,7 +74,7 @@ export function resolveOptions(
 ): ResolvedOptions {
   if (given === undefined) return defaults;
   const problem = optionsProblem(given, list);
-  if (problem !== undefined) throw invalid(problem, key);
+  if (problem !== undefined) throw invalidOption(problem, key);
   const complete = merge(given, defaults);
   validate(complete, defaults, key);
   return complete;
@@ -104,7 +104,7 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
 /** Refuses a lease that is too short or too long. @throws LockUsageError */
 function checkLeaseMs(leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key?: string): void {
   const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
-  integer('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
+  checkInteger('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
 }
 
 /** Refuses a length for a renewal of a hold with this grace. @throws LockUsageError */
@@ -117,54 +117,53 @@ function checkGraceMs({ graceMs, leaseMs, minHoldMs }: ResolvedOptions, { maxLea
   const longest = Math.max(leaseMs, minHoldMs);
   if (longest + graceMs <= maxLeaseMs) return;
   const name = leaseMs >= minHoldMs ? 'leaseMs' : 'minHoldMs';
-  throw invalid(`${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs for all processes`, key);
+  throw invalidOption(`${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs for all processes`, key);
 }
 
 /** Refuses permits where there are none: of several locks in one call, or in a store that has none. @throws LockUsageError */
 export function checkPermitsOf(keys: readonly unknown[], permits: number, capabilities: StoreCapabilities | undefined): void {
   const where = typeof keys[0] === 'string' ? keys[0] : undefined;
-  if (keys.length > 1) throw invalid(`permits (${permits}) are those of one lock, and this call is for ${keys.length}. Take the locks in calls of their own`, where);
+  if (keys.length > 1) throw invalidOption(`permits (${permits}) are those of one lock, and this call is for ${keys.length}. Take the locks in calls of their own`, where);
   if (capabilities?.permits !== false) return;
-  throw invalid(`permits (${permits}) need one place that counts them, and a Redlock has none: use one Redis, Sentinel or a Cluster for this lock`, where);
+  throw invalidOption(`permits (${permits}) need one place that counts them, and a Redlock has none: use one Redis, Sentinel or a Cluster for this lock`, where);
 }
 
 /** Refuses a number of permits that cannot be, and options that do not go with it. @throws LockUsageError */
 function checkPermits({ permits, mode, owner }: ResolvedOptions, key?: string): void {
   if (permits === undefined) return;
-  integer('permits', permits, 1, MAX_PERMITS, key);
-  if (mode === 'read') throw invalid("permits do not go with mode 'read': readers share a lock without a number. Leave one of them out", key);
-  if (owner !== undefined) throw invalid('permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out', key);
+  checkInteger('permits', permits, 1, MAX_PERMITS, key);
+  if (mode === 'read') throw invalidOption("permits do not go with mode 'read': readers share a lock without a number. Leave one of them out", key);
+  if (owner !== undefined) throw invalidOption('permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out', key);
 }
 
 function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: string): void {
-  oneOf('mode', options.mode, ['read', 'write'], key);
-  integer('graceMs', options.graceMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
+  checkOneOf('mode', options.mode, ['read', 'write'], key);
+  checkInteger('graceMs', options.graceMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
   checkLeaseMs(options.leaseMs, limits, key);
-  if (options.waitMs !== Infinity) integer('waitMs', options.waitMs, 0, LONGEST_MS, key);
-  boolean('renew', options.renew, key);
-  integer('minHoldMs', options.minHoldMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
-  if (options.maxHoldMs !== Infinity) integer('maxHoldMs', options.maxHoldMs, SHORTEST_LEASE_MS, LONGEST_MS, key);
+  if (options.waitMs !== Infinity) checkInteger('waitMs', options.waitMs, 0, LONGEST_MS, key);
+  checkBoolean('renew', options.renew, key);
+  checkInteger('minHoldMs', options.minHoldMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
+  if (options.maxHoldMs !== Infinity) checkInteger('maxHoldMs', options.maxHoldMs, SHORTEST_LEASE_MS, LONGEST_MS, key);
   if (options.maxHoldMs < options.minHoldMs) {
-    throw invalid(`maxHoldMs (${options.maxHoldMs}) is shorter than minHoldMs (${options.minHoldMs})`, key);
+    throw invalidOption(`maxHoldMs (${options.maxHoldMs}) is shorter than minHoldMs (${options.minHoldMs})`, key);
   }
   checkGraceMs(options, limits, key);
-  integer('minReplicas', options.minReplicas, 0, 100, key);
-  oneOf('onLost', options.onLost, ['throw', 'ignore'], key);
+  checkInteger('minReplicas', options.minReplicas, 0, 100, key);
+  checkOneOf('onLost', options.onLost, ['throw', 'ignore'], key);
   if (options.owner !== undefined && !isOwner(options.owner)) {
-    throw invalid(`expected owner to be a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair, got ${show(options.owner)}`, key);
+    throw invalidOption(`expected owner to be a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair, got ${show(options.owner)}`, key);
   }
   if (options.label !== undefined && !isLabel(options.label)) {
-    throw invalid(`expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(options.label)}`, key);
+    throw invalidOption(`expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(options.label)}`, key);
   }
   checkPermits(options, key);
   if (options.signal !== undefined && typeof options.signal.addEventListener !== 'function') {
-    throw invalid(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
+    throw invalidOption(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
   }
 }
 
-/** Half of a surrogate pair is refused: UTF-8 cannot encode it, so two different owners would become one. */
 function isOwner(value: unknown): boolean {
-  return typeof value === 'string' && value !== '' && value.length <= LONGEST_OWNER && !/\p{Cs}/u.test(value);
+  return typeof value === 'string' && value !== '' && value.length <= LONGEST_OWNER && !LONE_SURROGATE.test(value);
 }
 
 function isLabel(label: unknown): boolean {

@@ -1,7 +1,7 @@
 /** The options with which a hold is handed off, and with which it is adopted. */
 import type { CallSite, LockOptions, ResolvedDefaults, WithLockOptions } from './lock-options.js';
 import { optionsProblem, type NamesOf, type OptionList } from './option-names.js';
-import { integer, invalid } from './option-values.js';
+import { checkInteger, invalidOption } from './option-values.js';
 
 /** Options of {@link Lease.handOff}. */
 export interface HandOffOptions {
@@ -33,8 +33,8 @@ export const WITH_ADOPTED_OPTIONS: OptionList = { names: withAdoptedNames, examp
 export function withinMsOf(given: HandOffOptions | undefined, leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key: string): number {
   if (given === undefined) return leaseMs;
   const problem = optionsProblem(given, HAND_OFF_OPTIONS);
-  if (problem !== undefined) throw invalid(problem, key);
+  if (problem !== undefined) throw invalidOption(problem, key);
   const { withinMs = leaseMs } = given;
-  integer('withinMs', withinMs, 1, maxLeaseMs, key, 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes');
+  checkInteger('withinMs', withinMs, 1, maxLeaseMs, key, 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes');
   return withinMs;
 }

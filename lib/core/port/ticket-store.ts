@@ -69,8 +69,8 @@ export type AdoptOutcome =
   | { readonly kind: 'recovering'; readonly retryInMs: number; readonly cause: LockStoreError };
 
 export interface TicketStore {
-  /** Names the locks that a ticket of this store can be for: the kind of the store and its prefix. Tickets of other places are refused. */
-  readonly place: string;
+  /** Names the locks that a ticket of this store can be for: the kind of the store and its prefix. Tickets with another home are refused. */
+  readonly home: string;
   /** T1, T2. Rejects with LockStoreError when the outcome is unknown: then the caller asks again, or releases all ids and the ticket's. */
   handOff(request: HandOffRequest): Promise<HandOffOutcome>;
   /**

@@ -16,7 +16,7 @@ const MARK = '.=';
 
 export interface Ticket {
   /** Where the locks live: see TicketStore. */
-  readonly place: string;
+  readonly home: string;
   /** The name of the lock module. */
   readonly instance: string;
   /** The keys of the locks, in the order in which they are taken. */
@@ -44,8 +44,8 @@ export function isTicketId(id: string): boolean {
   return id.startsWith(MARK, id.lastIndexOf('.'));
 }
 
-export function ticketText({ place, instance, keys, process, secret, until, memory }: Ticket): string {
-  const facts = [until, place, instance, process, secret, memory ?? '', ...keys];
+export function ticketText({ home, instance, keys, process, secret, until, memory }: Ticket): string {
+  const facts = [until, home, instance, process, secret, memory ?? '', ...keys];
   const body = Buffer.from(JSON.stringify(facts)).toString('base64url');
   return `${START}${body}.${hashOf(body).slice(0, CHECK_LENGTH)}`;
 }
@@ -68,9 +68,9 @@ function factsOf(body: string): Ticket {
   if (!Array.isArray(facts)) throw damagedError();
   const [until, ...texts] = facts as readonly unknown[];
   if (typeof until !== 'number' || !texts.every((one) => typeof one === 'string')) throw damagedError();
-  const [place = '', instance = '', process = '', secret = '', memory = '', ...keys] = texts;
+  const [home = '', instance = '', process = '', secret = '', memory = '', ...keys] = texts;
   if (keys.length === 0) throw damagedError();
-  return { place, instance, process, secret, until, memory: memory === '' ? undefined : memory, keys };
+  return { home, instance, process, secret, until, memory: memory === '' ? undefined : memory, keys };
 }
 
 function damagedError(): LockUsageError {

@@ -1,5 +1,6 @@
 /** The callers that wait for one lock, in the order in which they came: a linked list, so that a caller can leave from anywhere. */
 import type { Caller } from './caller.js';
+import type { ReasonToReject } from './caller-queue.js';
 
 export class CallerLine<T> {
   /** How many callers are in the line, how many have ever come, and which is first. Only the line itself writes these fields. */
@@ -43,7 +44,7 @@ export class CallerLine<T> {
   }
 
   /** Rejects every caller for whom there is a reason. */
-  reject(reasonFor: (key: string, insideHold: boolean) => Error | undefined): void {
+  reject(reasonFor: ReasonToReject): void {
     for (const caller of this.all()) {
       const reason = reasonFor(caller.wish.key, caller.wish.insideHold);
       if (reason) caller.giveUp(reason);

@@ -8,7 +8,7 @@
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import type { GuardedLease } from '../lease/guarded-lease.js';
-import { askAlike, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
+import { askTheSame, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
@@ -49,7 +49,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
    */
   keepsApart(options: ResolvedOptions): boolean {
     const other = this.line.find((caller) => caller.options.mode === 'read');
-    return other ? options.minHoldMs > 0 || !askAlike(other.options, options) : false;
+    return other ? options.minHoldMs > 0 || !askTheSame(other.options, options) : false;
   }
 
   /** Queues the caller, or rejects it at once when its waitMs is 0 and it cannot be served now. */
@@ -89,7 +89,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
     caller.reject(reason === undefined ? waitedInVain(this.request, caller) : reason);
     // The request keeps its place in the store's queue for the next caller, unless that one would ask for something else.
     const { first } = this.line;
-    if (this.request?.asker === caller && !(first && askAlike(first.options, caller.options))) this.dropRequest();
+    if (this.request?.asker === caller && !(first && askTheSame(first.options, caller.options))) this.dropRequest();
     this.pump();
   }
 
@@ -206,7 +206,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
     // the caller takes its place in the queue by asking, before others that come later.
     if (lease && lease.users > 0 && lease.mode === 'write') return;
     if (this.request) {
-      if (askAlike(this.request.options, first.options)) return;
+      if (askTheSame(this.request.options, first.options)) return;
       this.dropRequest();
     }
     const unused = lease && lease.users === 0 ? lease : undefined;
@@ -232,7 +232,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
     const lease = new StoreLease(request, grant, at, phase, this, parts.watchdog);
     leases.add(lease);
     parts.watchdog.watch(lease, at);
-    if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askAlike(caller.options, options));
+    if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askTheSame(caller.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
     ended?.forEach((one) => one.lose('the store granted the lock to a later request'));
   }

@@ -4,7 +4,7 @@
  */
 import { BackgroundRelease } from '../lease/background-release.js';
 import { Heartbeats } from '../lease/heartbeats.js';
-import { askAlike, type StoreLease } from '../lease/store-lease.js';
+import { askTheSame, type StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { ResolvedDefaults, ResolvedOptions } from '../port/lock-options.js';
@@ -124,7 +124,7 @@ export class LocalQueue {
 
   /** A queue aside from the main one whose callers want the same. */
   private alike(key: string, options: ResolvedOptions): CallerQueue | undefined {
-    for (const queue of this.aside.get(key) ?? []) if (queue.sharedOptions && askAlike(queue.sharedOptions, options)) return queue;
+    for (const queue of this.aside.get(key) ?? []) if (queue.sharedOptions && askTheSame(queue.sharedOptions, options)) return queue;
     return undefined;
   }
 

@@ -3,7 +3,7 @@
  * reads no clock and waits for nothing. The embedded store runs on it, and the Lua scripts are compared with it command by
  * command (test/model), so it can be read as their specification.
  *
- * Every command but renew and inspect settles the lock: it drops holders and waiters whose time is over, and grants the lock to the
+ * Every command but renew, hand-off and inspect settles the lock: it drops holders and waiters whose time is over, and grants the lock to the
  * waiters whose turn it is. So the queue behind a holder that crashed is served by the next command on the lock.
  *
  *     acquire ──▶ granted ───────────────┐            release   takes an id away, holding or waiting
@@ -59,7 +59,7 @@ export class LockMachine {
   acquire(request: AcquireRequest, at: Instant): AcquireReply {
     if (at.ms > request.notAfter) return { kind: 'late' };
     const { key, id, replaces, handsOn } = request;
-    if (replaces === undefined || this.takeAway({ key, id: replaces, abandoned: replaces === id }, at, handsOn ? request : undefined)) return this.answer(request, at);
+    if (replaces === undefined || this.leaveAndSettle({ key, id: replaces, abandoned: replaces === id }, at, handsOn ? request : undefined)) return this.answer(request, at);
     return { ...this.answer(request, at), replacedLost: true };
   }
 
@@ -103,11 +103,11 @@ export class LockMachine {
 
   /** Releases a hold or leaves the queue. It is one command for both, because a waiter that gives up may have been granted just before. */
   release(request: ReleaseRequest, at: Instant): 'released' | 'lost' {
-    return this.takeAway(request, at) ? 'released' : 'lost';
+    return this.leaveAndSettle(request, at) ? 'released' : 'lost';
   }
 
   /** Takes away an id, whether it was there, and serves those who wait; before them `heir`, if the id held a permit. */
-  private takeAway({ key, id, abandoned }: ReleaseRequest, at: Instant, heir?: AcquireRequest): boolean {
+  private leaveAndSettle({ key, id, abandoned }: ReleaseRequest, at: Instant, heir?: AcquireRequest): boolean {
     const lock = this.locks.get(key);
     if (lock === undefined) return false;
     prune(lock, at.ms);
@@ -158,7 +158,7 @@ export class LockMachine {
   /** The state of the lock. It changes nothing, so it grants nothing either. */
   inspect(key: string, at: Instant): LockState {
     const lock = this.locks.get(key);
-    return lock === undefined ? { key, mode: null, holders: [], waiters: [] } : describe(key, lock, at.ms);
+    return lock === undefined ? { key, mode: null, holders: [], waiters: [] } : describe(lock, at.ms);
   }
 
   /** The keys of all locks that have a record: they are taken, or have ended and were not settled since. */

@@ -160,7 +160,7 @@ export function leave(lock: LockRecord, id: string, now: number, abandoned = fal
 }
 
 /** The state of the lock now, without holders and waiters that have ended but were not dropped yet. */
-export function describe(key: string, lock: LockRecord, now: number): LockState {
+export function describe(lock: LockRecord, now: number): LockState {
   const lives = ({ end }: { readonly end: number }): boolean => end >= now;
   const readers = [...lock.waiting.read.values()].filter(lives);
   const writers = [...lock.waiting.write.values()].filter(lives);
@@ -170,5 +170,5 @@ export function describe(key: string, lock: LockRecord, now: number): LockState 
     .filter(lives)
     .map(({ id, fence, owner, label, end, graceMs }) => ({ id, fence, owner, label, ...untilFree(end - now, graceMs), ...(isTicketId(id) && { handedOff: true as const }) }));
   const isHeld = holders.length > 0;
-  return { key, mode: isHeld ? lock.mode : null, permits: isHeld ? lock.permits : undefined, holders, waiters };
+  return { key: lock.key, mode: isHeld ? lock.mode : null, permits: isHeld ? lock.permits : undefined, holders, waiters };
 }

@@ -28,9 +28,9 @@ export interface MachineGrant {
 export type Granted = { readonly kind: 'granted'; readonly grant: MachineGrant };
 export type Waiting = { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined };
 
-export type AcquireReply = AcquireAnswer & { readonly replacedLost?: boolean };
+export type AcquireReply = Answer & { readonly replacedLost?: boolean };
 
-type AcquireAnswer =
+type Answer =
   | Granted
   | Waiting
   | { readonly kind: 'busy' }

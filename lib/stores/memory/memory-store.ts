@@ -25,8 +25,6 @@ import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, Ticket
 import { LockMachine } from './lock-machine.js';
 import type { Instant, MachineGrant, MachineWake } from './machine-reply.js';
 
-/** The pause before a refused request asks again, in ms. It is not spread at random: only the first caller of a key's queue asks. */
-const RETRY_MS = 25;
 /** Locks whose leases ended without a release are looked for at most this often, in ms. */
 const COLLECT_EVERY_MS = 1_000;
 
@@ -37,9 +35,9 @@ export interface MemoryStoreOptions {
 
 export class MemoryStore implements LockStore {
   readonly capabilities: StoreCapabilities;
-  /** A ticket is of use in this process only, so its place has a name that no other process has. */
+  /** A ticket is of use in this process only, so its home has a name that no other process has. */
   readonly tickets: TicketStore = {
-    place: `embedded ${randomBytes(6).toString('base64url')}`,
+    home: `embedded ${randomBytes(6).toString('base64url')}`,
     handOff: (request) => this.handOff(request),
     adopt: (request) => this.adopt(request),
   };
@@ -74,7 +72,7 @@ export class MemoryStore implements LockStore {
       case 'granted':
         return { kind: 'granted', grant: trusted(reply.grant), replacedLost: reply.replacedLost };
       case 'busy':
-        return { kind: 'busy', retryInMs: RETRY_MS, replacedLost: reply.replacedLost };
+        return { kind: 'busy', retryInMs: 0, replacedLost: reply.replacedLost };
       case 'late':
         throw lateError(request.key);
       default:

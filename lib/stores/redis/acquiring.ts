@@ -12,7 +12,7 @@ import { LockStoreError } from '../../core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { Bundles } from '../wire/bundles.js';
 import { acquire } from '../wire/lua.generated.js';
-import { Acquisition } from './acquisition.js';
+import { BundledAcquire } from './bundled-acquire.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
 import type { Renewals } from './renewals.js';
@@ -44,17 +44,17 @@ export class Acquiring {
     const spot = spots.of(request.key);
     const known = places.count > 0 ? places.askAgain(request) : undefined;
     return new Promise((resolve, reject) => {
-      bundles.add(acquire, spot.source, new Acquisition(this, request, spot, known, resolve, reject));
+      bundles.add(acquire, spot.source, new BundledAcquire(this, request, spot, known, resolve, reject));
     });
   };
 
-  sendAgain(acquisition: Acquisition): void {
-    this.parts.bundles.add(acquire, acquisition.spot.source, acquisition);
+  sendAgain(request: BundledAcquire): void {
+    this.parts.bundles.add(acquire, request.spot.source, request);
   }
 
   /** The try of this id that is not answered yet, for a message that came before its answer. */
-  underway(id: string): Acquisition | undefined {
-    for (const request of this.parts.bundles.underway()) if (request instanceof Acquisition && request.request.id === id) return request;
+  underway(id: string): BundledAcquire | undefined {
+    for (const request of this.parts.bundles.underway()) if (request instanceof BundledAcquire && request.request.id === id) return request;
     return undefined;
   }
 

@@ -201,7 +201,8 @@ export class BringingBack {
 
   private failed(key: string, words: string): RenewOutcome {
     const { node, keys } = this.parts;
-    const redisKeys = keys.all(keys.groupOf(key), key);
+    const { lockKey, queueKey, fenceKey } = keys.spotOf(key);
+    const redisKeys = [lockKey, queueKey, fenceKey];
     return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'bring-back', key, node, redisKeys }) };
   }
 }

@@ -80,13 +80,13 @@ export class HeartbeatCommands {
     if (told.kind === 'waiting') return { kind: 'waiting', askAgainInMs: told.leftMs < 0 ? undefined : told.leftMs };
     const place = places.get(id);
     if (told.kind === 'gone') {
-      places.release(id);
+      places.drop(id);
       return { kind: 'gone' };
     }
     if (place !== undefined) missed(id);
     // The grant needs more than this answer: acknowledgements of replicas, or a higher fence. An acquire of the same id gets them.
     if (place !== undefined && (place.request.minReplicas > 0 || told.fence <= place.floor)) return { kind: 'waiting', askAgainInMs: 0 };
-    places.release(id);
+    places.drop(id);
     return { kind: 'granted', grant: trust.answered(spot.group, told, exchange, memories.knownOf(spot.group)) };
   }
 }

@@ -62,10 +62,11 @@ export class Places {
   }
 
   forget(place: Place): void {
-    if (this.has(place)) this.release(place.request.id);
+    if (this.has(place)) this.drop(place.request.id);
   }
 
-  release(id: string): void {
+  /** Removes the place of an id that is released, or was told to be gone. */
+  drop(id: string): void {
     this.places.delete(id);
     this.count = this.places.size;
   }

@@ -43,7 +43,7 @@ import { outageNews, warnOfBlindness } from './server-news.js';
 import { Spots } from './spots.js';
 import { storeFailure } from '../wire/store-failure.js';
 import { takeTrialLock, trialOf } from '../wire/trial-lock.js';
-import { takeAway } from './taking-away.js';
+import { forceRelease } from './force-release.js';
 import { RedisTickets } from './tickets.js';
 import { Trust } from './trust.js';
 import { canTellWhoListens } from './who-listens.js';
@@ -119,7 +119,7 @@ export class RedisStore implements LockStore {
     this.release = releases.release;
     this.acquiring = new Acquiring({ ...parts, renewals });
     this.acquire = this.acquiring.acquire;
-    this.forceRelease = (key, fence) => takeAway(key, fence, parts);
+    this.forceRelease = (key, fence) => forceRelease(key, fence, parts);
     this.tickets = new RedisTickets({ ...parts, renewals });
     this.pushedGrants = new PushedGrants({ ...parts, acquiring: this.acquiring, tell: (wake) => this.listener(wake) });
     this.heartbeats = new HeartbeatCommands({ ...parts, missed: (id) => this.channel.missed(id) });
@@ -157,8 +157,9 @@ export class RedisStore implements LockStore {
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const outcomes = await this.bringingBack.renew(requests);
     outcomes.forEach(({ kind }, at) => {
-      // A grant with a used fence is given back and asked for anew, but its message may have made it a lease: its new place is dropped.
-      if (kind === 'lost') this.places.release(requests[at]!.id);
+      // A grant with a used fence is replaced by a new request of the same id. If a message had made it a lease before, that lease is
+      // lost here, and the place of the new request goes with it.
+      if (kind === 'lost') this.places.drop(requests[at]!.id);
     });
     return outcomes;
   }

@@ -97,7 +97,7 @@ export class Renewals {
   private callFor(requests: readonly RenewRequest[]): ScriptCall {
     const { keys, timeoutMs, maxLeaseMs } = this.parts;
     const shortestMs = Math.min(...requests.map(({ leaseMs }) => leaseMs));
-    const lockKeys = requests.map(({ key }) => keys.lock(keys.groupOf(key), key));
+    const lockKeys = requests.map(({ key }) => keys.lock(key));
     return {
       ...renewCall({ lockKeys }, { longestMs: maxLeaseMs, runs: runsOf(requests) }),
       key: requests.length === 1 ? requests[0]?.key : undefined,
@@ -113,7 +113,7 @@ export class Renewals {
       requests,
       (leftMs, contended) => (leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended }),
       (words, { key }) => {
-        const redisKeys = [keys.lock(keys.groupOf(key), key)];
+        const redisKeys = [keys.lock(key)];
         return { kind: 'unknown', cause: this.failure(new Error(words), key, redisKeys) };
       },
     );

@@ -33,10 +33,10 @@ export interface TicketParts {
 }
 
 export class RedisTickets implements TicketStore {
-  readonly place: string;
+  readonly home: string;
 
   constructor(private readonly parts: TicketParts) {
-    this.place = `redis ${parts.prefix}`;
+    this.home = `redis ${parts.prefix}`;
   }
 
   async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
@@ -71,12 +71,12 @@ export class RedisTickets implements TicketStore {
   private handOffSome({ ticketId, withinMs, holds, notAfter }: HandOffRequest): Promise<HandOffOutcome> {
     const { runner, spots, trust } = this.parts;
     const { key } = holds[0]!;
-    const places = holds.map((hold) => spots.of(hold.key));
-    return inTime<HandOffOutcome>(this.timed(key, notAfter, places), (limit) => {
-      const call = handOffCall({ keys: places }, { ticketId, withinMs, notAfter: limit, holds });
+    const spotsOfHolds = holds.map((hold) => spots.of(hold.key));
+    return inTime<HandOffOutcome>(this.timed(key, notAfter, spotsOfHolds), (limit) => {
+      const call = handOffCall({ keys: spotsOfHolds }, { ticketId, withinMs, notAfter: limit, holds });
       return runner.run<HandOffOutcome | 'late'>({ ...call, key }, (reply, sentAt, receivedAt) => {
         const { now, lost, until } = readHandOffHead(listOf(reply));
-        trust.clock.observe(places[0]!.source, { sentAt, receivedAt, serverNow: now });
+        trust.clock.observe(spotsOfHolds[0]!.source, { sentAt, receivedAt, serverNow: now });
         if (lost < 0) return 'late';
         return lost > 0 ? { kind: 'lost', key: holds[lost - 1]!.key } : { kind: 'handedOff', until };
       });
@@ -84,40 +84,40 @@ export class RedisTickets implements TicketStore {
   }
 
   private adoptSome(request: AdoptRequest): Promise<AdoptOutcome> {
-    const places = request.holds.map(({ key }) => this.parts.spots.of(key));
-    return inTime<AdoptOutcome>(this.timed(request.holds[0]!.key, request.notAfter, places), (limit) => this.askToAdopt(request, places, limit));
+    const spotsOfHolds = request.holds.map(({ key }) => this.parts.spots.of(key));
+    return inTime<AdoptOutcome>(this.timed(request.holds[0]!.key, request.notAfter, spotsOfHolds), (limit) => this.askToAdopt(request, spotsOfHolds, limit));
   }
 
   /** The server of these locks, which must do nothing after the local instant `notAfter`. */
-  private timed(key: string, notAfter: number, places: readonly Spot[]): Timed {
+  private timed(key: string, notAfter: number, spotsOfHolds: readonly Spot[]): Timed {
     const { clock, trust, node } = this.parts;
-    return { key, notAfter, clock, serverClock: trust.clock, source: places[0]!.source, node };
+    return { key, notAfter, clock, serverClock: trust.clock, source: spotsOfHolds[0]!.source, node };
   }
 
-  private askToAdopt(request: AdoptRequest, places: readonly Spot[], notAfter: number): Promise<AdoptOutcome | 'late'> {
+  private askToAdopt(request: AdoptRequest, spotsOfHolds: readonly Spot[], notAfter: number): Promise<AdoptOutcome | 'late'> {
     const { runner, trust, memories, maxLeaseMs, recoveryMs } = this.parts;
     const { ticketId, until, leaseMs, graceMs, label } = request;
     const { key } = request.holds[0]!;
-    const known = places.map(({ group }) => memories.of(group));
-    const holds = request.holds.map(({ id }, n) => ({ id, floor: trust.floors.of(places[n]!.group), known: known[n]! }));
+    const known = spotsOfHolds.map(({ group }) => memories.of(group));
+    const holds = request.holds.map(({ id }, n) => ({ id, floor: trust.floors.of(spotsOfHolds[n]!.group), known: known[n]! }));
     const limits = { ticketEnd: until, notAfter, longestMs: maxLeaseMs, recoveryMs };
     const asked = { ...limits, ticketId, leaseMs: Math.floor(leaseMs), graceMs, label, holds };
-    const call = adoptCall({ keys: places }, asked);
+    const call = adoptCall({ keys: spotsOfHolds }, asked);
     return runner.run({ ...call, key }, (reply, sentAt, receivedAt) => {
       const told = listOf(reply);
       const head = readAdoptHead(told);
       const exchange = { sentAt, receivedAt, serverNow: head.now };
-      trust.clock.observe(places[0]!.source, exchange);
-      return this.outcomeOf(request, head, told, places, exchange);
+      trust.clock.observe(spotsOfHolds[0]!.source, exchange);
+      return this.outcomeOf(request, head, told, spotsOfHolds, exchange);
     });
   }
 
-  private outcomeOf({ holds }: AdoptRequest, head: AdoptHead, told: ReplyItems, places: readonly Spot[], exchange: Exchange): AdoptOutcome | 'late' {
+  private outcomeOf({ holds }: AdoptRequest, head: AdoptHead, told: ReplyItems, spotsOfHolds: readonly Spot[], exchange: Exchange): AdoptOutcome | 'late' {
     const { now, detail, memory } = head;
     const { key } = holds[0]!;
     switch (head.outcome) {
       case 'adopted':
-        return { kind: 'adopted', holds: places.map(({ group }, n) => this.adoptedHold(group, told, adoptHeadSize + adoptHoldSize * n, exchange)) };
+        return { kind: 'adopted', holds: spotsOfHolds.map(({ group }, n) => this.adoptedHold(group, told, adoptHeadSize + adoptHoldSize * n, exchange)) };
       case 'gone':
         return { kind: 'gone', key: holds[detail - 1]!.key, now, memory };
       case 'recovering':

@@ -10,14 +10,11 @@ import type { AcquireOutcome, Grant } from '../../core/port/lock-store.js';
 import { agreeOnFence, correctFence } from './fence-agreement.js';
 import { answersOf, noQuorum, poll, voteTimeoutMs, type Hear, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';
-import { reasonOf, wordOf, type GrantedVote, type Leaving, type NodeVote, type VoteRequest, type Word } from './node-vote.js';
+import { HAS_IT_ELSEWHERE, textOfVote, wordOf, type GrantedVote, type Leaving, type NodeVote, type VoteRequest, type Word } from './node-vote.js';
 import { quorumEnd, quorumOf, verdict } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import { retryPause } from './retry-pause.js';
 import { Standing } from './standing.js';
-
-/** As `waitedMs`: the vote is for a lock that other nodes granted already, and goes before all who wait. */
-const HAS_IT_ELSEWHERE = -2;
 
 type Replies = ReadonlyMap<RedlockNode, Reply<NodeVote>>;
 
@@ -34,9 +31,9 @@ export class Ballot {
   private castAt = 0;
   /** How many nodes granted the lock itself, and not a share in its owner's hold. */
   private plain = 0;
-  /** Others have the lock or come first: the holder keeps its mark on each node when the ballot is taken back. */
+  /** Whether others have the lock or come first: then the holder keeps its mark on each node when the ballot is taken back. */
   private wasBusy = false;
-  /** Somebody waits for the lock, perhaps another request of this process. */
+  /** Whether somebody waits for the lock, perhaps another request of this process. */
   private isWanted = false;
   private heardAt = 0;
   private readonly votes = new Map<RedlockNode, GrantedVote>();
@@ -45,26 +42,26 @@ export class Ballot {
     private readonly context: QuorumContext,
     /** The holder's id at the port. */
     readonly holder: string,
-    private wish: VoteRequest,
+    private request: VoteRequest,
   ) {
-    this.standing = new Standing(context, wish.on, wish.id);
+    this.standing = new Standing(context, request.on, request.id);
   }
 
   get key(): string {
-    return this.wish.on.key;
+    return this.request.on.key;
   }
 
   /** The ballot's id on the nodes. */
   get id(): string {
-    return this.wish.id;
+    return this.request.id;
   }
 
   get leaseMs(): number {
-    return this.wish.leaseMs;
+    return this.request.leaseMs;
   }
 
   get graceMs(): number {
-    return this.wish.graceMs;
+    return this.request.graceMs;
   }
 
   /** Asks all nodes. Rejects with LockStoreError when no quorum answered. Unless it is granted, the ballot is over then. */
@@ -73,17 +70,17 @@ export class Ballot {
     const quorum = quorumOf(nodes.length);
     this.castAt = this.heardAt = clock.now();
     const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
-    const proposal = Math.max(floors.of(this.wish.on.group) + 1, Math.floor(clock.wallNow()) * 1_000);
+    const proposal = Math.max(floors.of(this.request.on.group) + 1, Math.floor(clock.wallNow()) * 1_000);
     // A silent node is not asked while the others are a quorum, so that nobody waits for it.
     const isSpared = nodes.some(({ silent }) => silent) && nodes.filter((node) => node.connected && !node.silent).length >= quorum;
-    this.standing.lasts(limit - this.castAt + Math.max(this.leaseMs, this.wish.minHoldMs) + this.graceMs);
+    this.standing.lasts(limit - this.castAt + Math.max(this.leaseMs, this.request.minHoldMs) + this.graceMs);
     const { result, replies } = await poll({
       nodes,
       deadlines,
       timeoutMs: voteTimeoutMs(this.leaseMs, commandTimeoutMs),
       ask: (node, hear) => {
         if (isSpared && node.silent) return hear({ kind: 'failure', error: node.failure('silent', this.key) });
-        this.ask(node, this.wish, proposal, limit, hear);
+        this.ask(node, this.request, proposal, limit, hear);
       },
       decide: (replies: Replies): Decision | undefined => {
         if (replies.size < quorum) return undefined;
@@ -100,18 +97,18 @@ export class Ballot {
       return this.granted(ends instanceof Promise ? await ends : ends);
     } finally {
       // A release may have ended the ballot meanwhile. Otherwise only a granted ballot goes on.
-      if (this.state === 'open') this.end();
+      if (this.state === 'open') this.takeBack();
     }
   }
 
   /** The grant, as its holder may trust it now. */
   grantUntil(trustedUntil: number): Grant {
-    const { fence, wish: { fences, mode } } = this;
+    const { fence, request: { fences, mode } } = this;
     return { fence, fences, mode, trustedUntil, contended: this.isWanted };
   }
 
   downgraded(): void {
-    this.wish = { ...this.wish, mode: 'read' };
+    this.request = { ...this.request, mode: 'read' };
   }
 
   /**
@@ -121,20 +118,20 @@ export class Ballot {
   rejoin(node: RedlockNode, leaseMs: number): void {
     // Without a limit the vote might come too late and take the lock for a holder that has lost it.
     if (this.state !== 'held' || !this.standing.mayOutlive(this.context.clock.now()) || node.silent || !node.keepsLimits) return;
-    const again = { ...this.wish, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
+    const again = { ...this.request, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
     this.ask(node, again, this.fence, this.standing.trustedUntil, () => {}); // after a failure the next renewal tries again
   }
 
   /** Ends the ballot. The caller releases it on the nodes, at once. */
-  finish(abandoned = false): Leaving {
+  close(abandoned = false): Leaving {
     this.state = 'over';
     return this.standing.end(abandoned);
   }
 
   /** Ends the ballot and takes it back from all nodes on which it may stand. */
-  end(): void {
-    const { mode, waitedMs, patienceMs } = this.wish;
-    this.finish();
+  takeBack(): void {
+    const { mode, waitedMs, patienceMs } = this.request;
+    this.close();
     const goesOn = this.wasBusy && waitedMs >= 0;
     const mark = goesOn ? { mode, waitedMs: waitedMs + this.context.clock.now() - this.castAt, patienceMs } : undefined;
     this.standing.withdrawAll(mark);
@@ -158,21 +155,21 @@ export class Ballot {
     this.heardAt = node.heardAt;
     if (vote.kind === 'quarantined' || vote.kind === 'not admitted') this.context.forgetful(node);
     if (vote.kind !== 'granted') return this.standing.refusedBy(node);
-    this.context.floors.saw(this.wish.on.group, vote.fence + this.wish.fences - 1);
+    this.context.floors.saw(this.request.on.group, vote.fence + this.request.fences - 1);
     if (!vote.shared) this.plain += 1;
     this.standing.keptBy(node, vote.end);
     if (this.state === 'over') this.standing.grantedLateBy(node, vote.sentAt);
     else if (this.fence === 0) this.votes.set(node, vote);
-    else if (vote.fence !== this.fence) correctFence(node, this.wish, this.fence);
+    else if (vote.fence !== this.fence) correctFence(node, this.request, this.fence);
   }
 
   /** Agrees on one fence: the greatest of the votes, or that of the owner's hold that is shared. Tells when the votes for it end. */
   private agree(result: 'granted' | number): readonly number[] | Promise<readonly number[]> {
     const { votes, context } = this;
     const shared = [...votes.values()].find((vote) => vote.shared && vote.fence === result);
-    if (shared !== undefined) this.wish = { ...this.wish, mode: shared.mode, fences: 1 };
+    if (shared !== undefined) this.request = { ...this.request, mode: shared.mode, fences: 1 };
     this.fence = shared?.fence ?? Math.max(...[...votes.values()].map(({ fence }) => fence));
-    return agreeOnFence(this.fence, this.wish, votes, context);
+    return agreeOnFence(this.fence, this.request, votes, context);
   }
 
   private granted(ends: readonly number[]): AcquireOutcome {
@@ -200,14 +197,14 @@ export class Ballot {
     const failures = replies.size - answers.length;
     const against = answers.filter(isAgainst);
     const unreachable = failures > this.context.nodes.length - quorumOf(this.context.nodes.length);
-    if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.context.nodes, replies, reasonOf);
+    if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.context.nodes, replies, textOfVote);
     return this.busy(against);
   }
 
   private busy(votes: readonly NodeVote[]): AcquireOutcome {
     this.wasBusy = this.state === 'open';
     const leftMs = Math.max(0, ...votes.map((vote) => (vote.kind === 'busy' ? vote.leftMs : Infinity)));
-    return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.wish.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
+    return { kind: 'busy', retryInMs: retryPause({ waitedMs: Math.max(0, this.request.waitedMs), tookMs: this.tookMs, leftMs }, Math.random()) };
   }
 }
 

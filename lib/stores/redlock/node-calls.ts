@@ -3,14 +3,14 @@ import { giveBackCall, type BuiltCall, type GiveBackArgs, type VoteArgs } from '
 import { UNKNOWN_RUN_ID } from '../wire/redis-keys.js';
 import { DOES_NOT_WAIT, NO_MARK, type Leaving, type VoteRequest } from './node-vote.js';
 
-/** What a node is told of its caller with each vote. */
-export interface Caller {
+/** What a node is told with each vote of the process that asks for it. */
+export interface Voter {
   readonly process: string;
   readonly maxLeaseMs: number;
 }
 
 /** `runId`: of the server, if it told on this connection; `notAfter`: in the time of the server. */
-export function voteArgs(request: TrialRequest, { process, maxLeaseMs }: Caller, proposal: number, runId: string | undefined, notAfter: number): VoteArgs {
+export function voteArgs(request: TrialRequest, { process, maxLeaseMs }: Voter, proposal: number, runId: string | undefined, notAfter: number): VoteArgs {
   const { id, mode, leaseMs, fences, label, owner, minHoldMs, graceMs, patienceMs } = request;
   const plain = fences === 1 && minHoldMs === 0 && graceMs === 0;
   const waitedMs = Math.floor(request.waitedMs);
@@ -30,6 +30,6 @@ export function leavingCall(leaving: Leaving, process: string): BuiltCall {
 /** A request about no lock that anybody else can name. */
 export type TrialRequest = Omit<VoteRequest, 'on'>;
 
-export function trialRequest(id: string, leaseMs: number): TrialRequest {
+export function trialVote(id: string, leaseMs: number): TrialRequest {
   return { id, leaseMs, mode: 'write', fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined, waitedMs: DOES_NOT_WAIT, patienceMs: 0 };
 }

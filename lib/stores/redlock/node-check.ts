@@ -8,7 +8,7 @@ import { giveBackCall, greetCall, voteCall } from '../wire/lua.generated.js';
 import { LONG_AGO } from '../wire/server-clock.js';
 import type { ServerFacts } from '../wire/server-facts.js';
 import { storeFailure } from '../wire/store-failure.js';
-import { giveBackArgs, trialRequest, voteArgs } from './node-calls.js';
+import { giveBackArgs, trialVote, voteArgs } from './node-calls.js';
 
 /** Other classes read the public fields of a check; only the check itself writes them. */
 export class NodeCheck {
@@ -46,7 +46,7 @@ export class NodeCheck {
   private async teachScripts(): Promise<void> {
     const { runner, options, keys } = this.probed;
     const on = keys.nodeSpotOf('');
-    await runner.run(voteCall(on, voteArgs(trialRequest('-', 1), options, 1, undefined, LONG_AGO)), () => undefined);
+    await runner.run(voteCall(on, voteArgs(trialVote('-', 1), options, 1, undefined, LONG_AGO)), () => undefined);
     await runner.run(giveBackCall(on, giveBackArgs({ id: '-' }, options.process)), () => undefined);
   }
 

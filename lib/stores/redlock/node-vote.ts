@@ -24,7 +24,7 @@ export interface VoteRequest {
   readonly graceMs: number;
   readonly owner: string | undefined;
   readonly label: string | undefined;
-  /** For how long its holder has been refused; {@link DOES_NOT_WAIT}; or -2 when it has the lock already, on other nodes. */
+  /** For how long its holder has been refused; {@link DOES_NOT_WAIT}; or {@link HAS_IT_ELSEWHERE}. */
   readonly waitedMs: number;
   /** How long a node should keep the lock for the process when its turn has come, in ms. */
   readonly patienceMs: number;
@@ -93,6 +93,8 @@ export interface Mark {
 
 /** As `waitedMs`: nobody in the process waits. */
 export const DOES_NOT_WAIT = -1;
+/** As `waitedMs`: the vote is for a lock that other nodes granted already, and goes before all who wait. */
+export const HAS_IT_ELSEWHERE = -2;
 
 /** Of a process in which nobody waits: a node removes its mark then. */
 export const NO_MARK: Mark = { mode: 'write', waitedMs: DOES_NOT_WAIT, patienceMs: 0 };
@@ -145,7 +147,7 @@ export function wordOf(reply: Reply<NodeVote> | undefined): Vote<Word> {
 }
 
 /** How an answer is described in messages. */
-export function reasonOf(vote: NodeVote): string {
+export function textOfVote(vote: NodeVote): string {
   switch (vote.kind) {
     case 'granted':
       return 'granted';

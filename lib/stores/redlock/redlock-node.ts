@@ -16,8 +16,8 @@ import { NEVER, TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
 import { NodeLink, type LinkOptions } from './node-link.js';
 import { NodeMemory } from './node-memory.js';
 import type { NodeNews } from './node-news.js';
-import { giveBackArgs, leavingCall, trialRequest, voteArgs } from './node-calls.js';
-import { reasonOf, voteOf, type Leaving, type NodeView, type NodeVote, type RenewedThere, type RenewPart, type VoteRequest } from './node-vote.js';
+import { giveBackArgs, leavingCall, trialVote, voteArgs } from './node-calls.js';
+import { textOfVote, voteOf, type Leaving, type NodeView, type NodeVote, type RenewedThere, type RenewPart, type VoteRequest } from './node-vote.js';
 import type { Hear, Reply } from './poll.js';
 
 export interface NodeSurroundings extends LinkOptions {
@@ -121,7 +121,7 @@ export class RedlockNode {
 
   /** Renews leases on this node. The result of a lease is undefined when it does not stand here. */
   renew(parts: readonly RenewPart[], timeoutMs: number): Promise<readonly (RenewedThere | undefined)[]> {
-    const lockKeys = parts.map(({ key }) => this.keys.lock(this.keys.groupOf(key), key));
+    const lockKeys = parts.map(({ key }) => this.keys.lock(key));
     const call = renewCall({ lockKeys }, { longestMs: this.around.maxLeaseMs, runs: runsOf(parts) });
     const key = parts.length === 1 ? parts[0]?.key : undefined;
     return this.link.run({ ...call, key, timeoutMs }, (reply, sentAt, receivedAt) => {
@@ -156,9 +156,9 @@ export class RedlockNode {
     const { link, keys, around } = this;
     const { id, keys: trial } = trialOf(around.process, keys);
     const on = { ...trial, marksKey: keys.marksBeside(trial.lockKey), epochKey: keys.epoch };
-    const asked = voteArgs(trialRequest(id, TRIAL_LEASE_MS), around, 1, link.runId, NEVER);
+    const asked = voteArgs(trialVote(id, TRIAL_LEASE_MS), around, 1, link.runId, NEVER);
     const voted = await link.run(voteCall(on, asked), (reply, sentAt) => voteOf(toldBy(reply, asked), sentAt));
-    if (voted.kind !== 'granted') throw this.failure(reasonOf(voted), undefined);
+    if (voted.kind !== 'granted') throw this.failure(textOfVote(voted), undefined);
     await link.run(giveBackCall(on, giveBackArgs({ id }, around.process)), releaseOutcome);
     return 'grants';
   }

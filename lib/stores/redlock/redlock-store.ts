@@ -124,7 +124,7 @@ export class RedlockStore implements LockStore {
     if (present !== undefined) return present;
     const refusal = refusalOf(request, this.closed, this.clock.now());
     if (refusal !== undefined) return Promise.reject(refusal);
-    const outcome = this.attempt(request); // it ends after an answer, and so later than the next line
+    const outcome = this.attempt(request); // which removes this entry when it was answered, and so after it was set
     this.asking.set(id, outcome);
     return outcome;
   }
@@ -150,7 +150,7 @@ export class RedlockStore implements LockStore {
     const ballot = this.ballots.get(id);
     if (ballot === undefined) return Promise.resolve('lost');
     this.ballots.remove(ballot);
-    const leaving = ballot.finish(abandoned);
+    const leaving = ballot.close(abandoned);
     const call = leavingCall(leaving, this.options.process);
     return this.agree('a release', key, leaseTimeoutMs(ballot.leaseMs, this.options.commandTimeoutMs), (node, hear) => {
       if (!ballot.standing.mayBeOn(node)) return hear({ kind: 'answer', answer: 'lost' });
@@ -255,6 +255,6 @@ export class RedlockStore implements LockStore {
 
   private drop(ballot: Ballot): void {
     this.ballots.remove(ballot);
-    ballot.end();
+    ballot.takeBack();
   }
 }

@@ -33,7 +33,7 @@ export class Standing {
   /** Nodes which said that a forced release took the lock away there. */
   private readonly takenOn = new Set<RedlockNode>();
   private overAt = Infinity;
-  /** Nobody has worked under this ballot, so that no minHoldMs is owed where it is taken back. */
+  /** Whether nobody has worked under this ballot, so that no minHoldMs is owed where it is taken back. */
   private abandoned = true;
 
   constructor(

@@ -18,9 +18,9 @@ interface Line {
 interface Waiter {
   readonly key: string;
   readonly since: number;
-  /** It has been told that it waits. Before that it takes no call. */
+  /** Whether the request was told that it waits. Before that, a call for it is only noted in `wasCalled`. */
   isTold: boolean;
-  /** It was called before that. */
+  /** Whether its process was called before the request was told that it waits. */
   wasCalled: boolean;
 }
 

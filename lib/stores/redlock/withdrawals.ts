@@ -4,14 +4,15 @@
  * its way when the withdrawal is answered: then the withdrawal is sent again until the limit of the vote request is over.
  */
 import type { Clock, Timer } from '../../core/port/clock.js';
-import type { DoubtfulRelease } from '../../core/lease/background-release.js';
 import type { NodeSpot } from '../wire/redis-keys.js';
 import { NO_MARK, type Leaving } from './node-vote.js';
 import type { RedlockNode } from './redlock-node.js';
 
 /** A vote that may stand on a node. Its id is that of the ballot. */
-export interface Withdrawal extends Leaving, Pick<DoubtfulRelease, 'lateUntil'> {
+export interface Withdrawal extends Leaving {
   readonly node: RedlockNode;
+  /** The local instant until which a request for the vote that got no answer may still act on the node. */
+  readonly lateUntil?: number | undefined;
   /** The local instant at which the vote has ended by itself. */
   readonly until: number;
 }

@@ -1839,7 +1839,7 @@ export function inspectCall(on: InspectKeys): BuiltCall {
   return { script: inspect, keys: [on.lockKey, on.queueKey], args: [] };
 }
 
-/** The phase is w, r, p (permits), or nothing for a free lock for a free lock. */
+/** The phase is w, r, p (permits), or nothing for a free lock. */
 export interface InspectHead {
   readonly phase: string;
   readonly holderCount: number;

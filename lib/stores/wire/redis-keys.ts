@@ -96,22 +96,12 @@ export class RedisKeys {
     return { key, group, lockKey: `${head}l:${encoded}`, queueKey: `${head}q:${encoded}`, fenceKey: this.fences[group]! };
   }
 
-  lock(group: number, key: string): string {
-    return `${this.heads[group]}l:${encodeKey(key)}`;
-  }
-
-  /** The Redis key of the lock's queue, which exists only while a request waits. */
-  queue(group: number, key: string): string {
-    return `${this.heads[group]}q:${encodeKey(key)}`;
+  lock(key: string): string {
+    return `${this.heads[this.groupOf(key)]}l:${encodeKey(key)}`;
   }
 
   fence(group: number): string {
     return this.fences[group]!;
-  }
-
-  /** On a node of a Redlock, the Redis key of the marks: processes that were refused the lock and wait. It exists while one does. */
-  marks(group: number, key: string): string {
-    return `${this.heads[group]}m:${encodeKey(key)}`;
   }
 
   /** The slot group of a lock of a Redlock, what stands for it on each node, and what the node remembers of its own past. */
@@ -125,11 +115,6 @@ export class RedisKeys {
   /** The Redis key of the marks for the lock with this Redis key. */
   marksBeside(lockKey: string): string {
     return lockKey.replace('}:l:', '}:m:');
-  }
-
-  /** The {@link LockKeys} of a lock as a list. */
-  all(group: number, key: string): [lock: string, queue: string, fence: string] {
-    return [this.lock(group, key), this.queue(group, key), this.fence(group)];
   }
 
   /** The channel for what concerns every process. No process can have the name that stands in it. */
@@ -164,7 +149,7 @@ export class RedisKeys {
   /** The key of the lock with this Redis key; undefined for a Redis key that is none of a lock of this prefix. */
   keyOf(redisKey: string): string | undefined {
     const key = decodeKey(redisKey.slice(redisKey.indexOf('}:l:') + 4));
-    return this.lock(this.groupOf(key), key) === redisKey ? key : undefined;
+    return this.lock(key) === redisKey ? key : undefined;
   }
 }
 

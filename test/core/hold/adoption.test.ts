@@ -333,7 +333,7 @@ describe('An adoption that has ended', () => {
     const parts: AdoptionParts = { tickets, clock, watchdog, queue, defaults, open: new Set(), refusal: () => undefined };
     const { signal } = new AbortController();
     const wish = new Wish(['k'], 1, { ...defaults, signal }, clock.now(), { around: undefined, insideHold: false }, { waitBegan: () => undefined });
-    const ticket = { place: tickets.place, instance: 'default', keys: ['k'], process: 'q', secret: 's', until: 0 };
+    const ticket = { home: tickets.home, instance: 'default', keys: ['k'], process: 'q', secret: 's', until: 0 };
     const adopting = adopt(ticket, wish, parts);
     expect([parts.open.size, watchdog.schedule.size, getEventListeners(signal, 'abort').length]).toEqual([1, 1, 1]);
     await expect(adopting).rejects.toBeInstanceOf(LockLostError);

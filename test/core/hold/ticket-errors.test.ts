@@ -3,13 +3,13 @@ import { LockStoreError } from '../../../lib/core/port/errors.js';
 import { foreignTicketError, handOffError, lateTicketError } from '../../../lib/core/hold/ticket-errors.js';
 import type { Ticket } from '../../../lib/core/port/ticket.js';
 
-const ticket: Ticket = { place: 'redis {lock}', instance: 'default', keys: ['k', 'l'], process: 'p', secret: 's', until: 1 };
+const ticket: Ticket = { home: 'redis {lock}', instance: 'default', keys: ['k', 'l'], process: 'p', secret: 's', until: 1 };
 
 describe('The error of a ticket', () => {
   it.each([
-    ['another prefix', { place: 'redis {other lock}', instance: 'default' }, `this ticket is of a Redis with the prefix '{lock}', but was given to a Redis with the prefix '{other lock}'.`],
-    ['an embedded store', { place: 'embedded 7', instance: 'default' }, `this ticket is of a Redis with the prefix '{lock}', but was given to an embedded store, which is in one process only.`],
-    ['another module', { place: 'redis {lock}', instance: 'jobs' }, `this ticket is of the lock module 'default', but was given to the lock module 'jobs'.`],
+    ['another prefix', { home: 'redis {other lock}', instance: 'default' }, `this ticket is of a Redis with the prefix '{lock}', but was given to a Redis with the prefix '{other lock}'.`],
+    ['an embedded store', { home: 'embedded 7', instance: 'default' }, `this ticket is of a Redis with the prefix '{lock}', but was given to an embedded store, which is in one process only.`],
+    ['another module', { home: 'redis {lock}', instance: 'jobs' }, `this ticket is of the lock module 'default', but was given to the lock module 'jobs'.`],
   ])('that was brought to %s says where it belongs', (_where, here, told) => {
     expect(foreignTicketError(ticket, here)).toMatchObject({ code: 'LOCK_USAGE', key: 'k' });
     expect(foreignTicketError(ticket, here).message).toBe(`Lock 'k': ${told} The store was not asked. Adopt it where its locks are.`);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { askAlike } from '../../../lib/core/lease/store-lease.js';
+import { askTheSame } from '../../../lib/core/lease/store-lease.js';
 import type { LockOptions } from '../../../lib/core/port/lock-options.js';
 import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
 import { leaseWith, seen } from '../../support/leases.js';
@@ -217,9 +217,9 @@ describe('A lease', () => {
 
   it('is asked for alike by callers that would send the same request', () => {
     const one = wanting({ maxHoldMs: 5_000 });
-    expect([askAlike(one, one), askAlike(one, wanting({ maxHoldMs: 5_000 })), askAlike(wanting(), wanting({ maxHoldMs: 9_000 }))]).toEqual([true, true, true]);
+    expect([askTheSame(one, one), askTheSame(one, wanting({ maxHoldMs: 5_000 })), askTheSame(wanting(), wanting({ maxHoldMs: 9_000 }))]).toEqual([true, true, true]);
     const others: LockOptions[] = [{}, { maxHoldMs: 4_000 }, { maxHoldMs: 5_000, minHoldMs: 1 }, { maxHoldMs: 5_000, renew: false }];
-    expect(others.filter((options) => askAlike(one, wanting(options)))).toEqual([]);
+    expect(others.filter((options) => askTheSame(one, wanting(options)))).toEqual([]);
   });
 
   it('owes no minHoldMs when the work for which it was taken never began', () => {

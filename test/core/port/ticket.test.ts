@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../../lib/core/port/errors.js';
 import { isTicketId, newSecret, readTicket, ticketIdOf, ticketText, type Ticket } from '../../../lib/core/port/ticket.js';
 
-const ticket: Ticket = { place: 'redis {lock}', instance: 'default', keys: ['order:7', 'käse 😀'], process: 'web-1:42:f3a9', secret: newSecret(), until: 1_795_392_000_123, memory: 'run-5' };
+const ticket: Ticket = { home: 'redis {lock}', instance: 'default', keys: ['order:7', 'käse 😀'], process: 'web-1:42:f3a9', secret: newSecret(), until: 1_795_392_000_123, memory: 'run-5' };
 const text = ticketText(ticket);
 const DAMAGED = 'This text is not a ticket, or it was damaged; the store was not asked.';
 
@@ -29,7 +29,7 @@ describe('A ticket', () => {
 
   it('is read from whoever wrote it, so that one of this version stays good', () => {
     const facts = [1_795_392_000_123, 'redis {lock}', 'default', 'p', 'secret', '', 'k'];
-    expect(readTicket(sealed(JSON.stringify(facts)))).toEqual({ place: 'redis {lock}', instance: 'default', process: 'p', secret: 'secret', until: 1_795_392_000_123, memory: undefined, keys: ['k'] });
+    expect(readTicket(sealed(JSON.stringify(facts)))).toEqual({ home: 'redis {lock}', instance: 'default', process: 'p', secret: 'secret', until: 1_795_392_000_123, memory: undefined, keys: ['k'] });
   });
 
   it('is refused when any character of it is another one, or one is missing', () => {

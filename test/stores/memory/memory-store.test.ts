@@ -125,8 +125,8 @@ describe('The embedded store', () => {
   });
 
   it('is a place of its own for tickets', () => {
-    expect(store.tickets.place).toMatch(/^embedded [\w-]{8}$/);
-    expect(new MemoryStore({ clock, maxLeaseMs: 60_000 }).tickets.place).not.toBe(store.tickets.place);
+    expect(store.tickets.home).toMatch(/^embedded [\w-]{8}$/);
+    expect(new MemoryStore({ clock, maxLeaseMs: 60_000 }).tickets.home).not.toBe(store.tickets.home);
   });
 
   it('refuses an adoption that it cannot keep as it refuses a request', async () => {
@@ -135,11 +135,6 @@ describe('The embedded store', () => {
     expect(await store.tickets.adopt({ ...adoption, minReplicas: 0 })).toMatchObject({ kind: 'gone', key: 'order:1' });
     await store.close();
     await expect(store.tickets.adopt({ ...adoption, minReplicas: 0 })).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: false });
-  });
-
-  it('says to who is refused when to ask again', async () => {
-    await contender().acquires();
-    expect(await contender().ask({ queue: false })).toMatchObject({ kind: 'busy', retryInMs: 25 });
   });
 
   it('tells a waiter that was let in until when it may trust its lease, also in the answer to its heartbeat', async () => {

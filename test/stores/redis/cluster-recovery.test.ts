@@ -34,7 +34,7 @@ async function openLocks(process: string): Promise<LockService> {
 }
 
 async function slotOf(key: string): Promise<number> {
-  return cluster.slotOf(keys.lock(keys.groupOf(key), key));
+  return cluster.slotOf(keys.lock(key));
 }
 
 interface Fault {

@@ -17,7 +17,7 @@ async function walk(pages: readonly (readonly (readonly string[])[])[], startsWi
     call: async (...command: unknown[]) => {
       scanned.push(command);
       const at = Number(command[1]);
-      return [String((at + 1) % ofMaster.length), ofMaster[at]!.map((key) => keys.lock(keys.groupOf(key), key))];
+      return [String((at + 1) % ofMaster.length), ofMaster[at]!.map((key) => keys.lock(key))];
     },
   }));
   const runner = { command: (_what: string, send: (client: Sender) => Promise<unknown>) => send(masters[0] as unknown as Sender) };

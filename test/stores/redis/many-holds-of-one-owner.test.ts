@@ -18,7 +18,7 @@ const LONGEST_SCRIPT_MS = 12;
 const LONGEST_STEP_MS = 1.5;
 
 const keys = new RedisKeys('lock');
-const [lockKey, , fenceKey] = keys.all(keys.groupOf('k'), 'k');
+const { lockKey, fenceKey } = keys.spotOf('k');
 let server: RedisServer;
 
 beforeAll(async () => {

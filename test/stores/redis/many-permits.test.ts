@@ -12,7 +12,7 @@ const IN_USE = 1_000;
 const LONGEST_STEP_MS = 1.5;
 
 const keys = new RedisKeys('lock');
-const [lockKey] = keys.all(keys.groupOf('k'), 'k');
+const lockKey = keys.lock('k');
 let server: RedisServer;
 
 beforeAll(async () => {

@@ -58,9 +58,9 @@ describe('The places of a process', () => {
     expect([one.group, one.floor, one.request]).toEqual([3, 5, request]);
     expect(places.askAgain(request)?.group).toBe(3);
     expect(places.count).toBe(2);
-    places.release('p.1');
+    places.drop('p.1');
     expect([places.count, places.get('p.1'), places.all()]).toEqual([1, undefined, [two]]);
-    places.release('p.1');
+    places.drop('p.1');
     places.forget(two);
     expect([places.count, places.all()]).toEqual([0, []]);
   });

@@ -1,7 +1,7 @@
 /** Releases of one Redis, without a server: what they say to it, and what becomes of the places of their ids. */
 import { describe, expect, it } from '@jest/globals';
 import type { ReleaseRequest } from '../../../lib/core/port/lock-store.js';
-import type { GivingBack } from '../../../lib/stores/redis/giving-back.js';
+import type { BundledRelease } from '../../../lib/stores/redis/bundled-release.js';
 import { Places } from '../../../lib/stores/redis/places.js';
 import { Releases, type ReleasesParts } from '../../../lib/stores/redis/releases.js';
 import { Spots } from '../../../lib/stores/redis/spots.js';
@@ -14,10 +14,10 @@ const keys = new RedisKeys('lock');
 const spot = keys.spotOf('k');
 
 function stage() {
-  const sent: GivingBack[] = [];
+  const sent: BundledRelease[] = [];
   const to: unknown[] = [];
   const [places, trust] = [new Places(), new Trust(() => 9)];
-  const bundles = { add: (script: unknown, source: number, one: GivingBack) => (to.push([script, source]), void sent.push(one)) };
+  const bundles = { add: (script: unknown, source: number, one: BundledRelease) => (to.push([script, source]), void sent.push(one)) };
   const memories = { of: (group: number) => `memory ${group}` };
   const releases = new Releases({ bundles, spots: new Spots(keys, () => 9), places, trust, memories, recoveryMs: 400 } as unknown as ReleasesParts);
   const give = (more: Partial<ReleaseRequest> = {}) => releases.release({ key: 'k', id: 'p.1', ...more });
@@ -25,7 +25,7 @@ function stage() {
 }
 
 /** What this release says to the server, at the time at which it is sent. */
-function said(one: GivingBack): unknown[] {
+function said(one: BundledRelease): unknown[] {
   const [redisKeys, args]: [string[], (string | number)[]] = [[], []];
   one.addTo(redisKeys, args);
   return [redisKeys, args];

@@ -57,7 +57,7 @@ describe('Renewals', () => {
     const outcomes = await renew({ key: 'a' }, { key: 'b', leaseMs: 5_000 }, { key: 'c' }, { key: 'd' });
     expect(outcomes.slice(0, 3)).toEqual([renewed('a'), renewed('b', 300, true), { kind: 'lost' }]);
     expect(outcomes[3]).toMatchObject({ kind: 'unknown', cause: { message: expect.stringMatching(/^Lock 'd': renew failed on a:6379: WRONGTYPE it is a list\. .*\{lock:\d+\}:l:d'/) } });
-    const locks = ['a', 'b', 'c', 'd'].map((key) => keys.lock(keys.groupOf(key), key));
+    const locks = ['a', 'b', 'c', 'd'].map((key) => keys.lock(key));
     expect(calls).toMatchObject([{ key: undefined, keys: locks, args: [60_000, 6_000, 'p.a', 5_000, 'p.b', 6_000, 'p.c p.d'], timeoutMs: 5_000 / 3 }]);
     expect(trust.clock.before(0, SENT_AT, SENT_AT)).toBe(SERVER);
   });

@@ -78,7 +78,7 @@ describe('The answers of the nodes', () => {
     for (const node of nodes) node.afterMs = 12;
     const casting = cast();
     await delay(clock, 5);
-    ballot.finish();
+    ballot.close();
     await casting;
     expect(told).toEqual(['took 12']);
   }));
@@ -204,7 +204,7 @@ describe('A request', () => {
     nodes[3].says = nodes[4].says = 'mute';
     const casting = cast();
     await delay(clock, 1.5);
-    ballot.finish();
+    ballot.close();
     expect((await casting).kind).toBe('busy');
     expect(ballot.state).toBe('over');
   }));
@@ -238,7 +238,7 @@ describe('A ballot that is held', () => {
 
   it('knows of nobody who waits when no node named one', onStage(async ({ cast, ballot }) => {
     expect(granted(await cast()).contended).toBe(false);
-    expect(ballot.finish(true)).toMatchObject({ abandoned: true, next: undefined });
+    expect(ballot.close(true)).toMatchObject({ abandoned: true, next: undefined });
   }));
 
   it('corrects the fence of a node that has another one, and of no other', onStage(async ({ cast, nodes, asked, clock }) => {
@@ -259,7 +259,7 @@ describe('A ballot that is held', () => {
 
   it('owes its minHoldMs also when it is taken back without a release', onStage(async ({ cast, ballot, nodes }) => {
     granted(await cast());
-    ballot.end();
+    ballot.takeBack();
     expect(nodes.map(({ left }) => left.map(({ abandoned }) => abandoned))).toEqual(nodes.map(() => [false]));
   }, -1, { minHoldMs: 5_000 }));
 });

@@ -129,7 +129,7 @@ describe('A ballot that is over', () => {
     for (const node of nodes) node.afterMs = 20;
     const casting = cast();
     await delay(clock, 5);
-    ballot.finish(); // whoever says so releases it on the nodes where it may stand
+    ballot.close(); // whoever says so releases it on the nodes where it may stand
     expect(nodes.every((node) => ballot.standing.mayBeOn(node as unknown as RedlockNode))).toBe(true);
     expect((await casting).kind).toBe('busy');
     expect(ballot.state).toBe('over');
@@ -207,7 +207,7 @@ describe('A ballot that is held', () => {
     for (const node of nodes) node.acts.length = 0;
     nodes[1].keepsLimits = false;
     ballot.rejoin(nodes[1] as unknown as RedlockNode, LEASE_MS);
-    ballot.finish();
+    ballot.close();
     ballot.rejoin(nodes[2] as unknown as RedlockNode, LEASE_MS);
     expect(nodes.flatMap(({ acts }) => acts)).toEqual([]);
   }));
@@ -222,10 +222,10 @@ describe('A ballot that is held', () => {
 
   it('is released without a look at the clocks of the nodes while it can be trusted, and with one after that', onStage(async ({ cast, ballot, clock }) => {
     const { trustedUntil } = granted(await cast());
-    ballot.finish();
+    ballot.close();
     expect(ballot.standing.leaving.mayBeOver).toBe(false);
     await delay(clock, trustedUntil - clock.now());
-    ballot.finish();
+    ballot.close();
     expect(ballot.standing.leaving.mayBeOver).toBe(true);
   }));
 

@@ -1,8 +1,8 @@
 /** The answer of a node to a request for its vote: what it means here, what it counts as, and how a message tells it. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import { DOES_NOT_WAIT, reasonOf, voteOf, voteRequestOf, wordOf, type NodeVote } from '../../../lib/stores/redlock/node-vote.js';
-import { giveBackArgs, trialRequest, voteArgs } from '../../../lib/stores/redlock/node-calls.js';
+import { DOES_NOT_WAIT, textOfVote, voteOf, voteRequestOf, wordOf, type NodeVote } from '../../../lib/stores/redlock/node-vote.js';
+import { giveBackArgs, trialVote, voteArgs } from '../../../lib/stores/redlock/node-calls.js';
 import type { VoteReply } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { trustOf } from '../../../lib/stores/wire/server-clock.js';
@@ -36,7 +36,7 @@ describe('The answer of a node', () => {
   });
 
   it('has a reason of its own in a message', () => {
-    const reasons = [GRANTED, { kind: 'busy', leftMs: 1 }, { kind: 'quarantined', leftMs: 30 }, ...others.map((kind) => ({ kind }))].map((vote) => reasonOf(vote as NodeVote));
+    const reasons = [GRANTED, { kind: 'busy', leftMs: 1 }, { kind: 'quarantined', leftMs: 30 }, ...others.map((kind) => ({ kind }))].map((vote) => textOfVote(vote as NodeVote));
     expect(new Set(reasons).size).toBe(7);
     expect(reasons[2]).toContain('in 30 ms');
   });
@@ -54,12 +54,12 @@ describe('The request for a vote', () => {
   it.each([
     [{}, true], [{ fences: 2 }, false], [{ minHoldMs: 1 }, false], [{ graceMs: 1 }, false],
   ])('with %j is plain: %s', (how, plain) => {
-    const asked = voteArgs({ ...trialRequest('t', 1_000), ...how }, { process: 'p', maxLeaseMs: 9 }, 5, undefined, 3);
+    const asked = voteArgs({ ...trialVote('t', 1_000), ...how }, { process: 'p', maxLeaseMs: 9 }, 5, undefined, 3);
     expect(asked).toMatchObject({ plain, proposal: 5, notAfter: 3, maxLeaseMs: 9, process: 'p', waitedMs: -1, patienceMs: 0 });
   });
 
   it('that only tries a node out has no fence, no grace and no place', () => {
-    expect(trialRequest('t', 1_000)).toEqual({ id: 't', leaseMs: 1_000, mode: 'write', fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined, waitedMs: -1, patienceMs: 0 });
+    expect(trialVote('t', 1_000)).toEqual({ id: 't', leaseMs: 1_000, mode: 'write', fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined, waitedMs: -1, patienceMs: 0 });
   });
 
   it('is taken back with the mark of who goes on waiting, and leaves that of others alone', () => {

@@ -32,7 +32,7 @@ function request(key: string, how: Partial<AcquireRequest> = {}): AcquireRequest
 }
 
 function redisKeysOf(key: string): { lock: string; queue: string; fence: string } {
-  const [lock, queue, fence] = keys.all(keys.groupOf(key), key);
+  const { lockKey: lock, queueKey: queue, fenceKey: fence } = keys.spotOf(key);
   return { lock, queue, fence };
 }
 

@@ -26,7 +26,7 @@ describe('redis keys', () => {
     fc.assert(
       fc.property(anyKey, (key) => {
         expect(decodeKey(encodeKey(key))).toBe(key);
-        expect(keys.keyOf(keys.lock(keys.groupOf(key), key))).toBe(key);
+        expect(keys.keyOf(keys.lock(key))).toBe(key);
       }),
       { numRuns: 3_000 },
     );
@@ -61,7 +61,8 @@ describe('redis keys', () => {
   });
 
   it('of one lock share its hash tag', () => {
-    expect(keys.all(7, 'order:1')).toEqual(['{lock:7}:l:order:1', '{lock:7}:q:order:1', '{lock:7}:f']);
+    const { group, ...spot } = keys.spotOf('order:1');
+    expect(spot).toEqual({ key: 'order:1', lockKey: `{lock:${group}}:l:order:1`, queueKey: `{lock:${group}}:q:order:1`, fenceKey: `{lock:${group}}:f` });
     expect([keys.channel('p'), keys.format]).toEqual(['{lock}:c:p', '{lock}:format']);
   });
 

@@ -1,7 +1,7 @@
 --- Tells what is known of a lock, and changes nothing.
 --- KEYS[1] lockKey   the lock
 --- KEYS[2] queueKey  its waiters
---- RETURNS all head: phase text, holderCount  the phase is w, r, p (permits), or nothing for a free lock for a free lock
+--- RETURNS all head: phase text, holderCount  the phase is w, r, p (permits), or nothing for a free lock
 --- RETURNS each holder: id text, fence, owner encoded, leftMs, label encoded, graceMs  as many as the head says; leftMs until the lease and the grace after it have ended
 --- RETURNS each waiter: id text, mode w or r, label encoded  all that follow: first all readers, then all writers, each in the order they came
 --- INVARIANT whoever has ended is left out, though no other script has dropped it yet

@@ -9,7 +9,7 @@ import type { Memories } from './memories.js';
 import { UNKNOWN_MEMORY, type LockSpot } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 
-export class GivingBack implements BundledRequest, ReleaseArgs {
+export class BundledRelease implements BundledRequest, ReleaseArgs {
   readonly id: string;
   readonly abandoned: boolean;
   readonly mayBeOver: boolean;

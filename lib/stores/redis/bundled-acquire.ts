@@ -16,12 +16,12 @@ import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
 import type { Spot } from './spots.js';
 
-/** A request that was refused without a place asks again after about this long, in ms, or when the present lease ends. */
-const RETRY_MS = 50;
+/** Requests ask again at random up to this long after the end of a recovery, in ms, so that they do not all come at once. */
+const SPREAD_AFTER_RECOVERY_MS = 50;
 /** What acquire.lua adds to its code when the lock no longer knew the id to replace. */
 const REPLACED_LOST = 10;
 
-export class Acquisition implements BundledRequest {
+export class BundledAcquire implements BundledRequest {
   /** The message of its grant, if that came before the answer that gives the first place. */
   private early: PushedGrant | undefined;
   /** Whether its caller got an error, so that a later answer is ignored. */
@@ -40,7 +40,7 @@ export class Acquisition implements BundledRequest {
     readonly request: AcquireRequest,
     readonly spot: Spot,
     /** The place that the request has in the queue already, if it asks again. */
-    private readonly known: Place | undefined,
+    private readonly place: Place | undefined,
     private readonly resolve: (outcome: AcquireOutcome | Promise<AcquireOutcome>) => void,
     private readonly reject: (error: LockStoreError) => void,
   ) {
@@ -90,7 +90,7 @@ export class Acquisition implements BundledRequest {
 
   failed(error: LockStoreError): void {
     this.hasFailed = true;
-    if (this.known) this.acquiring.parts.places.forget(this.known);
+    if (this.place) this.acquiring.parts.places.forget(this.place);
     this.reject(error);
   }
 
@@ -113,12 +113,12 @@ export class Acquisition implements BundledRequest {
     switch (told.kind) {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
-        if (this.known && told.fence <= this.known.floor) return acquiring.askAnew(request);
+        if (this.place && told.fence <= this.place.floor) return acquiring.askAnew(request);
         return this.granted(trust.answered(spot.group, told, exchange, told.memory ?? this.memory));
       case 'waiting':
         return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
       case 'busy':
-        return { kind: 'busy', retryInMs: Math.min(told.leftMs, RETRY_MS * (0.5 + Math.random())) };
+        return { kind: 'busy', retryInMs: told.leftMs };
       case 'upgrade':
         return { kind: 'upgrade' };
       case 'full':
@@ -126,7 +126,7 @@ export class Acquisition implements BundledRequest {
       case 'permits':
         return { kind: 'permits', permits: told.permits || undefined };
       case 'recovering':
-        return { kind: 'recovering', retryInMs: told.leftMs + RETRY_MS * Math.random(), cause: recoveringError(request.key, node, told.leftMs) };
+        return { kind: 'recovering', retryInMs: told.leftMs + SPREAD_AFTER_RECOVERY_MS * Math.random(), cause: recoveringError(request.key, node, told.leftMs) };
       case 'late':
         if (this.limit === 0 && clock.now() < request.notAfter) return undefined;
         throw lateError(request.key, node);
@@ -142,11 +142,11 @@ export class Acquisition implements BundledRequest {
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
   private waits(askAgainInMs: number | undefined): AcquireOutcome | Promise<AcquireOutcome> {
-    const { request, spot, known, acquiring } = this;
+    const { request, spot, acquiring } = this;
     const { places, trust, clock, memories } = acquiring.parts;
     // Since this try was sent, the id may have been released, or asked for by a later try, which keeps its own place.
-    if (known && !places.has(known)) return { kind: 'waiting', askAgainInMs };
-    const place = known ?? places.add(request, spot.group, this.floor, this.early);
+    if (this.place && !places.has(this.place)) return { kind: 'waiting', askAgainInMs };
+    const place = this.place ?? places.add(request, spot.group, this.floor, this.early);
     const early = place.answerCame();
     if (early === undefined) return { kind: 'waiting', askAgainInMs };
     const grant = trust.pushed(place, early, clock.now(), memories.madeBy(spot.group, grantedAt(early)));
@@ -156,14 +156,14 @@ export class Acquisition implements BundledRequest {
   }
 
   private settle(outcome: AcquireOutcome | Promise<AcquireOutcome>): void {
-    const { known } = this;
-    if (known && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.parts.places.forget(known);
+    const { place } = this;
+    if (place && (outcome instanceof Promise || outcome.kind !== 'waiting')) this.acquiring.parts.places.forget(place);
     this.resolve(outcome);
   }
 
   private askOnceMore(): void {
-    const { acquiring, request, spot, known, resolve, reject } = this;
-    acquiring.sendAgain(new Acquisition(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, known, resolve, reject));
+    const { acquiring, request, spot, place, resolve, reject } = this;
+    acquiring.sendAgain(new BundledAcquire(acquiring, { ...request, askedAt: acquiring.parts.clock.now() }, spot, place, resolve, reject));
   }
 }
 

@@ -5,7 +5,7 @@ import type { ScriptRunner } from '../wire/script-runner.js';
 import type { Spots } from './spots.js';
 import type { Trust } from './trust.js';
 
-export interface TakingAwayParts {
+export interface ForceReleaseParts {
   readonly runner: ScriptRunner;
   readonly spots: Spots;
   readonly trust: Trust;
@@ -16,7 +16,7 @@ export interface TakingAwayParts {
 }
 
 /** False when there was no such holder. Rejects with LockStoreError. */
-export async function takeAway(key: string, fence: number | undefined, parts: TakingAwayParts): Promise<boolean> {
+export async function forceRelease(key: string, fence: number | undefined, parts: ForceReleaseParts): Promise<boolean> {
   const { runner, trust, clock, node, timeoutMs, recoveryMs } = parts;
   const on = parts.spots.of(key);
   const timed = { key, notAfter: clock.now() + timeoutMs, clock, serverClock: trust.clock, source: on.source, node };
