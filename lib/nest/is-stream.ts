@@ -1,10 +1,15 @@
 /** Tells results that are complete from those whose work goes on after the method has given them. */
 import { isObservable } from 'rxjs';
 
-/** Whether work goes on while this value is read: an Observable, a Node or web stream, an async generator, a StreamableFile. */
+/** Whether work goes on while this value is read: an Observable, a Node or web stream, a generator, a StreamableFile. */
 export function isStream(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
-  return isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isNodeStream(value) || isFile(value);
+  return isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isGenerator(value) || isNodeStream(value) || isFile(value);
+}
+
+/** Whether the body of a function with `yield` goes on while this is read. */
+function isGenerator(value: object): boolean {
+  return hasMethod(value, 'next') && hasMethod(value, 'throw') && hasMethod(value, Symbol.iterator);
 }
 
 /** Whether this is a StreamableFile, of whichever copy of Nest. */

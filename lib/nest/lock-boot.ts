@@ -86,7 +86,7 @@ export function retire(interceptor: LockInterceptor): void {
 function handOver(made: object, { instance, interceptor }: BootOfInstance): void {
   const slot = interceptorSlot(instance);
   // The prototypes are asked and not the object, which may be a Proxy that lets nobody look at it.
-  if (!prototypesOf(made).some((each) => Object.hasOwn(each, slot)) || !Object.isExtensible(made)) return;
+  if (!prototypesOf(made).some((each) => Object.hasOwn(each, slot))) return;
   const present: unknown = Reflect.get(made, slot);
   const vacant = present === undefined || (typeof present === 'object' && present !== null && retired.has(present));
   if (vacant) Reflect.set(made, slot, interceptor);

@@ -94,16 +94,22 @@ export function recordLock(prototype: object, property: string | symbol, call: L
   Reflect.defineMetadata(LOCKED_METHODS, new Map([...known, [property, calls]]), prototype);
 }
 
+/** The interceptors, by slot, of objects that take no further property. */
+const frozen = new WeakMap<object, Map<symbol, LockInterceptor>>();
+
 /** From now on Nest injects the interceptor of the lock module named `instance` into objects of this class, or refuses to boot. */
 export function needInterceptor(prototype: object, instance: string): void {
   const slot = interceptorSlot(instance);
   if (slot in prototype) return;
   Object.defineProperty(prototype, slot, {
     configurable: true,
-    get: () => undefined,
+    get(this: object) {
+      return frozen.get(this)?.get(slot);
+    },
     // The property that Nest assigns is not enumerable, so that it does not show in logs, comparisons and copies of the object.
     set(this: object, interceptor: LockInterceptor) {
-      Object.defineProperty(this, slot, { value: interceptor, configurable: true, writable: true });
+      if (Object.isExtensible(this)) Object.defineProperty(this, slot, { value: interceptor, configurable: true, writable: true });
+      else frozen.set(this, new Map(frozen.get(this)).set(slot, interceptor));
     },
   });
   Inject(interceptorToken(instance))(prototype, slot);

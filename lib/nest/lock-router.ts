@@ -159,6 +159,7 @@ export class LockRouter implements Locks {
     const early = this.whole ? '' : ' The application is not initialized: use locks from onModuleInit on, when all lock modules are there.';
     throw new LockUsageError(
       `Lock '${keys[0]}': its route leads to a lock module '${name}' that does not exist. There are: ${known}.${early}`,
+      { key: keys[0] },
     );
   }
 

@@ -40,8 +40,8 @@ export const redisWorlds: readonly RedisPlan[] = [
   { ...COMMON, leaseMs: 2_000, name: 'a ticket beside readers', tasks: [[GIVE_BESIDE_READERS], [ADOPT_READ], [ADOPT_READ]], ticks: 3, suffers: ['hand off'], faults: { late: 1 } },
   { ...RECOVERS, name: 'a ticket, and a flush', tasks: [[GIVE], [ADOPT]], ticks: 2, faults: { flush: 1 }, isQuick: true },
   { ...RECOVERS, name: 'a flush', tasks: [[WRITE], [WRITE]], faults: { flush: 1 } },
-  { ...RECOVERS, name: 'a restart without data', tasks: [[WRITE], [WRITE]], faults: { 'empty restart': 1 } },
-  { ...RECOVERS, name: 'a restart with data', tasks: [[WRITE], [WRITE]], faults: { restart: 1 } },
+  { ...RECOVERS, name: 'a restart without data', ticks: 1, tasks: [[WRITE], [WRITE]], faults: { 'empty restart': 1 } },
+  { ...RECOVERS, name: 'a restart with data', ticks: 1, tasks: [[WRITE], [WRITE]], faults: { restart: 1 } },
   { ...RECOVERS, name: 'a fail-over that lacks the last script', ticks: 2, tasks: [[WRITE], [WRITE]], faults: { failover: 1 } },
 ];
 

@@ -122,8 +122,9 @@ describe('a route', () => {
   it('to a module that does not exist is an error that says which exist', async () => {
     const { locks } = await start();
     await expect(locks.acquire('mars:a')).rejects.toThrow(
-      new LockUsageError(`Lock 'mars:a': its route leads to a lock module 'mars' that does not exist. There are: 'eu', 'us'.`),
+      new LockUsageError(`Lock 'mars:a': its route leads to a lock module 'mars' that does not exist. There are: 'eu', 'us'.`, { key: 'mars:a' }),
     );
+    await expect(locks.acquire('mars:a')).rejects.toMatchObject({ key: 'mars:a' });
     const alone = await startAlone({ imports: [LockModule.forRoot({ route })] });
     await expect(alone.get(LockService).acquire('mars:a')).rejects.toThrow(/There are: none\.$/);
   });

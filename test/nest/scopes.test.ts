@@ -4,6 +4,8 @@ import { Controller, Get, Inject, Injectable, Module, Scope, type Type } from '@
 import { LazyModuleLoader, ModuleRef, REQUEST } from '@nestjs/core';
 import request from 'supertest';
 import { Leader, Locked, LockModule, LockService, type Lease } from '../../lib/index.js';
+import { locksToken } from '../../lib/nest/lock-names.js';
+import { gate } from '../support/locks.js';
 import { startAlone, startApp } from './application.js';
 
 /** Counts who is inside at the same time, over all objects of a test. */
@@ -243,13 +245,23 @@ describe('an object that outlives its application', () => {
 });
 
 describe('an object from a factory that is frozen', () => {
-  it('does not disturb the boot, and says at the call that it has no lock module', async () => {
-    class Frozen {
-      @Locked('frozen')
-      async run(): Promise<void> {}
+  it.each<[string, (made: object) => object]>([['frozen', Object.freeze], ['sealed', Object.seal], ['closed to new fields', Object.preventExtensions]])('or %s has its locks, also of two modules', async (_how, close) => {
+    class Closed {
+      @Locked('outer')
+      @Locked('inner', { instance: 'second' })
+      async run(): Promise<void> {
+        started.open();
+        await ended.promise;
+      }
     }
-    const app = await startApp({ providers: [{ provide: 'frozen', useFactory: () => Object.freeze(new Frozen()) }] });
-    await expect(app.get<Frozen>('frozen').run()).rejects.toThrow(/was not made by Nest/);
+    const [started, ended] = [gate(), gate()];
+    const app = await startApp({ imports: [LockModule.forRoot({ embedded: true, name: 'second' })], providers: [{ provide: 'closed', useFactory: () => close(new Closed()) }] });
+    const running = app.get<Closed>('closed').run();
+    await started.promise;
+    expect(await app.get(LockService).isLocked('outer')).toBe(true);
+    expect(await app.get<LockService>(locksToken('second')).isLocked('inner')).toBe(true);
+    ended.open();
+    await running;
   });
 });
 

@@ -150,13 +150,16 @@ describe('a stream that is refused', () => {
   it('is a generator, whose work does not begin any more', async () => {
     const methods = await giving();
     let began = false;
-    const generator = (async function* () {
-      began = true;
-      yield 1;
-    })();
-    methods.give = generator;
-    await expect(methods.later()).rejects.toThrow(/gave a stream/);
-    expect(await generator.next()).toEqual({ done: true, value: undefined });
+    const begin = (): void => void (began = true);
+    const generators = [
+      (async function* () { yield begin(); })(),
+      (function* () { yield begin(); })(),
+    ];
+    for (const generator of generators) {
+      methods.give = generator;
+      await expect(methods.later()).rejects.toThrow(/gave a stream/);
+      expect(await generator.next()).toEqual({ done: true, value: undefined });
+    }
     expect(began).toBe(false);
   });
 

@@ -28,6 +28,8 @@ export interface Surroundings {
 interface Gone {
   readonly key: string;
   readonly ballot: string;
+  /** When the operator called for it, and when it was confirmed. */
+  readonly calledAt: number;
   readonly since: number;
 }
 
@@ -72,13 +74,14 @@ export class ForcedReleases {
 
   /** An operator calls for one. Returns what is to be called when it was confirmed. */
   called(key: string, fence: number | undefined): () => void {
+    const calledAt = this.around.now();
     const holders = this.withQuorum(key).filter((holder) => fence === undefined || has(holder, fence));
     return () => {
       for (const { id: ballot } of holders) {
         if (this.doubled.has(ballot)) continue;
         const nodes = this.nodesWith(key, ballot);
         if (nodes >= this.quorum) this.tell(`a forced release of '${key}' was confirmed, and ${ballot} is on ${nodes} nodes still`);
-        else this.isGone({ key, ballot, since: this.around.now() });
+        else this.isGone({ key, ballot, calledAt, since: this.around.now() });
       }
     };
   }
@@ -95,8 +98,9 @@ export class ForcedReleases {
   /** A renewal that left at `sentAt` found a quorum. */
   renewed(id: string, sentAt: number): void {
     if ((this.takenAt.get(id) ?? Infinity) < sentAt) this.takenAt.delete(id);
-    for (const { ballot, since } of this.gone.values()) {
-      const askedAnew = this.around.history.some((event) => event.kind === 'asked' && event.id === id && event.at > since);
+    for (const { ballot, calledAt, since } of this.gone.values()) {
+      // It may have noticed the loss before the operator heard that it is confirmed. Then it has another ballot.
+      const askedAnew = this.around.history.some((event) => event.kind === 'asked' && event.id === id && event.at > calledAt);
       if (holderOf(ballot) === id && since < sentAt && !askedAnew) this.tell(`${ballot} was renewed, which a forced release took away at ${since.toFixed(1)}`);
     }
   }

@@ -22,7 +22,7 @@ export function checkKey(key: string, place = ''): string {
   if (LONE_SURROGATE.test(key)) throw new LockKeyError(`${at}the key holds half a surrogate pair.`);
   checkLength(key, at);
   if ((key.includes('undefined') || key.includes('[object ')) && FORGOTTEN_PART.test(key)) {
-    throw new LockKeyError(`${at}the key '${key}' was made of a value that is missing or is no id. Correct what made it.`);
+    throw new LockKeyError(`${at}the key '${key}' was made of a value that is missing or is no id. Correct what made it.`, { key });
   }
   return key;
 }
@@ -34,5 +34,5 @@ export function checkLength(key: string, at: string): void {
   const bytes = Buffer.byteLength(key);
   if (bytes <= LONGEST_KEY_BYTES) return;
   const start = `${at}the key '${key.slice(0, 40)}…' has ${bytes} bytes`;
-  throw new LockKeyError(`${start}, more than the ${LONGEST_KEY_BYTES} allowed. Lock an id, or a hash of the value.`);
+  throw new LockKeyError(`${start}, more than the ${LONGEST_KEY_BYTES} allowed. Lock an id, or a hash of the value.`, { key });
 }

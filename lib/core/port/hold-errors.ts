@@ -44,9 +44,9 @@ export function siblingBusyError(key: string, waitMs: number): LockTimeoutError 
   return new LockTimeoutError(`Lock '${key}' is in use by another call inside the same hold, in this process. Try again later.`, { key, waitMs });
 }
 
-export function busyError(key: string, waitMs: number): LockTimeoutError {
+export function busyError(key: string, waitMs: number, isHeldHere = false): LockTimeoutError {
   const waited = waitMs === 0 ? 'is busy' : `was still busy after ${waitMs} ms`;
-  return new LockTimeoutError(`Lock '${key}' ${waited}. It was not taken; try again later.`, { key, waitMs });
+  return new LockTimeoutError(`Lock '${key}' ${waited}${isHeldHere ? ': a call in this process holds it' : ''}. It was not taken; try again later.`, { key, waitMs });
 }
 
 export function ownerUpgradeError(key: string, owner: string | undefined): LockUsageError {

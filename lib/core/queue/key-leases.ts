@@ -18,6 +18,11 @@ export class KeyLeases {
     return this.current?.id === id ? this.current : this.earlier.find((lease) => lease.id === id);
   }
 
+  /** Whether a caller of this process has the lock. */
+  isUsed(now: number): boolean {
+    return this.current !== undefined && this.current.users > 0 && this.current.isTrusted(now);
+  }
+
   add(lease: StoreLease): void {
     if (this.current) this.earlier = [...this.earlier, this.current];
     this.current = lease;

@@ -8,7 +8,8 @@
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import type { GuardedLease } from '../lease/guarded-lease.js';
-import { askTheSame, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
+import { Alarm } from '../lease/schedule.js';
+import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
 import type { ReleaseOutcome } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
@@ -31,6 +32,8 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
   /** How many callers had come to the line when the request was made. */
   private arrivalsWhenAsked = 0;
   private isResting = false;
+  /** When to look whether a caller behind a writer of this process asks the store by now; made when one first waits so. */
+  private later: Alarm | undefined;
   /** Made when callers first follow each other, because most queues have a single caller. */
   private demand: FenceDemand | undefined;
   hash = 0;
@@ -54,7 +57,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
 
   /** Queues the caller, or rejects it at once when its waitMs is 0 and it cannot be served now. */
   enter(caller: LeaseCaller, now: number): void {
-    if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options, now)) return caller.reject(refusedAtOnce(this.request, caller));
+    if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options, now)) return caller.reject(refusedAtOnce(this.request, caller, this.leases.isUsed(now)));
     this.line.add(caller);
     caller.startWaiting(this);
     this.pump(now);
@@ -196,26 +199,28 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
     this.leases.remove(lease);
   }
 
-  /**
-   * Asks the store for the first caller, unless an open request does. A lease that nobody uses is given back in the same step, and
-   * `replaced` gets the outcome.
-   */
+  /** Asks the store for the first caller, unless a request does. A lease without users is given back in that step, and `replaced` hears of it. */
   private ask(first: LeaseCaller, now: number, replaced?: (outcome: ReleaseOutcome) => void): void {
     const lease = this.leases.current;
-    // While a writer of this process has the lease, asking is of no use. Beside its readers the store is asked at once, because
-    // the caller takes its place in the queue by asking, before others that come later.
-    if (lease && lease.users > 0 && lease.mode === 'write') return;
+    // The caller takes its place in the store's queue by asking, before others that come later. Behind a writer of this process it
+    // asks when that has held the lock for so long that it will not be handed on while others wait. Before that it costs no command.
+    const asksFrom = lease && lease.users > 0 && lease.mode === 'write' ? lease.admittedAt + HAND_ON_WINDOW_MS : now;
+    if (now < asksFrom) return this.lookAgain(asksFrom);
     if (this.request) {
       if (askTheSame(this.request.options, first.options)) return;
       this.dropRequest();
     }
     const unused = lease && lease.users === 0 ? lease : undefined;
     if (unused) this.letGo(unused);
-    const { parts, line } = this;
-    const fences = line.size === 1 ? 1 : this.fencesFor(first.options);
-    this.arrivalsWhenAsked = line.arrivals;
-    this.request = new StoreRequest(parts, first, fences, this, unused && new ReplacedLease(unused, replaced));
+    const fences = this.line.size === 1 ? 1 : this.fencesFor(first.options);
+    this.arrivalsWhenAsked = this.line.arrivals;
+    this.request = new StoreRequest(this.parts, first, fences, this, unused && new ReplacedLease(unused, replaced));
     this.request.ask(now);
+  }
+
+  private lookAgain(at: number): void {
+    this.later ??= new Alarm((now) => this.pump(now));
+    if (!this.parts.watchdog.schedule.has(this.later)) this.parts.watchdog.schedule.set(this.later, at);
   }
 
   private fencesFor(options: ResolvedOptions): number {
@@ -245,6 +250,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
   /** Called when no caller waits: drops the request, and gives back a lease without callers. */
   private tidy(): void {
     if (this.request) this.dropRequest();
+    if (this.later) this.parts.watchdog.schedule.cancel(this.later);
     const { current } = this.leases;
     if (this.leases.count === 0) this.parts.queueIsIdle(this);
     else if (current && current.users === 0) this.giveBack(current, () => {});

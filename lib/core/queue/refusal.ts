@@ -35,10 +35,13 @@ export function refusal(answer: Refusal, { wish: { key }, options: { owner, perm
   }
 }
 
-/** The error of a caller with waitMs 0: while the store cannot be asked a LockStoreError, because the lock may not be busy at all. */
-export function refusedAtOnce(request: StoreRequest | undefined, { wish: { key }, options: { waitMs } }: Caller<StoreLease>): Error {
+/**
+ * The error of a caller with waitMs 0: while the store cannot be asked a LockStoreError, because the lock may not be busy at all.
+ * `isHeldHere`: whether a call of this process is known to hold the lock.
+ */
+export function refusedAtOnce(request: StoreRequest | undefined, { wish: { key }, options: { waitMs } }: Caller<StoreLease>, isHeldHere?: boolean): Error {
   const failure = request?.lastError;
-  return failure ? outageError(key, waitMs, failure) : busyError(key, waitMs);
+  return failure ? outageError(key, waitMs, failure) : busyError(key, waitMs, isHeldHere);
 }
 
 /** The error of a caller whose waitMs is over: a LockStoreError if the store failed or was silent, because the lock may not be busy. */

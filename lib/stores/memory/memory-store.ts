@@ -25,6 +25,8 @@ import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, Ticket
 import { LockMachine } from './lock-machine.js';
 import type { Instant, MachineGrant, MachineWake } from './machine-reply.js';
 
+/** When asking again may make sense, in ms, as the port wants it said. Nobody goes by it: whoever waits has a place here. */
+const RETRY_MS = 25;
 /** Locks whose leases ended without a release are looked for at most this often, in ms. */
 const COLLECT_EVERY_MS = 1_000;
 
@@ -72,7 +74,7 @@ export class MemoryStore implements LockStore {
       case 'granted':
         return { kind: 'granted', grant: trusted(reply.grant), replacedLost: reply.replacedLost };
       case 'busy':
-        return { kind: 'busy', retryInMs: 0, replacedLost: reply.replacedLost };
+        return { kind: 'busy', retryInMs: RETRY_MS, replacedLost: reply.replacedLost };
       case 'late':
         throw lateError(request.key);
       default:

@@ -254,6 +254,7 @@ describe('a key given whole', () => {
   it('is refused beyond the stated length, counted in bytes', () => {
     const longest = 'ä'.repeat(LONGEST_KEY_BYTES / 2);
     expect(checkKey(longest)).toBe(longest);
+    expect(() => checkKey(`${longest}a`)).toThrow(expect.objectContaining({ key: `${longest}a` }));
     expect(() => checkKey(`${longest}a`)).toThrow(`has ${LONGEST_KEY_BYTES + 1} bytes, more than the ${LONGEST_KEY_BYTES} allowed`);
     expect(checkKey('{'.repeat(LONGEST_KEY_BYTES))).toHaveLength(LONGEST_KEY_BYTES);
     expect(() => render('order:<0>', 'x'.repeat(LONGEST_KEY_BYTES))).toThrow(/OrderService\.pay: the key .* 518 bytes/);

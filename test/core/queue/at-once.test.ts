@@ -1,5 +1,6 @@
 /** Calls with waitMs 0: who is served at once, who is refused, and at how many commands. */
 import { describe, expect, it } from '@jest/globals';
+import type { LockService } from '../../../lib/lock.service.js';
 import type { Lease } from '../../../lib/core/port/lease.js';
 import { Fleet, gate } from '../../support/locks.js';
 
@@ -11,6 +12,20 @@ describe('A call that does not want to wait', () => {
     const [since, { commands }] = [fleet.clock.now(), wire];
     expect(await fleet.clock.runUntil(locks.tryAcquire('k', { mode }))).toBeNull();
     expect([fleet.clock.now(), wire.commands]).toEqual([since, commands]);
+    await lease.release();
+  });
+
+  it('is told that a call of its process holds the lock, and not when that is lost or another process holds it', async () => {
+    const fleet = new Fleet();
+    const [here, there] = [fleet.process(), fleet.process()];
+    const tries = async (locks: LockService): Promise<string> => String(await fleet.clock.runUntil(locks.acquire('k', { waitMs: 0 }).then(() => 'taken', (error: Error) => error.message)));
+    const lease = await here.locks.acquire('k', { leaseMs: 1_000 });
+    expect(await tries(here.locks)).toBe("Lock 'k' is busy: a call in this process holds it. It was not taken; try again later.");
+    expect(await tries(there.locks)).toBe("Lock 'k' is busy. It was not taken; try again later.");
+    here.wire.cut = true;
+    await fleet.clock.advance(1_000);
+    expect(await tries(here.locks)).not.toContain('a call in this process');
+    here.wire.cut = false;
     await lease.release();
   });
 

@@ -213,7 +213,7 @@ describe('The callers of one process', () => {
       const stranger = await locks.detached(() => locks.tryAcquire('k'));
       expect(stranger).toBeNull();
       const refused = locks.detached(() => locks.withLock('k', { waitMs: 0 }, async () => {}));
-      await expect(refused).rejects.toThrow(`Lock 'k' is busy. It was not taken; try again later.`);
+      await expect(refused).rejects.toThrow(`Lock 'k' is busy: a call in this process holds it. It was not taken; try again later.`);
     });
     const lease = await locks.tryAcquire('k');
     expect(lease?.key).toBe('k');
@@ -255,7 +255,7 @@ describe('The callers of one process', () => {
       locks.withLock('k', { leaseMs, renew }, async (lease) => {
         fences.push(lease.fence);
         remaining.push(Math.round(lease.remainingMs));
-        await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 500));
+        await new Promise<void>((resolve) => void fleet.clock.setTimer(resolve, 40));
       });
     await fleet.clock.runUntil(Promise.all([take(5_000, true), take(2_000, true), take(2_000, false), take(2_000, false)]));
     expect(remaining).toEqual([5_000, 2_000, 2_000, 2_000]);
