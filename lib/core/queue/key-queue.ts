@@ -204,8 +204,10 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
     const lease = this.leases.current;
     // The caller takes its place in the store's queue by asking, before others that come later. Behind a writer of this process it
     // asks when that has held the lock for so long that it will not be handed on while others wait. Before that it costs no command.
-    const asksFrom = lease && lease.users > 0 && lease.mode === 'write' ? lease.admittedAt + HAND_ON_WINDOW_MS : now;
-    if (now < asksFrom) return this.lookAgain(asksFrom);
+    if (lease && lease.users > 0 && lease.mode === 'write') {
+      const asksFrom = this.parts.store.capabilities.queue ? lease.admittedAt + HAND_ON_WINDOW_MS : Infinity;
+      if (now < asksFrom) return this.lookAgain(asksFrom);
+    }
     if (this.request) {
       if (askTheSame(this.request.options, first.options)) return;
       this.dropRequest();

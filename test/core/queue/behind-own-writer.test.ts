@@ -51,6 +51,16 @@ describe('A caller behind a writer of its own process', () => {
     await ends();
   });
 
+  it('asks nothing of a store that keeps no order, until the writer has ended', async () => {
+    const { clock, here, calls, ends } = await stage();
+    Object.assign(here.wire, { capabilities: { ...here.wire.capabilities, queue: false } });
+    const before = here.wire.sent.acquire;
+    calls(here.locks, 'first');
+    await clock.advance(1_000);
+    expect(here.wire.sent.acquire).toBe(before);
+    expect(await ends()).toEqual(['first']);
+  });
+
   it('reads together with those elsewhere when the writer has ended, before a writer that came later', async () => {
     const { clock, here, there, elsewhere, calls, ends } = await stage();
     calls(here.locks, 'reads', { mode: 'read' });
