@@ -41,6 +41,7 @@ export const defects: readonly Defect[] = [
   { name: 'nothing of an adoption is given back', world: 'an adoption that is held up', breaks: 'L6' },
   { name: 'a server that forgot grants at once', world: 'a flush', lua: ['if recoveryOf(lock) > 0 then return 7 end', ''], breaks: 'S' },
   { name: 'a new server is taken for the one before', world: 'a fail-over that lacks the last script', lua: ['string.sub(memory, 1, 17) == thisServer()', 'true'], breaks: 'S' },
+  { name: 'releases are not repeated', isDeep: true, world: 'a fail-over that lacks the last script', breaks: 'L6' },
   { name: 'trust from receipt', world: 'push, heartbeat and answer', breaks: 'S1' },
   { name: 'pushed trust from arrival', isDeep: true, world: 'a message that comes late', breaks: 'S1' },
   { name: 'work begins without trust', world: 'one process to which all is late', breaks: 'S1' },

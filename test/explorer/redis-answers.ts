@@ -173,7 +173,9 @@ listeners.release = (acting, { id, reply, sentAt }) => {
     return;
   }
   if (client.leaving?.id !== id) return;
-  const { lateUntil } = client.leaving;
+  const { leaving } = client;
+  const { lateUntil } = leaving;
+  if (reply !== undefined) acting.remember(leaving);
   client.leaving = undefined;
   client.task += 1;
   // BackgroundRelease.releaseLate: the release was not the last word if something for its id could act after it was sent.
@@ -217,6 +219,7 @@ listeners.recall = (acting, { reply }) => {
   const { memory } = readRecallGroup(reply, recallHeadSize);
   const hasChanged = client.last !== UNKNOWN_MEMORY && client.last !== memory;
   client.known = client.last = memory;
+  if (hasChanged) acting.releaseForgotten();
   if (hasChanged && client.held !== undefined && !client.held.renewing) acting.renew();
 };
 

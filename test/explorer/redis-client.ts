@@ -12,7 +12,7 @@ import { beganBy } from '../../lib/stores/redis/memories.js';
 import { Trust } from '../../lib/stores/redis/trust.js';
 import { grantedAt, type PushedGrant } from '../../lib/stores/wire/wake-channel.js';
 import { PROCESS_BEGINS_AT, SERVER_BEGINS_AT } from './canonical.js';
-import { localNow, type Client, type Held, type Letter, type Question, type Request, type State, type Task } from './redis-state.js';
+import { localNow, type Client, type Held, type Letter, type Question, type Released, type Request, type State, type Task } from './redis-state.js';
 
 export const KEYS = { lockKey: '{sim:1}:l:k', queueKey: '{sim:1}:q:k', fenceKey: '{sim:1}:f' };
 /** How far the server's clock is ahead of those of the processes. */
@@ -132,11 +132,11 @@ export class Acting {
 
   /** Gives the lease back; its caller goes on when that is answered. */
   leave(): void {
-    const { client } = this;
+    const { client, now, rules } = this;
     const { held } = client;
     if (held === undefined) return;
     client.held = undefined;
-    client.leaving = { id: held.id, lateUntil: held.lateUntil };
+    client.leaving = { id: held.id, lateUntil: held.lateUntil, memory: held.memory, endsAt: now + rules.leaseMs };
     this.release(held.id, false, this.now >= held.trustedUntil);
   }
 
@@ -159,6 +159,20 @@ export class Acting {
   recall(): void {
     this.client.recall = 'sent';
     this.post('recall', '', recallCall({ fenceKeys: [KEYS.fenceKey] }, { recoveryMs: this.rules.recoveryMs, floors: [this.client.floor] }));
+  }
+
+  /** Notes a release that was answered, where a server may forget it. */
+  remember({ id, memory, endsAt }: Released): void {
+    const { client, now, rules } = this;
+    if (rules.recoveryMs > 0) client.remembered = [...client.remembered.filter((before) => before.endsAt > now), { id, memory, endsAt }];
+  }
+
+  /** Releases again what another memory knew, and what has not ended by itself. */
+  releaseForgotten(): void {
+    const { client, now } = this;
+    const forgotten = client.remembered.filter(({ memory, endsAt }) => memory !== client.known && endsAt > now);
+    client.remembered = client.remembered.filter((release) => !forgotten.includes(release));
+    if (!this.has('releases are not repeated')) for (const { id } of forgotten) this.owe(id, 0);
   }
 
   /** Releases an id in the background, until that is answered and no request for it can act any more. */

@@ -100,6 +100,13 @@ export interface Held {
   renewedAt: number;
 }
 
+/** A lease that is given back, the memory that knew it, and when it has ended by itself. */
+export interface Released {
+  readonly id: string;
+  readonly memory: string | undefined;
+  readonly endsAt: number;
+}
+
 /** A hand-off that has begun (core/hold/tickets.ts). */
 export interface Handing {
   readonly id: string;
@@ -163,7 +170,9 @@ export interface Client {
   request: Request | undefined;
   held: Held | undefined;
   /** The id of which the release was sent and not answered. */
-  leaving: { readonly id: string; readonly lateUntil: number } | undefined;
+  leaving: (Released & { readonly lateUntil: number }) | undefined;
+  /** What was released shortly before, in case that the server forgets it (BackgroundRelease.releaseForgotten). */
+  remembered: readonly Released[];
   handing: Handing | undefined;
   adopting: Adopting | undefined;
   owed: Owed[];
@@ -229,7 +238,7 @@ function clientText(client: Client, now: number): string {
 
 /** Instants that are only compared with the present are all the same once they have passed. */
 function withoutPast(client: Client, now: number): unknown {
-  const { request, held, handing, adopting, owed, sample, alive } = client;
+  const { request, held, handing, adopting, owed, sample, remembered, alive } = client;
   if (!alive) return 'dead';
   const ahead = (instant: number): number => (instant < now ? 0 : instant);
   return Object.values({
@@ -240,6 +249,7 @@ function withoutPast(client: Client, now: number): unknown {
       askAt: request.askAt === undefined ? undefined : Math.max(now, request.askAt), beatAt: ahead(request.beatAt),
     }),
     held: held && Object.values({ ...held, lateUntil: ahead(held.lateUntil), renewedAt: ahead(held.renewedAt), minHoldUntil: ahead(held.minHoldUntil) }),
+    remembered: remembered.filter(({ endsAt }) => endsAt > now).map(({ id, memory, endsAt }) => [id, memory, endsAt]),
     handing: handing && Object.values({ ...handing, askAt: Math.max(now, handing.askAt), until: ahead(handing.until), lateUntil: ahead(handing.lateUntil), notAfter: ahead(handing.notAfter), limit: Number(handing.limit === 0) }),
     adopting: adopting && Object.values({
       ...adopting, ticketEnd: Math.max(adopting.ticketEnd, now - 1), askAt: adopting.askAt === undefined ? undefined : Math.max(now, adopting.askAt), notAfter: ahead(adopting.notAfter),

@@ -60,7 +60,7 @@ export class RedisWorld implements HealingWorld<State> {
     const known = String((reply as LuaReply[])[2]);
     const clients = this.plan.tasks.map((_, at): Client => ({
       name: 'abc'[at]!, alive: true, task: 0, seq: 0, floor: 0, sample: { sentAt: PROCESS_BEGINS_AT, receivedAt: PROCESS_BEGINS_AT, serverNow: PROCESS_BEGINS_AT },
-      known, last: known, recall: 'no', request: undefined, held: undefined, leaving: undefined, handing: undefined, adopting: undefined, owed: [], cancelled: [],
+      known, last: known, recall: 'no', request: undefined, held: undefined, leaving: undefined, remembered: [], handing: undefined, adopting: undefined, owed: [], cancelled: [],
     }));
     return { now: 0, ticks: this.plan.ticks, faults: this.plan.faults, memory, clients, letters: [], replica: undefined, ticket: undefined, fences: { any: 0, write: 0 }, line: [], broken: undefined };
   }
@@ -297,7 +297,7 @@ function localReply(reply: LuaReply, now: number, leaseMs: number): (string | nu
 
 /** What it sent is still on its way; what was for it reaches nobody. */
 function crash(draft: State, at: number): void {
-  draft.clients[at] = { ...draft.clients[at]!, alive: false, request: undefined, held: undefined, leaving: undefined, handing: undefined, adopting: undefined, owed: [], cancelled: [], recall: 'no', sample: undefined };
+  draft.clients[at] = { ...draft.clients[at]!, alive: false, request: undefined, held: undefined, leaving: undefined, remembered: [], handing: undefined, adopting: undefined, owed: [], cancelled: [], recall: 'no', sample: undefined };
   draft.letters = draft.letters.flatMap((letter) => (letter.of !== at ? [letter] : letter.way === 'request' ? [{ ...letter, stray: true }] : []));
 }
 

@@ -42,7 +42,7 @@ export const redisWorlds: readonly RedisPlan[] = [
   { ...RECOVERS, name: 'a flush', tasks: [[WRITE], [WRITE]], faults: { flush: 1 } },
   { ...RECOVERS, name: 'a restart without data', ticks: 1, tasks: [[WRITE], [WRITE]], faults: { 'empty restart': 1 } },
   { ...RECOVERS, name: 'a restart with data', ticks: 1, tasks: [[WRITE], [WRITE]], faults: { restart: 1 } },
-  { ...RECOVERS, name: 'a fail-over that lacks the last script', ticks: 2, tasks: [[WRITE], [WRITE]], faults: { failover: 1 } },
+  { ...RECOVERS, name: 'a fail-over that lacks the last script', ticks: 1, tasks: [[WRITE], [WRITE]], faults: { failover: 1 } },
 ];
 
 const VOTES = { leaseMs: 1_000, maxLeaseMs: 1_000, tickMs: 700, ticks: 2, attempts: 1, tasks: [1, 1], skewsMs: [0, 0], faults: {} };
