@@ -19,8 +19,8 @@ export class KeyLeases {
   }
 
   /** Whether a caller of this process has the lock. */
-  isUsed(now: number): boolean {
-    return this.current !== undefined && this.current.users > 0 && this.current.isTrusted(now);
+  get isUsed(): boolean {
+    return (this.current?.users ?? 0) > 0;
   }
 
   add(lease: StoreLease): void {

@@ -5,13 +5,17 @@ import type { WithLockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import { Fleet, gate } from '../../support/locks.js';
 
-/** A process whose writer holds the lock, and two others. `calls` notes who is served when. */
-async function stage() {
+/** A process whose writer holds the lock, and does something `inside`, and two others. `calls` notes who is served when. */
+async function stage(inside: (locks: LockService, pending: Promise<unknown>[]) => void = () => {}) {
   const fleet = new Fleet();
   const [here, there, elsewhere] = [fleet.process(), fleet.process(), fleet.process()];
   const work = gate();
   const served: string[] = [];
-  const pending: Promise<unknown>[] = [here.locks.withLock('k', () => work.promise)];
+  const pending: Promise<unknown>[] = [];
+  pending.push(here.locks.withLock('k', () => {
+    inside(here.locks, pending);
+    return work.promise;
+  }));
   await fleet.clock.settle();
   const calls = (locks: LockService, name: string, options: WithLockOptions = {}): void => {
     const inside = (): Promise<void> => {
@@ -25,7 +29,7 @@ async function stage() {
     await fleet.clock.runUntil(Promise.all(pending));
     return served;
   };
-  return { clock: fleet.clock, here, there, elsewhere, calls, ends };
+  return { clock: fleet.clock, here, there, elsewhere, work, pending, served, calls, ends };
 }
 
 describe('A caller behind a writer of its own process', () => {
@@ -85,6 +89,17 @@ describe('A caller behind a writer of its own process', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  it('reads at once beside what is left of that writer, when it has been downgraded', async () => {
+    const outlives = gate();
+    const { clock, here, work, pending, served, calls } = await stage((locks, reading) => void reading.push(locks.withLock('k', { mode: 'read' }, () => outlives.promise)));
+    calls(here.locks, 'reads', { mode: 'read' });
+    work.open();
+    await clock.advance(HAND_ON_WINDOW_MS / 2);
+    expect(served).toEqual(['reads']);
+    outlives.open();
+    await clock.runUntil(Promise.all(pending));
+  });
+
   it('is served at once by a writer that ends before that time', async () => {
     const { clock, here, calls, ends } = await stage();
     for (const name of ['first', 'second']) calls(here.locks, name);
@@ -93,5 +108,7 @@ describe('A caller behind a writer of its own process', () => {
     expect(await ends()).toEqual(['first', 'second']);
     // One more request for fences, and the release of the last lease.
     expect(here.wire.commands - before).toBeLessThanOrEqual(2);
+    const { calls: { host: { watchdog } } } = here.locks as unknown as { calls: { host: { watchdog: { schedule: { size: number } } } } };
+    expect(watchdog.schedule.size).toBe(0);
   });
 });

@@ -12,6 +12,20 @@ function having(...modes: LockMode[]) {
   return { leases, granted };
 }
 
+describe('A lock', () => {
+  it('is used by a caller of the process while one is on the lease at hand', () => {
+    const leases = new KeyLeases();
+    const lease = { mode: 'write', users: 0 } as { users: number } & StoreLease;
+    const isUsed = [leases.isUsed];
+    leases.add(lease);
+    isUsed.push(leases.isUsed);
+    Object.assign(lease, { users: 1 });
+    isUsed.push(leases.isUsed);
+    leases.remove(lease);
+    expect([...isUsed, leases.isUsed]).toEqual([false, false, true, false]);
+  });
+});
+
 describe('A grant of a lock of which the process has leases', () => {
   it('to write shows that all of them have ended', () => {
     const { leases, granted } = having('read', 'read', 'read');
