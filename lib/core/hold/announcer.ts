@@ -10,7 +10,7 @@ import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { Hold } from './hold.js';
 import type { Wish } from './wish.js';
 
-/** Receives the events. While it is not observed, no events are made: of grants and releases, which every call has, LockCalls does not even tell. */
+/** Receives the events. While it is not observed, no events are made: LockCalls then tells the announcer of no grant and no release. */
 export interface EventSink {
   readonly observed: boolean;
   next(event: LockEvent): void;

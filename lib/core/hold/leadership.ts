@@ -14,9 +14,9 @@ export type Term = (term: Lease) => Promise<void> | void;
 /** Options of {@link LockService.lead}. */
 export interface LeadOptions extends Pick<LockOptions, 'leaseMs' | 'graceMs' | 'minReplicas' | 'label'> {
   /**
-   * How long this process rests after its function returned, before it stands for election again, in ms; up to a
-   * quarter is added at random. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000; the process rests
-   * for at least 1 ms, and for at least 100 ms after a failure.
+   * How long this process rests after its function returned, before it stands for election again, in ms; up to a quarter is
+   * added at random. After a failure the rest doubles, after each further one again, up to a minute. From 0 to 3,600,000;
+   * the process rests for at least 1 ms, and for at least 100 ms after a failure.
    * @default 1000
    */
   restMs?: number | undefined;

@@ -202,16 +202,15 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
   /** Asks the store for the first caller, unless a request does. A lease without users is given back in that step, and `replaced` hears of it. */
   private ask(first: LeaseCaller, now: number, replaced?: (outcome: ReleaseOutcome) => void): void {
     const lease = this.leases.current;
-    // The caller takes its place in the store's queue by asking, before others that come later. Behind a writer of this process it
-    // asks when that has held the lock for so long that it will not be handed on while others wait. Before that it costs no command.
+    // By asking, a caller takes its place in the store's queue before others that come later. Behind a writer of this process it asks
+    // when that has held the lock for so long that the lease is not handed on any more while others wait; before that it costs nothing.
     if (lease && lease.users > 0 && lease.mode === 'write') {
-      const asksFrom = this.parts.store.capabilities.queue ? lease.admittedAt + HAND_ON_WINDOW_MS : Infinity;
+      if (!this.parts.store.capabilities.queue) return;
+      const asksFrom = lease.admittedAt + HAND_ON_WINDOW_MS;
       if (now < asksFrom) return this.lookAgain(asksFrom);
     }
-    if (this.request) {
-      if (askTheSame(this.request.options, first.options)) return;
-      this.dropRequest();
-    }
+    if (this.request && askTheSame(this.request.options, first.options)) return;
+    if (this.request) this.dropRequest();
     const unused = lease && lease.users === 0 ? lease : undefined;
     if (unused) this.letGo(unused);
     const fences = this.line.size === 1 ? 1 : this.fencesFor(first.options);
