@@ -265,6 +265,24 @@ describe('an object from a factory that is frozen', () => {
   });
 });
 
+describe('an object that its own constructor freezes', () => {
+  it('has its locks, as one that Nest makes', async () => {
+    @Injectable()
+    class Frozen {
+      constructor() {
+        Object.freeze(this);
+      }
+
+      @Locked('frozen')
+      async run(locks: LockService): Promise<boolean> {
+        return locks.isLocked('frozen');
+      }
+    }
+    const app = await startApp({ providers: [Frozen] });
+    expect(await app.get(Frozen).run(app.get(LockService))).toBe(true);
+  });
+});
+
 describe('two applications in one process', () => {
   it('keep their locks apart, each object with those of its own application', async () => {
     const Worker = workerOf(Scope.DEFAULT);
