@@ -73,6 +73,17 @@ describe('A plain vote', () => {
     expect((await node.vote('a', 'p.1/1', { proposal: PROPOSAL }))[0]).toBe(5);
   });
 
+  it('is not taken back by an id that begins or ends like its own, nor from whoever has the lock by now', async () => {
+    await node.vote('a', 'p.1/12', { proposal: PROPOSAL });
+    const text = await lockText();
+    for (const id of ['p.1/1', 'p.1/123', 'q.1/12', '1/12']) expect(await node.release('a', id)).toBe(0);
+    expect(await lockText()).toBe(text);
+    expect(await node.release('a', 'p.1/12')).toBe(1);
+    await node.vote('a', 'q.1/1', { proposal: PROPOSAL + 1 });
+    expect(await node.release('a', 'p.1/12')).toBe(0);
+    expect(await lockText()).toMatch(/ q\.1\/1 /);
+  });
+
   it('is lost when its lease ended before it was given back by a caller who doubts that', async () => {
     const now = Number(await node.vote('a', 'p.1/1', { proposal: PROPOSAL, leaseMs: 20 }));
     await eventually(async () => expect(await node.now()).toBeGreaterThan(now + 20));

@@ -26,7 +26,8 @@ const list = [
   ['forgotten leases are renewed', core('lease/watchdog'), 'if (!lease.isHeld) return;\n    const now', 'const now', 'S4: an answer for a lease that was given back', 'test/core/lease/watchdog'],
   ['released without a look at the clock', redis('bundled-release'), 'askedAt >= trustedUntil', 'askedAt < -Infinity', 'S3: who gives back after the end of the lease is told that all was well', 'test/stores/redis/releases'],
   // Scripts
-  ['blind release', lua('release'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: deletes what somebody else holds', 'single:network'],
+  ['blind release', lua('release'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: deletes what somebody else holds', 'test/lua/release'],
+  ['blind give-back', lua('give-back'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: takes a ballot of somebody else from the node', 'test/lua/plain-votes'],
   ['reviving renew', lua('renew'), 'oldEnd >= nowText and ', '', 'S4: an ended lease lives again', 'test/lua/renew'],
   ['renewals over each other', lua('renew'), 'known[#known + 1] =', 'known[1] =', 'S1: two holders of one lock in one batch', 'test/lua/renew'],
   ['shortening renew', lua('renew'), ' and oldEnd <= newEnd', '', 'S1: what was promised before may still be trusted', 'test/lua/renew'],

@@ -147,8 +147,9 @@ export class LuaLock {
     return { fence: fence as number, grantedAt: grantedAt as number };
   }
 
-  release(id: string, floor = 0, abandoned = false): Promise<Reply> {
-    return this.lua.run(scripts.releaseCall(this, { id, mayBeOver: true, floor, abandoned, recoveryMs: 0, known: UNKNOWN_MEMORY }));
+  /** `mayBeOver: false` is said by who gives back in time by the own clock, and spares the script a look at the server's. */
+  release(id: string, { floor = 0, abandoned = false, mayBeOver = true } = {}): Promise<Reply> {
+    return this.lua.run(scripts.releaseCall(this, { id, mayBeOver, floor, abandoned, recoveryMs: 0, known: UNKNOWN_MEMORY }));
   }
 
   renew(id: string, leaseMs = 30_000): Promise<Reply> {
