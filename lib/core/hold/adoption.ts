@@ -8,7 +8,7 @@
  *     waiting ──(end of waitMs, signal, shutdown)──▶ failed
  */
 import { requestPauses } from '../lease/backoff.js';
-import { Alarm } from '../lease/schedule.js';
+import { Alarm } from '../lease/appointment.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';

@@ -8,7 +8,7 @@ import { Caller } from '../queue/caller.js';
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
 import { permitsError, upgradeError } from '../port/hold-errors.js';
-import type { ReleaseOutcome } from '../port/lease.js';
+import type { ReleaseEnded } from '../port/lease.js';
 import { covers, type LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import { handedLeaseOf, type HandedLease } from './handed-lease.js';
@@ -103,7 +103,7 @@ export class HoldPart {
   }
 
   /** Lets no further call in, leaves the lease once the calls inside have ended, and calls `done` with how that ended. */
-  end(now: number, done: (outcome: ReleaseOutcome) => void): void {
+  end(now: number, done: ReleaseEnded): void {
     if (!this.gate || this.gate.isEmpty) return this.leave(now, done);
     this.gate.close();
     this.whenDrained = () => this.leave(this.hold.host.clock.now(), done);
@@ -129,7 +129,7 @@ export class HoldPart {
     this.lease.addOverdue();
   }
 
-  private leave(now: number, done: (outcome: ReleaseOutcome) => void): void {
+  private leave(now: number, done: ReleaseEnded): void {
     const { lease, outer, hold } = this;
     this.hasLeft = true;
     if (!outer && this.isOverdue) lease.removeOverdue();

@@ -1,6 +1,6 @@
 /** What a caller asks of the store for its hold, beside the end of its work: a renewal, a look, a release. */
 import { renewalError } from '../port/hold-errors.js';
-import type { ReleaseOutcome } from '../port/lease.js';
+import type { ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
 import { checkRenewal } from '../port/resolve-options.js';
 import type { Hold } from './hold.js';
 
@@ -29,6 +29,6 @@ export function releaseHold(hold: Hold): Promise<ReleaseOutcome> {
   const now = clock.now();
   // The lease may be handed on now. If it was lost without notice, while the machine slept, it must not be.
   hold.lossNow(now);
-  const end = (done: (outcome: ReleaseOutcome) => void): void => hold.end(now, done);
+  const end = (done: ReleaseEnded): void => hold.end(now, done);
   return hold.hasNestedCalls || hold.isHandedOff ? watchdog.schedule.within(defaults.commandTimeoutMs, 'unknown', end) : new Promise(end);
 }

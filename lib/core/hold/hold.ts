@@ -6,10 +6,10 @@
  *       └──▶ handed off ─▶ released       its locks go to a ticket, and are not this process's from then on
  */
 import type { LossListener } from '../lease/lease-guard.js';
-import { Alarm } from '../lease/schedule.js';
+import { Alarm } from '../lease/appointment.js';
 import { LockUsageError, type LockClosedError, type LockLostError } from '../port/errors.js';
 import { lostError } from '../port/hold-errors.js';
-import type { Lease, LeaseFacts, ReleaseOutcome } from '../port/lease.js';
+import type { Lease, LeaseFacts, ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
 import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { HandOffOptions } from '../port/ticket-options.js';
@@ -38,7 +38,7 @@ export class Hold implements Lease, LossListener {
   private partsLeft: number;
   private worst: ReleaseOutcome = 'released';
   private controller: AbortController | undefined;
-  private whenEnded: readonly ((outcome: ReleaseOutcome) => void)[] = [];
+  private whenEnded: readonly ReleaseEnded[] = [];
   private overdue: Alarm | undefined;
 
   constructor(
@@ -182,7 +182,7 @@ export class Hold implements Lease, LossListener {
   }
 
   /** Lets no further call in, ends the hold once the nested calls have ended, and calls `done` with the outcome. */
-  end(now: number, done: (outcome: ReleaseOutcome) => void): void {
+  end(now: number, done: ReleaseEnded): void {
     if (this.outcome) return done(this.outcome);
     this.whenEnded = this.whenEnded.length === 0 ? [done] : [...this.whenEnded, done];
     if (!this.isOpen) return;

@@ -9,7 +9,7 @@ import type { Hold } from './hold.js';
 import type { ReasonToReject } from '../queue/caller-queue.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { ResolvedDefaults } from '../port/lock-options.js';
-import { Alarm } from '../lease/schedule.js';
+import { Alarm } from '../lease/appointment.js';
 import type { Watchdog } from '../lease/watchdog.js';
 
 export class ShutdownGate {

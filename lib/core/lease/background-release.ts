@@ -6,10 +6,12 @@
  * its `notAfter`. So only a release that was sent later than that, and was answered, is the last one.
  */
 import type { Clock } from '../port/clock.js';
-import type { ReleaseOutcome } from '../port/lease.js';
+import type { ReleaseEnded } from '../port/lease.js';
 import type { LockStore, ReleaseRequest } from '../port/lock-store.js';
 import { Backoff } from './backoff.js';
-import { Alarm, type Schedule } from './schedule.js';
+import { RememberedReleases } from './remembered-releases.js';
+import { Alarm } from './appointment.js';
+import type { Schedule } from './schedule.js';
 
 const FIRST_RETRY_MS = 50;
 /** The longest pause between two tries. It is short, because others may wait for the lock. */
@@ -18,12 +20,7 @@ const LONGEST_RETRY_MS = 250;
  * When more releases than this are open, the pauses grow with their number: in an outage every call that gives up leaves one, which is
  * repeated for as long as its lease would last.
  */
-const MANY = 200;
-/**
- * So many of the last releases are remembered: what a replica lacks when it is promoted are the last milliseconds, in which a process
- * releases at most some hundred locks.
- */
-const MAX_REMEMBERED = 256;
+const PAUSES_GROW_ABOVE = 200;
 
 export interface DoubtfulRelease extends ReleaseRequest {
   /** The local instant until which a request for this id that got no answer may still act in the store. */
@@ -40,21 +37,9 @@ export interface EndingLease extends DoubtfulRelease {
   readonly memory: string | undefined;
 }
 
-/** What is kept of a lease that the store has released, in case that it forgets the release. */
-interface AnsweredRelease {
-  readonly key: string;
-  readonly id: string;
-  readonly abandoned: boolean | undefined;
-  readonly memory: string | undefined;
-  /** When the lease has ended by itself, also in a store that has it still, in clock.now() time. */
-  readonly endsAt: number;
-}
-
 export class BackgroundRelease {
   private readonly pending = new Set<Promise<void>>();
-  /** The last releases that the store has answered, as a ring: the next one takes the place of the oldest. */
-  private remembered: AnsweredRelease[] = [];
-  private nextPlace = 0;
+  private readonly remembered = new RememberedReleases();
   private closed = false;
 
   constructor(
@@ -79,7 +64,7 @@ export class BackgroundRelease {
   }
 
   /** Releases a lease and calls `done` with the outcome. When it is unknown, the release is repeated in the background. */
-  releaseAndTell(lease: EndingLease, done: (outcome: ReleaseOutcome) => void): void {
+  releaseAndTell(lease: EndingLease, done: ReleaseEnded): void {
     this.store.release(lease).then(
       (outcome) => {
         this.released(lease);
@@ -94,9 +79,7 @@ export class BackgroundRelease {
 
   /** Called when the store has answered the release of a lease. */
   released(lease: EndingLease): void {
-    const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
-    this.remembered[this.nextPlace] = { key, id, abandoned, memory, endsAt: askedAt + storeLengthMs };
-    this.nextPlace = (this.nextPlace + 1) % MAX_REMEMBERED;
+    this.remembered.add(lease, lease.askedAt ?? this.clock.now());
     if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
 
@@ -124,23 +107,15 @@ export class BackgroundRelease {
    * and their locks would stay taken until they end. `isReplaced`: the store is in an earlier state, and its memory does not show it.
    */
   private releaseForgotten(isReplaced: boolean): void {
-    const { remembered, nextPlace } = this;
     const now = this.clock.now();
-    const known: AnsweredRelease[] = [];
-    // The oldest one comes first, so that the next release takes its place again.
-    for (const release of [...remembered.slice(nextPlace), ...remembered.slice(0, nextPlace)]) {
-      if (release.endsAt <= now) continue;
-      if (isReplaced || this.store.mayHaveForgotten?.(release)) this.release(release, release.endsAt - now);
-      else known.push(release);
-    }
-    this.remembered = known;
-    this.nextPlace = known.length % MAX_REMEMBERED;
+    const forgotten = this.remembered.take(now, (release) => isReplaced || this.store.mayHaveForgotten?.(release) === true);
+    for (const release of forgotten) this.release(release, release.endsAt - now);
   }
 
   private async repeat({ key, id, abandoned, lateUntil = -Infinity }: DoubtfulRelease, until: number): Promise<void> {
     const backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
     while (!this.closed) {
-      const retryMs = backoff.nextMs() * Math.max(1, this.pending.size / MANY);
+      const retryMs = backoff.nextMs() * Math.max(1, this.pending.size / PAUSES_GROW_ABOVE);
       const sentAt = this.clock.now();
       try {
         await this.store.release({ key, id, abandoned });

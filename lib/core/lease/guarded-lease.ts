@@ -15,7 +15,7 @@ import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcome, type RenewRequest } from '../port/lock-store.js';
 import type { GrantedRequest, LeaseGuard, LossListener } from './lease-guard.js';
-import { Appointment } from './schedule.js';
+import { Appointment } from './appointment.js';
 
 /** So much, in ms, a trust that reaches to `renewUntil` ends before it, beside the renewal's margin: the time of the way to the store. */
 const TRAVEL_MS = 15;

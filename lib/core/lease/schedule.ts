@@ -11,34 +11,15 @@
  * When the last noted appointment is cancelled, the timer fires once more, at most SORT_AFTER_MS later, and is not set again.
  */
 import type { Clock, Timer } from '../port/clock.js';
+import { Alarm, type Appointment } from './appointment.js';
+import { AppointmentHeap } from './appointment-heap.js';
 
 /** How long new appointments stay unsorted, in ms. An appointment that is due sooner is sorted into the heap at once. */
 const SORT_AFTER_MS = 20;
 
-/** An object that has one appointment at a time. Only the schedule writes its fields. */
-export abstract class Appointment {
-  /** When it is due, in clock.now() time; Infinity without an appointment. */
-  at = Infinity;
-  /** Its position in the heap; -1 when it is not there. */
-  heapIndex = -1;
-  /** Its position in the list of noted appointments; -1 when it is not there. */
-  notedIndex = -1;
-  /** Called once when the time has come. The appointment has been removed by then, and a new one may be made. */
-  abstract due(now: number): void;
-}
-
-/** An appointment that calls a function when it is due. */
-export class Alarm extends Appointment {
-  constructor(readonly due: (now: number) => void) {
-    super();
-  }
-}
-
 export class Schedule {
   private readonly noted: Appointment[] = [];
-  private readonly heap: Appointment[] = [];
-  /** When each appointment of the heap is due. Numbers in one array are compared faster than fields of objects scattered in memory. */
-  private readonly times: number[] = [];
+  private readonly heap = new AppointmentHeap();
   /** When the noted appointments will be sorted. None of them is due before that. */
   private sortAt = Infinity;
   private timer: Timer | undefined;
@@ -54,7 +35,7 @@ export class Schedule {
   ) {}
 
   get size(): number {
-    return this.noted.length + this.heap.length;
+    return this.noted.length + this.heap.size;
   }
 
   /** Resolves with what `begin` passes to its callback, or with `otherwise` when that takes longer than `forMs`. */
@@ -77,7 +58,7 @@ export class Schedule {
     if (this.sortAt === Infinity) this.startNoting();
     if (at < this.sortAt) {
       this.cancel(item);
-      this.sortIn(item, at);
+      this.heap.add(item, at);
       return this.arm(at);
     }
     if (item.notedIndex >= 0) return;
@@ -131,12 +112,12 @@ export class Schedule {
 
   /** The sorted appointment that is due first. It is not removed. Noted appointments are not considered. */
   peek(): Appointment | undefined {
-    return this.heap[0];
+    return this.heap.first;
   }
 
   /** All objects that have an appointment, in no particular order. */
   all(): readonly Appointment[] {
-    return [...this.noted, ...this.heap];
+    return [...this.noted, ...this.heap.all()];
   }
 
   private startNoting(): void {
@@ -145,27 +126,13 @@ export class Schedule {
   }
 
   private moveInHeap(item: Appointment): void {
-    this.sift(item);
-    if (this.heap[0] === item) this.arm(item.at);
-  }
-
-  private sortIn(item: Appointment, at: number): void {
-    item.at = at;
-    item.heapIndex = this.heap.length;
-    this.heap.push(item);
-    this.times.push(at);
-    this.sift(item);
+    this.heap.moved(item);
+    if (this.heap.first === item) this.arm(item.at);
   }
 
   private takeFromHeap(item: Appointment): void {
     if (item.heapIndex < 0) return;
-    const last = this.heap.pop()!;
-    this.times.pop();
-    if (last !== item) {
-      last.heapIndex = item.heapIndex;
-      this.sift(last);
-    }
-    item.heapIndex = -1;
+    this.heap.remove(item);
     // The timer is set for this appointment, which may have been far away, and nothing else needs it.
     if (this.size === 0 && this.sortAt === Infinity) this.disarm();
   }
@@ -176,11 +143,11 @@ export class Schedule {
     this.beforeDue(this.clock.now());
     const now = this.clock.now();
     if (now >= this.sortAt) this.sortNoted();
-    for (let item = this.heap[0]; item && item.at <= now; item = this.heap[0]) {
+    for (let item = this.heap.first; item && item.at <= now; item = this.heap.first) {
       this.cancel(item);
       item.due(now);
     }
-    this.arm(Math.min(this.heap[0]?.at ?? Infinity, this.sortAt));
+    this.arm(Math.min(this.heap.first?.at ?? Infinity, this.sortAt));
   }
 
   private letGoIfIdle(): void {
@@ -195,7 +162,7 @@ export class Schedule {
     const { noted } = this;
     for (let item = noted.pop(); item; item = noted.pop()) {
       item.notedIndex = -1;
-      this.sortIn(item, item.at);
+      this.heap.add(item, item.at);
     }
   }
 
@@ -211,32 +178,5 @@ export class Schedule {
     if (this.timer) this.clock.clearTimer(this.timer);
     this.timer = undefined;
     this.timerAt = Infinity;
-  }
-
-  /** Moves an item whose time has changed to its right position in the heap. */
-  private sift(item: Appointment): void {
-    const { heap, times } = this;
-    const { at } = item;
-    let index = item.heapIndex;
-    for (let parent = (index - 1) >> 1; index > 0 && times[parent]! > at; parent = (index - 1) >> 1) {
-      this.put(heap[parent]!, times[parent]!, index);
-      index = parent;
-    }
-    for (;;) {
-      let child = 2 * index + 1;
-      if (child >= heap.length) break;
-      const sibling = child + 1;
-      if (sibling < heap.length && times[sibling]! < times[child]!) child = sibling;
-      if (times[child]! >= at) break;
-      this.put(heap[child]!, times[child]!, index);
-      index = child;
-    }
-    this.put(item, at, index);
-  }
-
-  private put(item: Appointment, at: number, index: number): void {
-    this.heap[index] = item;
-    this.times[index] = at;
-    item.heapIndex = index;
   }
 }

@@ -5,7 +5,7 @@
  *
  *     unused ──(admit)──▶ used by one writer or by readers ──(leave)──▶ unused: the keeper hands it on or gives it back
  */
-import type { ReleaseOutcome } from '../port/lease.js';
+import type { ReleaseEnded } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant, RenewRequest } from '../port/lock-store.js';
 import type { DoubtfulRelease } from './background-release.js';
@@ -22,7 +22,7 @@ const MIN_TRUST_TO_HAND_ON_MS = 500;
 /** The queue of callers to which a lease belongs. */
 export interface LeaseKeeper extends LossListener {
   /** A caller has left the lease. The keeper hands it on or gives it back, and calls `done` with how the caller's hold ended. */
-  callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void;
+  callerLeft(lease: StoreLease, done: ReleaseEnded): void;
   /** The lease went to a ticket: this process does not have it any more. */
   leaseHandedOff(lease: StoreLease): void;
   /** The lease may admit a caller now that it could not admit before. */
@@ -123,7 +123,7 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
   }
 
   /** Takes a caller off the lease, so that it is not told of a later loss. `abandoned`: its work never began. */
-  leave(caller: LossListener, now: number, done: (outcome: ReleaseOutcome) => void, abandoned = false): void {
+  leave(caller: LossListener, now: number, done: ReleaseEnded, abandoned = false): void {
     this.users -= 1;
     this.isGathered = false;
     this.askedAt = now;

@@ -18,7 +18,7 @@ import type { LeaseGuard } from './lease-guard.js';
 /** How many leases are handed to the store at a time. The store splits them into commands. */
 const LARGEST_BATCH = 250;
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
-const EARLY = 1 / 24;
+const MAX_EARLY_PART = 1 / 24;
 /** The longest and the shortest pause before a renewal without an answer is tried again, in ms, before it is spread by half to either side. */
 const LONGEST_RETRY_MS = 500;
 const SHORTEST_RETRY_MS = 20;
@@ -163,7 +163,7 @@ export class Watchdog implements LeaseGuard {
     if (this.dueLeases.isEmpty || this.times) return;
     const now = this.clock.now();
     for (let next = this.schedule.peek(); next instanceof GuardedLease && !this.dueLeases.hasBatchOf(LARGEST_BATCH); next = this.schedule.peek()) {
-      if (next.isRenewing || next.at > now + next.lengthMs * EARLY) return;
+      if (next.isRenewing || next.at > now + next.lengthMs * MAX_EARLY_PART) return;
       this.due(next, now);
       if (!next.isRenewing) return;
     }

@@ -12,6 +12,9 @@ import type { HandOffOptions } from './ticket-options.js';
 /** How a release ended. `lost`: the lease had ended before. `unknown`: the store did not answer; the release is repeated later. */
 export type ReleaseOutcome = 'released' | 'lost' | 'unknown';
 
+/** Called once with the outcome of a release. */
+export type ReleaseEnded = (outcome: ReleaseOutcome) => void;
+
 /** The hold of one lock, or of several locks that were taken together. */
 export interface Lease extends AsyncDisposable {
   /** The key of the lock; of several the first of {@link keys}. */

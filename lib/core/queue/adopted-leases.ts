@@ -5,7 +5,7 @@
 import type { BackgroundRelease } from '../lease/background-release.js';
 import { StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
 import type { Watchdog } from '../lease/watchdog.js';
-import type { ReleaseOutcome } from '../port/lease.js';
+import type { ReleaseEnded } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant, HolderRef } from '../port/lock-store.js';
 
@@ -35,7 +35,7 @@ export class AdoptedLeases implements LeaseKeeper {
     return lease?.key === key ? lease : undefined;
   }
 
-  callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
+  callerLeft(lease: StoreLease, done: ReleaseEnded): void {
     this.leases.delete(lease.id);
     if (lease.isLost) {
       this.background.releaseLost(lease);

@@ -2,7 +2,8 @@
  * A call of this process that waits for a lock. It is settled once: by what it waits for, by the end of its waitMs, by its
  * signal, or by an error.
  */
-import { Appointment, type Schedule } from '../lease/schedule.js';
+import { Appointment } from '../lease/appointment.js';
+import type { Schedule } from '../lease/schedule.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import { offAbort, onAbort, type AbortListener } from './abort-signals.js';
 

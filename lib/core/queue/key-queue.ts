@@ -8,9 +8,9 @@
  */
 import { FenceDemand } from '../lease/fence-demand.js';
 import type { GuardedLease } from '../lease/guarded-lease.js';
-import { Alarm } from '../lease/schedule.js';
+import { Alarm } from '../lease/appointment.js';
 import { askTheSame, HAND_ON_WINDOW_MS, StoreLease, type LeaseKeeper } from '../lease/store-lease.js';
-import type { ReleaseOutcome } from '../port/lease.js';
+import type { ReleaseEnded } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
@@ -109,7 +109,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
     this.pump();
   }
 
-  callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
+  callerLeft(lease: StoreLease, done: ReleaseEnded): void {
     if (lease.isLost) {
       if (lease.users === 0) this.parts.background.releaseLost(lease);
       return done('lost');
@@ -186,7 +186,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
     });
   }
 
-  private giveBack(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
+  private giveBack(lease: StoreLease, done: ReleaseEnded): void {
     this.letGo(lease);
     this.parts.background.releaseAndTell(lease, done);
     this.pump();
@@ -200,7 +200,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
   }
 
   /** Asks the store for the first caller, unless a request does. A lease without users is given back in that step, and `replaced` hears of it. */
-  private ask(first: LeaseCaller, now: number, replaced?: (outcome: ReleaseOutcome) => void): void {
+  private ask(first: LeaseCaller, now: number, replaced?: ReleaseEnded): void {
     const lease = this.leases.current;
     // By asking, a caller takes its place in the store's queue before others that come later. Behind a writer of this process it asks
     // when that has held the lock for so long that the lease is not handed on any more while others wait; before that it costs nothing.

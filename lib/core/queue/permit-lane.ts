@@ -2,7 +2,7 @@
 import type { GuardedLease } from '../lease/guarded-lease.js';
 import type { PermitLease } from '../lease/permit-lease.js';
 import type { LeaseKeeper, StoreLease } from '../lease/store-lease.js';
-import type { ReleaseOutcome } from '../port/lease.js';
+import type { ReleaseEnded } from '../port/lease.js';
 import type { HandOnWindow } from './permit-turns.js';
 import type { Answer, RequestListener } from './request-parts.js';
 import type { StoreRequest } from './store-request.js';
@@ -13,7 +13,7 @@ export interface LaneKeeper {
   laneDelayed(request: StoreRequest): void;
   /** The lane has no lease any more: it was lost, or handed off. */
   laneLost(lease: GuardedLease): void;
-  callerLeft(lane: PermitLane, lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void;
+  callerLeft(lane: PermitLane, lease: StoreLease, done: ReleaseEnded): void;
 }
 
 /** It has a request or a lease, never both. */
@@ -63,7 +63,7 @@ export class PermitLane implements RequestListener, LeaseKeeper {
     this.keeper.laneLost(lease);
   }
 
-  callerLeft(lease: StoreLease, done: (outcome: ReleaseOutcome) => void): void {
+  callerLeft(lease: StoreLease, done: ReleaseEnded): void {
     this.keeper.callerLeft(this, lease, done);
   }
 

@@ -15,7 +15,7 @@
 import { FenceDemand } from '../lease/fence-demand.js';
 import { LatestFences, PermitLease } from '../lease/permit-lease.js';
 import type { StoreLease } from '../lease/store-lease.js';
-import type { ReleaseOutcome } from '../port/lease.js';
+import type { ReleaseEnded } from '../port/lease.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Grant } from '../port/lock-store.js';
 import type { Caller, CallerKeeper } from './caller.js';
@@ -29,8 +29,6 @@ import { refusal, refusedAtOnce, waitedInVain } from './refusal.js';
 import { ReplacedLease } from './replaced-lease.js';
 import type { Answer } from './request-parts.js';
 import { StoreRequest } from './store-request.js';
-
-type Done = (outcome: ReleaseOutcome) => void;
 
 export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreLease> {
   private readonly line = new CallerLine<StoreLease>();
@@ -120,7 +118,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     this.pump();
   }
 
-  callerLeft(lane: PermitLane, lease: StoreLease, done: Done): void {
+  callerLeft(lane: PermitLane, lease: StoreLease, done: ReleaseEnded): void {
     if (lease.isLost) {
       this.parts.background.releaseLost(lease);
       return done('lost');
@@ -191,7 +189,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   }
 
   /** Lets the first in the line use a lease that nobody uses, or gives the lease back. */
-  private serve(lane: PermitLane, now: number, done: Done): void {
+  private serve(lane: PermitLane, now: number, done: ReleaseEnded): void {
     const { line, parts, line: { first } } = this;
     const lease = lane.lease!;
     if (!first) return this.giveBack(lane, done);
@@ -231,7 +229,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
   }
 
   /** Releases the lease of a lane. With `next` the lane asks anew in the same command, if no other lane asks for a caller yet. */
-  private giveBack(lane: PermitLane, done: Done, next?: Caller<StoreLease>): void {
+  private giveBack(lane: PermitLane, done: ReleaseEnded, next?: Caller<StoreLease>): void {
     const { parts, held, demand } = this;
     const lease = lane.lease!;
     lease.letGo();

@@ -1,12 +1,12 @@
 /** A lease that this process gives back with its next request for the same lock: the store does both in one command. */
 import type { BackgroundRelease, EndingLease } from '../lease/background-release.js';
-import type { ReleaseOutcome } from '../port/lease.js';
+import type { ReleaseEnded, ReleaseOutcome } from '../port/lease.js';
 
 export class ReplacedLease {
   constructor(
     private readonly lease: EndingLease,
     /** Called once with how the release of the lease ended. */
-    private done: ((outcome: ReleaseOutcome) => void) | undefined,
+    private done: ReleaseEnded | undefined,
     /** Whether its permit goes on to the next request, before those who wait. */
     readonly handsOn = false,
   ) {}

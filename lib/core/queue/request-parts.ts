@@ -4,7 +4,7 @@ import type { Heartbeats } from '../lease/heartbeats.js';
 import type { Watchdog } from '../lease/watchdog.js';
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
-import type { Grant, LockStore } from '../port/lock-store.js';
+import type { AcquireAnswer, Grant, LockStore } from '../port/lock-store.js';
 import type { Traffic } from './traffic.js';
 
 /** What all requests of a module share. */
@@ -23,9 +23,7 @@ export interface RequestParts {
 export type Answer =
   /** `at`: when this process learned of the grant. */
   | { readonly kind: 'granted'; readonly grant: Grant; readonly at: number }
-  | { readonly kind: 'busy' | 'upgrade' | 'full' }
-  /** Those who hold the lock or wait for it name so many permits, or none. */
-  | { readonly kind: 'permits'; readonly permits: number | undefined }
+  | Extract<AcquireAnswer, { kind: 'busy' | 'upgrade' | 'full' | 'permits' }>
   /** The store no longer has the request's place in the queue. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly error: LockStoreError };

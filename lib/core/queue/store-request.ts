@@ -10,7 +10,7 @@
  */
 import { requestPauses, type Backoff } from '../lease/backoff.js';
 import type { Pulse, Waiter } from '../lease/heartbeats.js';
-import { Alarm } from '../lease/schedule.js';
+import { Alarm } from '../lease/appointment.js';
 import type { StoreLease } from '../lease/store-lease.js';
 import { LockStoreError } from '../port/errors.js';
 import { asStoreError, slownessError } from '../port/hold-errors.js';
@@ -164,9 +164,8 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
         return this.judge(outcome.grant, this.askedAt);
       case 'upgrade':
       case 'full':
-        return this.answer({ kind: outcome.kind });
       case 'permits':
-        return this.answer({ kind: 'permits', permits: outcome.permits });
+        return this.answer(outcome);
       case 'recovering':
         this.lastError = outcome.cause;
         return this.queue ? this.wait(outcome.retryInMs) : this.answer({ kind: 'failed', error: outcome.cause });
@@ -174,8 +173,7 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
         this.pulse = this.parts.heartbeats.start(this, this.pulse);
         return this.wait(outcome.askAgainInMs);
       case 'busy':
-        if (!this.queue) return this.answer({ kind: 'busy' });
-        return this.wait(outcome.retryInMs);
+        return this.queue ? this.wait(outcome.retryInMs) : this.answer(outcome);
     }
   }
 
