@@ -1,8 +1,8 @@
 /** LockService, the API of a lock module. It checks arguments; the calls themselves run through core/hold/lock-calls.ts. */
 import { Subject, type Observable } from 'rxjs';
-import { Election } from './core/hold/election.js';
+import { assembleCore, type Core } from './core/hold/assembly.js';
+import type { LockCalls } from './core/hold/lock-calls.js';
 import type { LeadOptions, Leadership, LockHolder, Term } from './core/hold/leadership.js';
-import { LockCalls } from './core/hold/lock-calls.js';
 import { optionsAndWork, type Work } from './core/hold/work.js';
 import { keysInOrder } from './core/key/call-key.js';
 import { checkKey } from './core/key/check-key.js';
@@ -42,19 +42,17 @@ export class LockService {
   private readonly eventSubject = new Subject<LockEvent>();
   private readonly store: LockStore;
   private readonly clock: Clock;
+  private readonly core: Core;
   private readonly calls: LockCalls;
-  private readonly election: Election;
   private closing: Promise<void> | undefined;
 
   constructor(options: LockServiceOptions) {
     const { store, process, clock = systemClock, report, instance = 'default' } = options;
-    const defaults = resolveDefaults(options);
     this.store = store;
     this.clock = clock;
-    const calls = (this.calls = new LockCalls({ events: this.eventSubject, store, process, instance, clock, defaults, report }));
-    const { context, announcer } = calls;
+    this.core = assembleCore({ events: this.eventSubject, store, process, instance, clock, defaults: resolveDefaults(options), report });
+    this.calls = this.core.calls;
     this.events = this.eventSubject.asObservable();
-    this.election = new Election({ clock, context, defaults, announcer, acquire: (key, given) => calls.hold(calls.begin([key], given)) });
   }
 
   /** Connects to the store and checks it. The process is kept alive until then. @throws LockStoreError */
@@ -124,14 +122,14 @@ export class LockService {
 
   /** The lease of the hold around the running code, for `key`, or without a key the innermost one. Undefined when there is none. */
   currentLease(key?: string): Lease | undefined {
-    return this.calls.context.find(key === undefined ? undefined : checkKey(key));
+    return this.core.context.find(key === undefined ? undefined : checkKey(key));
   }
 
   /** The lease of the hold of `key` around the running code. @throws LockUsageError when there is none, LockLostError when it was lost */
   assertLocked(key: string, mode: LockMode = 'write'): Lease {
     checkMode(mode, key);
-    const hold = this.calls.context.find(checkKey(key), mode);
-    if (!hold) throw notHeldError(key, mode, this.calls.context.find(key) !== undefined);
+    const hold = this.core.context.find(checkKey(key), mode);
+    if (!hold) throw notHeldError(key, mode, this.core.context.find(key) !== undefined);
     hold.assertHeld();
     return hold;
   }
@@ -149,13 +147,13 @@ export class LockService {
    * @throws LockStoreError
    */
   async inspect(key: string): Promise<LockState> {
-    return this.calls.here.named(await this.store.inspect(checkKey(key)));
+    return this.core.here.named(await this.store.inspect(checkKey(key)));
   }
 
   /** Every lock of this prefix that is held or waited for, in no order. @throws LockUsageError; LockStoreError at any step */
   list(options?: ListOptions): AsyncIterable<LockState> {
     checkList(options);
-    return this.calls.here.allNamed(this.store.list(options));
+    return this.core.here.allNamed(this.store.list(options));
   }
 
   /**
@@ -171,7 +169,7 @@ export class LockService {
 
   /** Runs `fn` outside of every hold that surrounds this call. It is meant for work that outlives the hold. */
   detached<T>(fn: () => T): T {
-    return this.calls.context.outside(fn);
+    return this.core.context.outside(fn);
   }
 
   /**
@@ -179,7 +177,7 @@ export class LockService {
    * all processes. It never rejects: failures of `fn` are told as events and in the log. @throws LockKeyError, LockUsageError
    */
   lead(role: string, fn: Term, options: LeadOptions & CallSite = {}): Leadership {
-    return this.election.stand(role, roleKey(role), fn, options);
+    return this.core.election.stand(role, roleKey(role), fn, options);
   }
 
   /** Who leads now; null when nobody does. @throws LockKeyError, LockStoreError */
@@ -189,7 +187,7 @@ export class LockService {
 
   /** The roles that this process stands for, or leads: also those of methods with `@Leader`. */
   get leaderships(): readonly Leadership[] {
-    return this.election.leaderships;
+    return this.core.election.leaderships;
   }
 
   /**
@@ -197,20 +195,20 @@ export class LockService {
    * `close()`, or until the grace is over.
    */
   announceShutdown(): void {
-    this.election.close();
-    this.calls.shutdown.announce();
+    this.core.election.close();
+    this.core.shutdown.announce();
   }
 
   /** Begins the shutdown: calls that wait and new calls reject with LockClosedError, except those made inside a hold. */
   prepareShutdown(): void {
     this.announceShutdown();
-    this.calls.shutdown.begin();
+    this.core.shutdown.begin();
   }
 
   /** Begins the shutdown, and resolves when all holds have ended, or `shutdownGraceMs` are over. Calls made inside a hold are served still. */
   holdsEnded(): Promise<void> {
     this.prepareShutdown();
-    return keptAlive(this.clock, async () => this.calls.shutdown.holdsEnded());
+    return keptAlive(this.clock, async () => this.core.shutdown.holdsEnded());
   }
 
   /**
@@ -220,7 +218,7 @@ export class LockService {
   close(): Promise<void> {
     return (this.closing ??= keptAlive(this.clock, async () => {
       this.prepareShutdown();
-      await this.calls.shutdown.finish();
+      await this.core.shutdown.finish();
       await this.store.close();
       this.eventSubject.complete();
     }));

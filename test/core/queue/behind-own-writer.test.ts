@@ -5,6 +5,11 @@ import type { WithLockOptions } from '../../../lib/core/port/lock-options.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import { Fleet, gate } from '../../support/locks.js';
 
+/** What a LockService has inside, as far as a test looks at it. */
+interface LockCallsInside {
+  readonly parts: { readonly host: { readonly watchdog: { readonly schedule: { readonly size: number } } } };
+}
+
 /** A process whose writer holds the lock, and does something `inside`, and two others. `calls` notes who is served when. */
 async function stage(inside: (locks: LockService, pending: Promise<unknown>[]) => void = () => {}) {
   const fleet = new Fleet();
@@ -108,7 +113,7 @@ describe('A caller behind a writer of its own process', () => {
     expect(await ends()).toEqual(['first', 'second']);
     // One more request for fences, and the release of the last lease.
     expect(here.wire.commands - before).toBeLessThanOrEqual(2);
-    const { calls: { host: { watchdog } } } = here.locks as unknown as { calls: { host: { watchdog: { schedule: { size: number } } } } };
+    const { calls: { parts: { host: { watchdog } } } } = here.locks as unknown as { calls: LockCallsInside };
     expect(watchdog.schedule.size).toBe(0);
   });
 });
