@@ -80,7 +80,7 @@ export class LockService {
    * several locks was lost while the call waited for the others
    */
   async acquire(key: LockKey, options?: LockOptions): Promise<Lease> {
-    return this.calls.hold(this.calls.begin(keysOf(key), options, ACQUIRE_OPTIONS));
+    return this.calls.acquire(this.calls.begin(keysOf(key), options, ACQUIRE_OPTIONS));
   }
 
   /**
@@ -89,7 +89,7 @@ export class LockService {
    */
   async tryAcquire(key: LockKey, options?: LockOptions): Promise<Lease | null> {
     try {
-      return await this.calls.hold(this.calls.begin(keysOf(key), options, ACQUIRE_OPTIONS, 0));
+      return await this.calls.acquire(this.calls.begin(keysOf(key), options, ACQUIRE_OPTIONS, 0));
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
       throw error;
@@ -103,7 +103,7 @@ export class LockService {
    * store, prefix or lock module; LockStoreError, LockClosedError
    */
   async adopt(ticket: string, options?: AdoptOptions): Promise<Lease> {
-    return this.calls.hold(this.calls.beginAdoption(ticket, options, ADOPT_OPTIONS));
+    return this.calls.acquire(this.calls.beginAdoption(ticket, options, ADOPT_OPTIONS));
   }
 
   /**

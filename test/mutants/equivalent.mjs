@@ -180,7 +180,7 @@ const list = [
   ['lib/core/hold/hold-part.ts', 'if (this.outer || !this.gate?.onlyReaders', 'Who drains has a gate; the question mark is for the compiler.', 'this.gate?.onlyReaders', 'this.gate.onlyReaders'],
   ['lib/core/hold/hold-requests.ts', 'return hold.hasNestedCalls || hold.isHandedOff ?', 'A store answers within this time; without calls inside it saves an appointment.', undefined, 'true'],
   ['lib/core/hold/hold.ts', 'this.startedAt = first instanceof HoldPart', 'It saves reading the clock: the lease has admitted the call in this very turn.', undefined, 'true'],
-  ['lib/core/hold/hold.ts', 'this.parts = entered.length === 1 ?', 'It saves making a function for most holds.'],
+  ['lib/core/hold/hold.ts', 'this.parts = taken.length === 1 ?', 'It saves making a function for most holds.'],
   ['lib/core/hold/hold.ts', 'if (options.maxHoldMs !== Infinity)', 'An appointment at Infinity is none.', undefined, 'true'],
   ['lib/core/hold/hold.ts', 'if (this.loss && !this.controller.signal.aborted)', 'To abort a signal again does nothing.', undefined, 'this.loss'],
   ['lib/core/hold/hold.ts', 'if (this.loss || this.outcome) return this.loss;', 'It saves looking again: what is lost stays lost, and a hold that has ended has left its leases.'],

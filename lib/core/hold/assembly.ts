@@ -60,6 +60,6 @@ export function assembleCore({ events, store, process, instance, clock, defaults
   };
   const timeouts = new Timeouts(host, queue, here, waiting);
   const calls = new LockCalls({ events, host, queue, shutdown, tickets, announcer, timeouts, waiting });
-  const election = new Election({ clock, context, defaults, announcer, acquire: (key, given) => calls.hold(calls.begin([key], given)) });
+  const election = new Election({ clock, context, defaults, announcer, acquire: (key, given) => calls.acquire(calls.begin([key], given)) });
   return { calls, context, here, election, shutdown };
 }

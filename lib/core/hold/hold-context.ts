@@ -84,9 +84,9 @@ export class HoldContext {
   }
 
   /** Lets a call re-enter the hold of its key that surrounds it. Resolves with undefined when there is none, or it ended before. */
-  async enter(wish: Wish): Promise<HoldPart | undefined> {
+  async reenter(wish: Wish): Promise<HoldPart | undefined> {
     for (let part = this.find(wish.key)?.partOf(wish.key); part; part = this.find(wish.key)?.partOf(wish.key)) {
-      if (await part.enter(wish)) return part;
+      if (await part.reenter(wish)) return part;
     }
     return undefined;
   }

@@ -17,7 +17,7 @@ import { SiblingGate } from './sibling-gate.js';
 import type { Wish } from './wish.js';
 
 /** What a caller was admitted to: a lease of this process, or a part of a hold that surrounds the caller. */
-export type Entered = StoreLease | HoldPart;
+export type Taken = StoreLease | HoldPart;
 
 export class HoldPart {
   readonly lease: StoreLease;
@@ -34,15 +34,15 @@ export class HoldPart {
   private whenDrained: (() => void) | undefined;
 
   constructor(
-    entered: Entered,
+    taken: Taken,
     readonly hold: Hold,
   ) {
-    if (entered instanceof StoreLease) {
-      this.lease = entered;
-      this.mode = entered.mode;
+    if (taken instanceof StoreLease) {
+      this.lease = taken;
+      this.mode = taken.mode;
     } else {
-      this.lease = entered.lease;
-      this.outer = entered;
+      this.lease = taken.lease;
+      this.outer = taken;
       this.mode = hold.options.mode;
     }
     this.fence = this.outer?.fence ?? this.lease.fence;
@@ -78,7 +78,7 @@ export class HoldPart {
    * Lets a nested call into a hold that is open, when its siblings allow it. False when the hold ended meanwhile, so that the call must
    * ask for the lock anew.
    */
-  async enter(wish: Wish): Promise<boolean> {
+  async reenter(wish: Wish): Promise<boolean> {
     const { hold } = this;
     this.assertCovers(wish.options);
     const lossBefore = hold.lossNow();
@@ -86,10 +86,10 @@ export class HoldPart {
     // Whoever was just told of the loss of another lease may have ended this hold.
     if (!hold.isOpen) return false;
     const gate = (this.gate ??= new SiblingGate());
-    const entered = await new Promise<boolean>((resolve, reject) => {
-      gate.enter(new Caller(wish, hold.host.watchdog.schedule, resolve, reject));
+    const isInside = await new Promise<boolean>((resolve, reject) => {
+      gate.join(new Caller(wish, hold.host.watchdog.schedule, resolve, reject));
     });
-    if (!entered) return false;
+    if (!isInside) return false;
     const loss = hold.lossNow();
     if (loss) this.leaveInside(wish.options.mode);
     if (loss) throw loss;

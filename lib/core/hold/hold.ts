@@ -15,7 +15,7 @@ import type { ResolvedOptions } from '../port/lock-options.js';
 import type { HandOffOptions } from '../port/ticket-options.js';
 import type { HandedLease } from './handed-lease.js';
 import type { HoldHost } from './hold-host.js';
-import { HoldPart, type Entered } from './hold-part.js';
+import { HoldPart, type Taken } from './hold-part.js';
 import { releaseHold, renewHold, verifyHold } from './hold-requests.js';
 
 /** The name by which Node knows the method that says what is printed of an object. */
@@ -43,15 +43,15 @@ export class Hold implements Lease, LossListener {
 
   constructor(
     readonly host: HoldHost,
-    entered: readonly Entered[],
+    taken: readonly Taken[],
     readonly options: ResolvedOptions,
     /** The number of the call for which it was made. */
     readonly call: number,
   ) {
-    const [first] = entered as readonly [Entered];
+    const [first] = taken as readonly [Taken];
     this.startedAt = first instanceof HoldPart ? host.clock.now() : first.admittedAt;
-    this.partsLeft = entered.length;
-    this.parts = entered.length === 1 ? [new HoldPart(first, this)] : entered.map((each) => new HoldPart(each, this));
+    this.partsLeft = taken.length;
+    this.parts = taken.length === 1 ? [new HoldPart(first, this)] : taken.map((each) => new HoldPart(each, this));
     if (options.maxHoldMs !== Infinity) {
       this.overdue = new Alarm(() => this.expire());
       host.watchdog.schedule.set(this.overdue, this.startedAt + options.maxHoldMs);

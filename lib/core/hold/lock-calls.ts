@@ -12,13 +12,13 @@ import type { WaitEnded } from '../queue/caller.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import { adopt } from './adoption.js';
 import type { Announcer, EventSink } from './announcer.js';
-import { abandon, isLost } from './entered.js';
 import { Hold } from './hold.js';
 import type { HoldHost } from './hold-host.js';
-import type { Entered } from './hold-part.js';
+import type { Taken } from './hold-part.js';
 import { runInHold } from './run-in-hold.js';
-import { enterAll } from './several-keys.js';
+import { takeAll } from './several-keys.js';
 import type { ShutdownGate } from './shutdown-gate.js';
+import { abandon, isLost } from './taken.js';
 import type { Tickets } from './tickets.js';
 import type { Timeouts } from './timeouts.js';
 import type { WaitingCalls } from './waiting-calls.js';
@@ -68,11 +68,11 @@ export class LockCalls implements WaitWatch {
   }
 
   /** Resolves with the hold of the call's locks. Rejects with the reason why one of them could not be had. */
-  async hold(wish: Wish): Promise<Hold> {
+  async acquire(wish: Wish): Promise<Hold> {
     try {
-      let entered = await this.entered(wish, wish.since);
-      while (isLost(entered)) entered = await this.enterAnew(wish, entered);
-      return this.granted(wish, entered);
+      let taken = await this.take(wish, wish.since);
+      while (isLost(taken)) taken = await this.takeAnew(wish, taken);
+      return this.granted(wish, taken);
     } catch (reason) {
       return this.refuse(wish, reason);
     }
@@ -80,59 +80,59 @@ export class LockCalls implements WaitWatch {
 
   /** Runs `fn` inside the hold of the call's locks. */
   run<T>(wish: Wish, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
-    const begin = (entered: Entered | Entered[]): void => {
-      if (isLost(entered)) void this.enterAnew(wish, entered).then(begin, refuse);
-      else runInHold(this.granted(wish, entered), fn, resolve, reject);
+    const begin = (taken: Taken | Taken[]): void => {
+      if (isLost(taken)) void this.takeAnew(wish, taken).then(begin, refuse);
+      else runInHold(this.granted(wish, taken), fn, resolve, reject);
     };
     // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.
     const refuse = (reason: unknown): void => resolve(this.refuse(wish, reason));
-    void this.entered(wish, wish.since).then(begin, refuse);
+    void this.take(wish, wish.since).then(begin, refuse);
   }
 
   /**
    * Resolves with what the call got: leases, or parts of holds around it. Rejects with the reason why a lock could not be had. `now` is
    * the present instant, if it is known.
    */
-  private entered(wish: Wish, now?: number): Promise<Entered | Entered[]> {
+  private take(wish: Wish, now?: number): Promise<Taken | Taken[]> {
     if (wish.ticket) return this.adopted(wish, wish.ticket);
-    if (wish.keys.length === 1) return this.enter(wish, now);
+    if (wish.keys.length === 1) return this.takeOne(wish, now);
     const { host, shutdown } = this.parts;
-    return enterAll(wish, { host, shutdown, enter: (one) => this.enter(one) });
+    return takeAll(wish, { host, shutdown, take: (one) => this.takeOne(one) });
   }
 
   /** Called when a lock was lost after the call got it, and no work has begun under it: the call gives everything back and asks anew. */
-  private enterAnew(wish: Wish, entered: Entered | readonly Entered[]): Promise<Entered | Entered[]> {
+  private takeAnew(wish: Wish, taken: Taken | readonly Taken[]): Promise<Taken | Taken[]> {
     const { signal, mode } = wish.options;
-    for (const one of entered instanceof Array ? entered : [entered]) abandon(one, mode, this.parts.host.clock.now(), () => {});
-    return signal?.aborted ? Promise.reject(signal.reason) : this.entered(wish);
+    for (const one of taken instanceof Array ? taken : [taken]) abandon(one, mode, this.parts.host.clock.now(), () => {});
+    return signal?.aborted ? Promise.reject(signal.reason) : this.take(wish);
   }
 
   /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
-  private enter(wish: Wish, now?: number): Promise<Entered> {
+  private takeOne(wish: Wish, now?: number): Promise<Taken> {
     const { host, shutdown, queue } = this.parts;
-    if (wish.around && host.context.find(wish.key)) return this.enterInside(wish);
+    if (wish.around && host.context.find(wish.key)) return this.reenter(wish);
     const refusal = shutdown.refusal(wish.key, wish.insideHold);
     return refusal ? Promise.reject(refusal) : queue.acquire(wish, now);
   }
 
-  private async enterInside(wish: Wish): Promise<Entered> {
+  private async reenter(wish: Wish): Promise<Taken> {
     const { context } = this.parts.host;
-    const part = await context.enter(wish);
-    return part ?? this.enter(wish.inside(context.surroundings()));
+    const part = await context.reenter(wish);
+    return part ?? this.takeOne(wish.inside(context.surroundings()));
   }
 
-  private adopted(wish: Wish, ticket: Ticket): Promise<Entered[]> {
+  private adopted(wish: Wish, ticket: Ticket): Promise<Taken[]> {
     const { host: { store, clock, watchdog, defaults }, queue, shutdown } = this.parts;
     const refusal = (key: string): Error | undefined => shutdown.refusal(key, wish.insideHold);
     return adopt(ticket, wish, { tickets: store.tickets!, server: store.server, clock, watchdog, queue, defaults, open: shutdown.adoptions, refusal });
   }
 
-  private granted({ call, options, since, ticket }: Wish, given: Entered | Entered[]): Hold {
+  private granted({ call, options, since, ticket }: Wish, given: Taken | Taken[]): Hold {
     const { host, shutdown, events, announcer } = this.parts;
-    const entered = Array.isArray(given) ? given : [given];
+    const taken = Array.isArray(given) ? given : [given];
     shutdown.holdBegan();
-    const [first] = entered;
-    const hold = new Hold(host, entered, ticket && first instanceof StoreLease ? first.options : options, call);
+    const [first] = taken;
+    const hold = new Hold(host, taken, ticket && first instanceof StoreLease ? first.options : options, call);
     if (events.observed) announcer.began(ticket ? 'adopted' : 'granted', hold, hold.startedAt - since);
     return hold;
   }

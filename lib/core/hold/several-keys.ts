@@ -5,9 +5,9 @@
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
 import { offAbort, onAbort } from '../queue/abort-signals.js';
-import { abandon, leaseOf } from './entered.js';
+import { abandon, leaseOf } from './taken.js';
 import type { HoldHost } from './hold-host.js';
-import type { Entered } from './hold-part.js';
+import type { Taken } from './hold-part.js';
 import type { ShutdownGate } from './shutdown-gate.js';
 import type { Wish } from './wish.js';
 
@@ -21,12 +21,12 @@ export interface Gathering {
   readonly host: HoldHost;
   readonly shutdown: ShutdownGate;
   /** Gets one of the locks. */
-  enter(wish: Wish): Promise<Entered>;
+  take(wish: Wish): Promise<Taken>;
 }
 
 /** Takes the locks in the order of the keys, which are sorted and without duplicates. Rejects with why one of them could not be had. */
-export async function enterAll(wish: Wish, { host, shutdown, enter }: Gathering): Promise<Entered[]> {
-  const entered: Entered[] = [];
+export async function takeAll(wish: Wish, { host, shutdown, take }: Gathering): Promise<Taken[]> {
+  const taken: Taken[] = [];
   const stop = new AbortController();
   const { keys, options, insideHold } = wish;
   const { signal } = options;
@@ -40,13 +40,13 @@ export async function enterAll(wish: Wish, { host, shutdown, enter }: Gathering)
   shutdown.holdBegan();
   try {
     for (const key of keys) {
-      const one = await enter(wish.forKey(key, { ...options, signal: stop.signal }, entered));
-      entered.push(one);
+      const one = await take(wish.forKey(key, { ...options, signal: stop.signal }, taken));
+      taken.push(one);
       leaseOf(one).onLoss(lost);
       if (one instanceof StoreLease) one.gather(clock.now());
     }
     stop.signal.throwIfAborted();
-    await together(host, entered, wish.until, (one, done) => {
+    await together(host, taken, wish.until, (one, done) => {
       if (!(one instanceof StoreLease)) return done();
       one.begin(options, clock.now());
       if (options.renew) done();
@@ -55,19 +55,19 @@ export async function enterAll(wish: Wish, { host, shutdown, enter }: Gathering)
     stop.signal.throwIfAborted();
     const refusal = shutdown.refusal(keys[0]!, insideHold);
     if (refusal) throw refusal;
-    return entered;
+    return taken;
   } catch (error) {
-    await together(host, entered, wish.until, (one, done) => abandon(one, options.mode, clock.now(), done));
+    await together(host, taken, wish.until, (one, done) => abandon(one, options.mode, clock.now(), done));
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {
     shutdown.holdEnded();
     if (signal) offAbort(signal, ended);
-    for (const one of entered) leaseOf(one).offLoss(lost);
+    for (const one of taken) leaseOf(one).offLoss(lost);
   }
 }
 
 /** Calls `act` for all locks at once, and waits at most {@link TOGETHER_WITHIN_MS}. `until`: when the caller's waitMs is over. */
-async function together({ clock, watchdog }: HoldHost, all: readonly Entered[], until: number, act: (one: Entered, done: () => void) => void): Promise<void> {
+async function together({ clock, watchdog }: HoldHost, all: readonly Taken[], until: number, act: (one: Taken, done: () => void) => void): Promise<void> {
   if (all.length === 0) return;
   const leftMs = Math.max(0, until + ANSWERED_WITHIN_MS - clock.now());
   await watchdog.schedule.within<void>(Math.min(TOGETHER_WITHIN_MS, leftMs), undefined, (done) => {

@@ -23,7 +23,7 @@ export class SiblingGate implements CallerKeeper<boolean> {
   }
 
   /** Settles the caller with true once it is inside, or with false when the hold ended before. */
-  enter(caller: Caller<boolean>): void {
+  join(caller: Caller<boolean>): void {
     const { options } = caller;
     if (!this.isOpen) return caller.resolve(false);
     if (options.waitMs === 0 && (this.line.size > 0 || !this.admits(options.mode))) return caller.reject(busy(caller));

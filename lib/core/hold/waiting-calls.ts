@@ -7,7 +7,7 @@ import { LockTimeoutError, type WaitFacts } from '../port/errors.js';
 import type { Clock } from '../port/clock.js';
 import type { WaitEnded } from '../queue/caller.js';
 import type { Frame } from './hold-context.js';
-import type { Entered } from './hold-part.js';
+import type { Taken } from './hold-part.js';
 import type { Wish } from './wish.js';
 
 /** The other calls of a circle often give up shortly after the first. Up to this long after it, in ms, their errors name the circle too. */
@@ -27,7 +27,7 @@ interface Circle {
 interface WaitingCall {
   readonly key: string;
   readonly around: Frame | undefined;
-  readonly taken: readonly Entered[];
+  readonly taken: readonly Taken[];
   /** The keys of the locks that the call holds, the outermost first. */
   readonly held: readonly string[];
   circle: Circle | undefined;

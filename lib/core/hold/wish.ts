@@ -3,9 +3,9 @@ import type { ResolvedOptions } from '../port/lock-options.js';
 import type { Ticket } from '../port/ticket.js';
 import type { CallerWish, WaitEnded } from '../queue/caller.js';
 import type { Frame, Surroundings } from './hold-context.js';
-import type { Entered } from './hold-part.js';
+import type { Taken } from './hold-part.js';
 
-const NOTHING: readonly Entered[] = [];
+const NOTHING: readonly Taken[] = [];
 
 /** Called when a call is not served at once. Returns the function to call when its wait ends, if it wants to know. */
 export interface WaitWatch {
@@ -32,7 +32,7 @@ export class Wish implements CallerWish, Surroundings {
     surroundings: Surroundings,
     private readonly watch: WaitWatch,
     /** The locks that the same call has taken already, if it wants several. */
-    readonly taken: readonly Entered[] = NOTHING,
+    readonly taken: readonly Taken[] = NOTHING,
     /** The ticket that the call brings, when it adopts a hold. */
     readonly ticket?: Ticket | undefined,
   ) {
@@ -47,7 +47,7 @@ export class Wish implements CallerWish, Surroundings {
   }
 
   /** The wish of the same call for one of several locks, when it has taken these already. */
-  forKey(key: string, options: ResolvedOptions, taken: readonly Entered[]): Wish {
+  forKey(key: string, options: ResolvedOptions, taken: readonly Taken[]): Wish {
     return new Wish([key], this.call, options, this.since, this, this.watch, taken);
   }
 

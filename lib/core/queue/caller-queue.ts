@@ -23,7 +23,7 @@ export interface CallerQueue {
   /** The options that its callers share, for a queue aside from the main queue of its key (see LocalQueue); else undefined. */
   readonly sharedOptions?: ResolvedOptions | undefined;
   /** Queues the caller, or rejects it at once when its waitMs is 0 and it cannot be served now. */
-  enter(caller: Caller<StoreLease>, now: number): void;
+  join(caller: Caller<StoreLease>, now: number): void;
   /** The lease that is held under this id. */
   leaseOf(id: string): StoreLease | undefined;
   /** The open request with this id. */

@@ -56,7 +56,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
   }
 
   /** Queues the caller, or rejects it at once when its waitMs is 0 and it cannot be served now. */
-  enter(caller: LeaseCaller, now: number): void {
+  join(caller: LeaseCaller, now: number): void {
     if (caller.options.waitMs === 0 && !this.mayServeAtOnce(caller.options, now)) return caller.reject(refusedAtOnce(this.request, caller, this.leases.isUsed));
     this.line.add(caller);
     caller.startWaiting(this);

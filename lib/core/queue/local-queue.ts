@@ -69,7 +69,7 @@ export class LocalQueue {
   acquire(wish: CallerWish, now = this.parts.clock.now()): Promise<StoreLease> {
     return new Promise((resolve, reject) => {
       const caller = new Caller<StoreLease>(wish, this.parts.watchdog.schedule, resolve, reject);
-      this.queueFor(wish).enter(caller, now);
+      this.queueFor(wish).join(caller, now);
     });
   }
 

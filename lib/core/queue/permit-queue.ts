@@ -58,7 +58,7 @@ export class PermitQueue implements CallerQueue, LaneKeeper, CallerKeeper<StoreL
     this.pause = new LanePause(parts.clock, parts.watchdog.sleep, (lane, now) => this.serve(lane, now, () => {}));
   }
 
-  enter(caller: Caller<StoreLease>, now: number): void {
+  join(caller: Caller<StoreLease>, now: number): void {
     if (caller.options.waitMs === 0 && !this.mayServeAtOnce()) return caller.reject(refusedAtOnce(this.requestFor(caller), caller));
     this.line.add(caller);
     caller.startWaiting(this);

@@ -85,7 +85,7 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
     if (this.asking) return;
     this.asking = true;
     this.askingSince = now;
-    this.parts.traffic.enter(this, now);
+    this.parts.traffic.join(this, now);
   }
 
   /** Ends the request, because no caller wants the lock any more: it leaves the queue, and a grant on its way is given back. */

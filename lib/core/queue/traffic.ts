@@ -27,7 +27,7 @@ export class Traffic {
   constructor(private readonly most: number) {}
 
   /** Sends the request now, or once others have been answered. */
-  enter(request: OutgoingRequest, now: number): void {
+  join(request: OutgoingRequest, now: number): void {
     if (this.inFlight >= this.most && !request.urgent) this.line.push(request);
     else if (request.send(now)) this.inFlight += 1;
   }

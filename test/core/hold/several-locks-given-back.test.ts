@@ -4,9 +4,9 @@ import { delay } from '../../../lib/core/port/clock.js';
 import { LockClosedError } from '../../../lib/core/port/errors.js';
 import type { WithLockOptions } from '../../../lib/core/port/lock-options.js';
 import { resolveDefaults, resolveOptions } from '../../../lib/core/port/resolve-options.js';
-import { isLost } from '../../../lib/core/hold/entered.js';
-import type { Entered } from '../../../lib/core/hold/hold-part.js';
-import { enterAll, type Gathering } from '../../../lib/core/hold/several-keys.js';
+import { isLost } from '../../../lib/core/hold/taken.js';
+import type { Taken } from '../../../lib/core/hold/hold-part.js';
+import { takeAll, type Gathering } from '../../../lib/core/hold/several-keys.js';
 import { Wish } from '../../../lib/core/hold/wish.js';
 import { Schedule } from '../../../lib/core/lease/schedule.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -91,19 +91,19 @@ function gathering(given: WithLockOptions = {}, atLast: () => void = () => {}) {
   const shutdown = { holdBegan: () => {}, holdEnded: () => {}, refusal: () => undefined } as unknown as Gathering['shutdown'];
   const wish = new Wish(['a', 'b'], 1, options, clock.now(), { around: undefined, insideHold: false }, { waitBegan: () => undefined });
   let entered = 0;
-  const enter = async (): Promise<Entered> => {
+  const take = async (): Promise<Taken> => {
     const lease = leases[entered]!;
     entered += 1;
     lease.admit(options, clock.now());
     if (entered === leases.length) atLast();
     return lease;
   };
-  return { leases, renewNow, taking: clock.runUntil(enterAll(wish, { host, shutdown, enter })) };
+  return { leases, renewNow, taking: clock.runUntil(takeAll(wish, { host, shutdown, take })) };
 }
 
 describe('Locks that a call has got', () => {
   it('are lost when one of them is', () => {
-    const [held, lost] = [{ isLost: false }, { isLost: true }] as unknown as [Entered, Entered];
+    const [held, lost] = [{ isLost: false }, { isLost: true }] as unknown as [Taken, Taken];
     expect([isLost([held, lost]), isLost([lost, held]), isLost([held, held]), isLost(lost), isLost(held)]).toEqual([true, true, false, true, false]);
   });
 });

@@ -14,7 +14,7 @@ function setUp() {
   const come = (name: string, options: LockOptions = {}): void => {
     const resolved = resolveOptions({ waitMs: 5_000, ...options }, resolveDefaults());
     const wish = { key: 'k', options: resolved, until: clock.now() + resolved.waitMs, insideHold: true, waitBegan: () => void told.push(`${name} waits`) };
-    gate.enter(new Caller<boolean>(wish, new Schedule(clock), (inside) => told.push(`${name} ${inside ? 'is inside' : 'comes too late'}`), (reason) => told.push(`${name}: ${(reason as Error).name}`)));
+    gate.join(new Caller<boolean>(wish, new Schedule(clock), (inside) => told.push(`${name} ${inside ? 'is inside' : 'comes too late'}`), (reason) => told.push(`${name}: ${(reason as Error).name}`)));
   };
   return { clock, gate, told, come };
 }

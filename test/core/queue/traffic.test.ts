@@ -12,7 +12,7 @@ describe('A crowd that asks the store in one moment', () => {
   it('is sent in order, so many at a time, the next with each answer', () => {
     const traffic = new Traffic(MOST);
     const sent: number[] = [];
-    for (let n = 0; n < CROWD; n++) traffic.enter({ urgent: false, send: () => sent.push(n) > 0 }, 0);
+    for (let n = 0; n < CROWD; n++) traffic.join({ urgent: false, send: () => sent.push(n) > 0 }, 0);
     expect(sent).toHaveLength(MOST);
     for (let answers = 0; answers < CROWD; answers++) {
       traffic.left();
@@ -25,7 +25,7 @@ describe('A crowd that asks the store in one moment', () => {
     const traffic = new Traffic(1);
     const sent: number[] = [];
     for (let crowd = 0; crowd < 50; crowd++) {
-      for (let n = 0; n < 3; n++) traffic.enter({ urgent: false, send: () => sent.push(3 * crowd + n) > 0 }, 0);
+      for (let n = 0; n < 3; n++) traffic.join({ urgent: false, send: () => sent.push(3 * crowd + n) > 0 }, 0);
       for (let n = 0; n < 3; n++) traffic.left();
     }
     expect(sent).toEqual(Array.from({ length: 150 }, (_, n) => n));
@@ -35,9 +35,9 @@ describe('A crowd that asks the store in one moment', () => {
   it('is not held up by those who gave up meanwhile', () => {
     const traffic = new Traffic(MOST);
     const sent: string[] = [];
-    for (let n = 0; n < MOST; n++) traffic.enter({ urgent: false, send: () => true }, 0);
-    for (let n = 0; n < 100_000; n++) traffic.enter({ urgent: false, send: () => false }, 0);
-    traffic.enter({ urgent: false, send: () => sent.push('the last') > 0 }, 0);
+    for (let n = 0; n < MOST; n++) traffic.join({ urgent: false, send: () => true }, 0);
+    for (let n = 0; n < 100_000; n++) traffic.join({ urgent: false, send: () => false }, 0);
+    traffic.join({ urgent: false, send: () => sent.push('the last') > 0 }, 0);
     traffic.left();
     expect(sent).toEqual(['the last']);
   });
