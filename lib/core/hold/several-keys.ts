@@ -5,10 +5,10 @@
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
 import { offAbort, onAbort } from '../queue/abort-signals.js';
-import { abandon, leaseOf } from './taken.js';
 import type { HoldHost } from './hold-host.js';
 import type { Taken } from './hold-part.js';
 import type { ShutdownGate } from './shutdown-gate.js';
+import { abandon, leaseOf } from './taken.js';
 import type { Wish } from './wish.js';
 
 /** How long the call waits for the store when all locks are there, or are given back, in ms. The commands go on in the background. */

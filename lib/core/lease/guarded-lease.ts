@@ -61,9 +61,9 @@ export class GuardedLease extends Appointment implements HolderRef, HeldLease {
     protected readonly grant: Grant,
     /** When this process learned of the grant. */
     protected readonly grantedAt: number,
-    protected readonly guard: LeaseGuard,
     /** The listener that is called first when it is lost. */
     protected readonly keeper: LossListener,
+    protected readonly guard: LeaseGuard,
   ) {
     super();
     this.key = key;

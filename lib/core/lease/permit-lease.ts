@@ -40,7 +40,7 @@ export class PermitLease extends StoreLease {
     guard: LeaseGuard,
     private readonly latest: LatestFences,
   ) {
-    super(request, grant, grantedAt, Infinity, keeper, guard);
+    super(request, grant, grantedAt, keeper, guard, Infinity);
     latest.granted(grant);
   }
 

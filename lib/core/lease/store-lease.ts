@@ -58,12 +58,12 @@ export class StoreLease extends GuardedLease implements DoubtfulRelease {
     request: GrantedRequest,
     grant: Grant,
     grantedAt: number,
-    /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
-    private readonly phase: number,
     keeper: LeaseKeeper,
     guard: LeaseGuard,
+    /** The number of the last caller that waited when this phase of reading began. Readers up to it may join while a writer waits. */
+    private readonly phase: number,
   ) {
-    super(request, grant, grantedAt, guard, keeper);
+    super(request, grant, grantedAt, keeper, guard);
     this.admittedAt = grantedAt;
     this.fence = this.nextFence = grant.fence;
     this.sharesFence = request.options.mode === 'read';

@@ -23,7 +23,7 @@ export class AdoptedLeases implements LeaseKeeper {
 
   /** Makes a lease of what the store granted, guards it, and puts its only caller on it. */
   add({ key, id }: HolderRef, ticketId: string, options: ResolvedOptions, grant: Grant, at: number): StoreLease {
-    const lease = new StoreLease({ key, id, options, lateUntil: -Infinity, ticketId }, grant, at, 0, this, this.watchdog);
+    const lease = new StoreLease({ key, id, options, lateUntil: -Infinity, ticketId }, grant, at, this, this.watchdog, 0);
     this.leases.set(id, lease);
     this.watchdog.watch(lease, at);
     lease.admit(options, at);

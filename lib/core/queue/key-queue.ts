@@ -235,7 +235,7 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
     // Readers that waited when a phase of reading began enter together, past writers that wait among them. For a request that had
     // to wait the phase begins with the grant; for one granted at once, when it was made.
     const phase = wasRefused ? this.line.arrivals : this.arrivalsWhenAsked;
-    const lease = new StoreLease(request, grant, at, phase, this, parts.watchdog);
+    const lease = new StoreLease(request, grant, at, this, parts.watchdog, phase);
     leases.add(lease);
     parts.watchdog.watch(lease, at);
     if (options.mode === 'read') this.line.bringForward((caller) => caller.arrival <= phase && askTheSame(caller.options, options));
