@@ -6,10 +6,9 @@ import 'reflect-metadata';
 import type { LeadOptions } from '../core/hold/leadership.js';
 import { roleKey } from '../core/key/role-key.js';
 import type { Lease } from '../core/port/lease.js';
-import { LEADER_OPTIONS } from './decorator-options.js';
+import { checkDecorator, LEADER_OPTIONS } from './decorator-options.js';
 import { methodOf, needInterceptor } from './lock-method.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
-import { checkInstance, checkNames } from './locked-call.js';
 import type { AnyMethod, Verdict } from './locked-method.js';
 
 /** The metadata key under which a prototype lists its methods with @Leader. */
@@ -61,10 +60,9 @@ export function Leader(role: string, given: LeaderOptions | undefined): MethodDe
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
     methodOf('Leader', 'lead', target, property, descriptor);
     const place = `${target.constructor.name || 'an anonymous class'}.${String(property)}`;
-    checkNames(given, LEADER_OPTIONS, place);
+    checkDecorator(given, LEADER_OPTIONS, place);
     roleKey(role);
     const { instance = DEFAULT_INSTANCE, ...options } = given ?? {};
-    checkInstance(instance, place);
     const known = leaderMethodsOf(target);
     const roles = [...(known.get(property) ?? []), { place, role, instance, options }];
     Reflect.defineMetadata(LEADER_METHODS, new Map([...known, [property, roles]]), target);

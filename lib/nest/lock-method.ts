@@ -14,10 +14,10 @@ import { compileCallKey, type CallKey } from '../core/key/call-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockMode } from '../core/port/lock-mode.js';
 import type { LockService } from '../lock.service.js';
-import { LOCKED_OPTIONS, SIDED_OPTIONS } from './decorator-options.js';
+import { checkDecorator, LOCKED_OPTIONS, SIDED_OPTIONS } from './decorator-options.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { checkNames, lockedCall, type LockedCall } from './locked-call.js';
+import { lockedCall, type LockedCall } from './locked-call.js';
 import type { LockedDecorator, LockedOptions, OnBusy, Returns, StopsWait } from './locked-method.js';
 
 /** The metadata key under which a prototype lists its locked methods. */
@@ -40,7 +40,7 @@ export function lockMethod(name: string, key: CallKey, options: LockedOptions | 
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
     const method = methodOf(name, 'withLock', target, property, descriptor);
     const place = `${target.constructor.name || 'an anonymous class'}.${String(property)}`;
-    checkNames(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, place);
+    checkDecorator(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, place);
     const keys = { key, subject: 'arguments', keyOf: compileCallKey(key, place) } as const;
     const call = lockedCall(keys, mode === undefined ? { ...options } : { ...options, mode }, place);
     recordLock(target, property, call);

@@ -14,13 +14,13 @@ import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey, type KeyOfCall } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
 import { clientGone } from './client-gone.js';
-import { ROUTE_OPTIONS } from './decorator-options.js';
+import { checkDecorator, ROUTE_OPTIONS } from './decorator-options.js';
 import { endStream } from './end-stream.js';
 import { isStream } from './is-stream.js';
 import { MOCKED, recordLock } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { checkNames, lockedCall, shortLabel } from './locked-call.js';
+import { lockedCall, shortLabel } from './locked-call.js';
 import type { LockedOptions } from './locked-method.js';
 
 /** The key of a route: a template whose placeholders are paths into the request, or a function of the ExecutionContext. */
@@ -47,7 +47,7 @@ const MADE_WITH_NEW =
 export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestInterceptor> {
   const place = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
   const keyOf = compileRouteKey(key, place);
-  checkNames(options, ROUTE_OPTIONS, place);
+  checkDecorator(options, ROUTE_OPTIONS, place);
   const call = lockedCall({ key, subject: 'request', keyOf }, { ...options, returns: 'observable' }, place);
 
   @Injectable()
