@@ -4,7 +4,7 @@ import { termOptions, type LeadOptions } from '../core/hold/leadership.js';
 import { roleKey } from '../core/key/role-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { CallSite } from '../core/port/lock-options.js';
-import { leaderMethodsOf, type LeaderMethod } from './leader.decorator.js';
+import { leaderMethods, type LeaderMethod } from './leader.decorator.js';
 import { checkedAt, checkRequest, type BootOfInstance } from './lock-boot.js';
 import { interceptorSlot } from './lock-method.js';
 import type { Locks } from './lock-router.js';
@@ -57,7 +57,7 @@ function candidate(object: object, property: string | symbol, method: LeaderMeth
 function leadersOf(prototype: object | undefined, instance: string): (readonly [string | symbol, LeaderMethod])[] {
   const nearest = new Map<string | symbol, readonly LeaderMethod[]>();
   for (const ancestor of prototype ? ancestors(prototype) : []) {
-    for (const [property, methods] of leaderMethodsOf(ancestor)) if (!nearest.has(property)) nearest.set(property, methods);
+    for (const [property, methods] of leaderMethods.of(ancestor)) if (!nearest.has(property)) nearest.set(property, methods);
   }
   return [...nearest].flatMap(([property, methods]) => methods.filter((one) => one.instance === instance).map((one) => [property, one] as const));
 }

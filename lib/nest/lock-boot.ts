@@ -9,7 +9,8 @@ import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
 import { checkPermitsOf, resolveOptions } from '../core/port/resolve-options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
-import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
+import { methodName } from './decorated-method.js';
+import { interceptorSlot, lockedMethods } from './lock-method.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
@@ -95,7 +96,7 @@ function handOver(made: object, { instance, interceptor }: BootOfInstance): void
 function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, misread }: BootFindings): void {
   const chain = ancestors(prototype);
   chain.forEach((ancestor, depth) => {
-    for (const [method, calls] of lockedMethodsOf(ancestor)) {
+    for (const [method, calls] of lockedMethods.of(ancestor)) {
       const ours = calls.filter(({ instance }) => instance === boot.instance);
       for (const call of ours) {
         checkRequest(call.options, call.place, boot, call.key);
@@ -103,9 +104,8 @@ function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, mi
       }
       const nearer = chain.slice(0, depth).reverse();
       const override = nearer.find((descendant) => Object.hasOwn(descendant, method));
-      if (ours[0] && override && !lockedMethodsOf(override).has(method)) {
-        const name = `${override.constructor.name}.${String(method)}`;
-        overrides.add(`${name} overrides the locked method ${ours[0].place}, but has no lock of its own: its calls run side by side. Give it a lock decorator.`);
+      if (ours[0] && override && !lockedMethods.of(override).has(method)) {
+        overrides.add(`${methodName(override, method)} overrides the locked method ${ours[0].place}, but has no lock of its own: its calls run side by side. Give it a lock decorator.`);
       }
     }
   });
@@ -116,14 +116,13 @@ function hidingFields(made: object, { instance }: BootOfInstance): string[] {
   const chain = prototypesOf(made);
   const places = new Map<string | symbol, string>();
   for (const ancestor of chain) {
-    for (const [method, calls] of lockedMethodsOf(ancestor)) {
+    for (const [method, calls] of lockedMethods.of(ancestor)) {
       const ours = calls.find((call) => call.instance === instance);
       if (ours && !places.has(method)) places.set(method, ours.place);
     }
   }
   return [...places].filter(([method]) => isHidden(made, method, chain[0]!)).map(([method, place]) => {
-    const name = `${made.constructor.name}.${String(method)}`;
-    return `${name} is a field that hides the locked method ${place}, and has no lock: its calls run side by side. Make it a method with a lock decorator.`;
+    return `${methodName(made, method)} is a field that hides the locked method ${place}, and has no lock: its calls run side by side. Make it a method with a lock decorator.`;
   });
 }
 

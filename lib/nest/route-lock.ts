@@ -17,7 +17,7 @@ import { clientGone } from './client-gone.js';
 import { checkDecorator, ROUTE_OPTIONS } from './decorator-options.js';
 import { endStream } from './end-stream.js';
 import { isStream } from './is-stream.js';
-import { MOCKED, recordLock } from './lock-method.js';
+import { lockedMethods, MOCKED } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { lockedCall, shortLabel } from './locked-call.js';
@@ -66,7 +66,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
       return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), clientGone(context));
     }
   }
-  recordLock(RouteLock.prototype, 'intercept', call);
+  lockedMethods.add(RouteLock.prototype, 'intercept', call);
   return RouteLock;
 }
 
