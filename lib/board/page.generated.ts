@@ -504,7 +504,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '      const { since, remainingMs = 0, graceMs = 0 } = now.holders[n] ?? {};\n' +
     '      age.textContent = since === undefined ? \'\' : ageText(row, since, at);\n' +
     '      const inGrace = remainingMs <= 0 && graceMs > 0;\n' +
-    '      const end = holder.handedOff ? `handed on, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;\n' +
+    '      const end = holder.handedOff ? `handed off, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;\n' +
     '      left.classList.toggle(\'ended\', inGrace);\n' +
     '      left.textContent = inGrace ? `lease has ended, free in ${duration(graceMs)} unless released` : end;\n' +
     '    });\n' +

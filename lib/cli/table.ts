@@ -38,8 +38,8 @@ export function summaryLine(row: LockRow, columns: Columns): string {
   const [first] = row.holders;
   const others = row.holders.length + row.moreHolders - 1;
   const freeIn = first && freeInMs(first);
-  const handedOn = first?.handedOff ? 'handed on by ' : '';
-  const name = first === undefined ? '-' : `${handedOn}${who(first)}${others > 0 ? ` (+${others})` : ''}`;
+  const handedOff = first?.handedOff ? 'handed off by ' : '';
+  const name = first === undefined ? '-' : `${handedOff}${who(first)}${others > 0 ? ` (+${others})` : ''}`;
   const inUse = row.permits === undefined ? '' : `${others + 1} of ${row.permits} in use: `;
   const holder = freeIn === undefined ? `${inUse}${name}` : `${inUse}free in ${duration(freeIn)} unless released: ${name}`;
   const left = first === undefined || freeIn !== undefined ? '-' : duration(first.remainingMs);
@@ -102,7 +102,7 @@ function freeInMs({ remainingMs, graceMs }: HolderRow): number | undefined {
 function endOf(holder: HolderRow, wallNow: number): string {
   const freeIn = freeInMs(holder);
   if (freeIn !== undefined) return `lease has ended, free in ${duration(freeIn)} unless released`;
-  if (holder.handedOff) return `handed on, ticket until ${new Date(wallNow + holder.remainingMs).toISOString()} (in ${duration(holder.remainingMs)})`;
+  if (holder.handedOff) return `handed off, ticket until ${new Date(wallNow + holder.remainingMs).toISOString()} (in ${duration(holder.remainingMs)})`;
   const grace = holder.graceMs === undefined ? '' : `, then taken for ${duration(holder.graceMs)} more unless released`;
   return `lease ends in ${duration(holder.remainingMs)} unless renewed${grace}`;
 }

@@ -79,7 +79,7 @@ export class LockList {
       const { since, remainingMs = 0, graceMs = 0 } = now.holders[n] ?? {};
       age.textContent = since === undefined ? '' : ageText(row, since, at);
       const inGrace = remainingMs <= 0 && graceMs > 0;
-      const end = holder.handedOff ? `handed on, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;
+      const end = holder.handedOff ? `handed off, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;
       left.classList.toggle('ended', inGrace);
       left.textContent = inGrace ? `lease has ended, free in ${duration(graceMs)} unless released` : end;
     });
