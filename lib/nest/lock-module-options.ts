@@ -112,8 +112,16 @@ const OPTIONS: OptionList = {
 };
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides'];
-/** The default of `recoveryMs`: by then every process that the server's message reached, or that connected anew, has said what it holds. */
-const DEFAULT_RECOVERY_MS = 1_000;
+
+/** The defaults of the options that only a module has. Those of calls are in resolve-options.ts. */
+export const MODULE_DEFAULTS = {
+  prefix: 'lock',
+  bootTimeoutMs: 10_000,
+  /** By then every process that the server's message reached, or that connected anew, has said what it holds. */
+  recoveryMs: 1_000,
+  describeHolders: true,
+  strictServer: false,
+} as const satisfies LockModuleOptions;
 
 /** Where the locks of a module live. `implied`: no option said so. */
 export type LockHome =
@@ -203,7 +211,7 @@ function refused(problem: string): LockUsageError {
 /** For how long a Redis that forgot grants nothing new, in ms. @throws LockUsageError */
 export function recoveryOf({ recoveryMs }: LockModuleOptions, maxLeaseMs: number, environment: string | undefined): number {
   if (recoveryMs === 'lease') return maxLeaseMs;
-  if (recoveryMs === undefined) return environment === 'test' ? 0 : Math.min(DEFAULT_RECOVERY_MS, maxLeaseMs);
+  if (recoveryMs === undefined) return environment === 'test' ? 0 : Math.min(MODULE_DEFAULTS.recoveryMs, maxLeaseMs);
   if (recoveryMs > maxLeaseMs) throw refused(`recoveryMs (${recoveryMs}) is longer than maxLeaseMs (${maxLeaseMs}); 'lease' is the longest that can be of use`);
   return recoveryMs;
 }

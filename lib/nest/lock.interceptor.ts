@@ -9,6 +9,7 @@ import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import type { LockService } from '../lock.service.js';
 import { endStream } from './end-stream.js';
 import { isStream } from './is-stream.js';
+import { MODULE_DEFAULTS } from './lock-module-options.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';
 import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js';
@@ -21,7 +22,7 @@ export class LockInterceptor {
   /** `describe`: whether class and method of a holder are given to the store (`describeHolders`). */
   constructor(
     private readonly locks: Locker,
-    private readonly describe = true,
+    private readonly describe: boolean = MODULE_DEFAULTS.describeHolders,
   ) {}
 
   /**
