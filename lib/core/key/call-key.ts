@@ -56,13 +56,13 @@ function checkedKey(made: unknown, place: string): string {
   if (FORGOTTEN_VALUE.test(made)) {
     throw new LockKeyError(`${place}: its key function made '${made}', from a value that is missing or is no id.`, { key: made });
   }
-  return checkKey(made, `${place}: the key that its key function made`);
+  return checkKey(made, `${place}, its key function`);
 }
 
 /** The keys without duplicates, sorted by bytes: all callers take locks in the same order, so they cannot deadlock. @throws LockKeyError */
 export function keysInOrder(keys: readonly string[]): string[] {
-  if (!Array.isArray(keys)) throw new LockKeyError(`Expected a key or a list of keys, got ${show(keys)}. Is an argument missing?`);
+  if (!Array.isArray(keys)) throw new LockKeyError(`Lock key: expected a key or a list of keys, got ${show(keys)}. Is an argument missing?`);
   const different = new Set(keys.map((key) => checkKey(key)));
-  if (different.size === 0) throw new LockKeyError('A list of keys must name at least one lock, got [].');
+  if (different.size === 0) throw new LockKeyError('Lock key: a list of keys must name at least one lock, got [].');
   return [...different].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }

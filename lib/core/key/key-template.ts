@@ -99,7 +99,7 @@ function renderer({ head, tails, valueText }: KeyFrame, placeholders: readonly P
           throw valueError(error, placeholder, origin);
         }
       }
-      checkLength(key, `${origin.place}: `);
+      checkLength(key, origin.place);
       return key;
     },
   };
