@@ -78,7 +78,7 @@ export function ledBy(role: string, holder: HolderState | null, candidates: read
 }
 
 export function who({ label, ...where }: HolderRow | WaiterRow): string {
-  return printable(`${label ?? 'unnamed work'} on ${placeOf(where)}`);
+  return printable(`${label ?? 'unnamed work'} on ${whereText(where)}`);
 }
 
 export function duration(ms: number): string {
@@ -107,7 +107,7 @@ function endOf(holder: HolderRow, wallNow: number): string {
   return `lease ends in ${duration(holder.remainingMs)} unless renewed${grace}`;
 }
 
-function placeOf({ host, pid, process }: Whereabouts): string {
+function whereText({ host, pid, process }: Whereabouts): string {
   return host === undefined ? `process ${process}` : `${host}:${pid}`;
 }
 

@@ -25,9 +25,9 @@ const leaderNames: NamesOf<LeaderOptions> = { leaseMs: true, graceMs: true, minR
 /** The options of @Leader. */
 export const LEADER_OPTIONS: OptionList = { names: leaderNames, example: '{ restMs: 5000 }', valueProblem };
 
-/** Checks the options of a decorator, if any were given. @throws LockUsageError that begins with `place`, the class and the method */
-export function checkDecorator(given: unknown, list: OptionList, place: string): void {
-  if (given !== undefined) checkOptions(given, { ...list, of: place });
+/** Checks the options of a decorator, if any were given. @throws LockUsageError that begins with `site`, the class and the method */
+export function checkDecorator(given: unknown, list: OptionList, site: string): void {
+  if (given !== undefined) checkOptions(given, { ...list, of: site });
 }
 
 /** Whether this can be the signal of a call: an AbortSignal, or none. */

@@ -31,7 +31,7 @@ export type LeaderDecorator = (<M extends AnyMethod>(
 /** One role that a method leads. */
 export interface LeaderMethod {
   /** Class and method, for messages: `IndexService.index`. */
-  readonly place: string;
+  readonly site: string;
   readonly role: string;
   /** The name of the lock module that keeps the role's lock. */
   readonly instance: string;
@@ -59,11 +59,11 @@ export function Leader(role: string, options?: LeaderOptions): LeaderDecorator;
 export function Leader(role: string, given: LeaderOptions | undefined): MethodDecorator {
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
     methodOf('Leader', 'lead', target, property, descriptor);
-    const place = methodName(target, property);
-    checkDecorator(given, LEADER_OPTIONS, place);
+    const site = methodName(target, property);
+    checkDecorator(given, LEADER_OPTIONS, site);
     roleKey(role);
     const { instance = DEFAULT_INSTANCE, ...options } = given ?? {};
-    leaderMethods.add(target, property, { place, role, instance, options });
+    leaderMethods.add(target, property, { site, role, instance, options });
     needInterceptor(target, instance);
   };
 }

@@ -39,10 +39,10 @@ export function lockMethod<K, R extends Returns, B extends OnBusy, S extends Sto
 export function lockMethod(name: string, key: CallKey, options: LockedOptions | undefined, mode?: LockMode): MethodDecorator {
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
     const method = methodOf(name, 'withLock', target, property, descriptor);
-    const place = methodName(target, property);
-    checkDecorator(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, place);
-    const keys = { key, subject: 'arguments', keyOf: compileCallKey(key, place) } as const;
-    const call = lockedCall(keys, mode === undefined ? { ...options } : { ...options, mode }, place);
+    const site = methodName(target, property);
+    checkDecorator(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, site);
+    const keys = { key, subject: 'arguments', keyOf: compileCallKey(key, site) } as const;
+    const call = lockedCall(keys, mode === undefined ? { ...options } : { ...options, mode }, site);
     lockedMethods.add(target, property, call);
     needInterceptor(target, call.instance);
     // The descriptor is changed in place, because Nest's applyDecorators ignores a descriptor that a decorator returns.
@@ -99,8 +99,8 @@ function interceptorOf(self: unknown, slot: symbol): LockInterceptor | undefined
   return typeof self === 'object' && self !== null ? Reflect.get(self, slot) : undefined;
 }
 
-function withoutInterceptor({ place, returns }: LockedCall, self: unknown, found: unknown): unknown {
-  const error = new LockUsageError(`${place} is locked${reasonFor(self, found)}`);
+function withoutInterceptor({ site, returns }: LockedCall, self: unknown, found: unknown): unknown {
+  const error = new LockUsageError(`${site} is locked${reasonFor(self, found)}`);
   return returns === 'observable' ? throwError(() => error) : Promise.reject(error);
 }
 

@@ -24,7 +24,7 @@ export interface KeysOfCall {
 /** One lock around a method. */
 export interface LockedCall extends KeysOfCall {
   /** Class and method, for messages: `OrderService.pay`. */
-  readonly place: string;
+  readonly site: string;
   /** The name of the lock module that keeps the lock. */
   readonly instance: string;
   readonly options: WithLockOptions & CallSite;
@@ -37,22 +37,22 @@ export interface LockedCall extends KeysOfCall {
 }
 
 /** Completes the options of a decorator, which have been checked. */
-export function lockedCall(keys: KeysOfCall, given: LockedOptions, place: string): LockedCall {
+export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string): LockedCall {
   const { onBusy = 'throw', returns = 'promise', instance = DEFAULT_INSTANCE, signal, ...options } = given;
   // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
-  const site = { label: options.label ?? shortLabel(place), template: templateText(keys.key), expectsBusy: onBusy !== 'throw' };
-  const signalOf = typeof signal === 'function' ? signalFunction(signal, place) : undefined;
+  const told = { label: options.label ?? shortLabel(site), template: templateText(keys.key), expectsBusy: onBusy !== 'throw' };
+  const signalOf = typeof signal === 'function' ? signalFunction(signal, site) : undefined;
   const fixed = typeof signal === 'function' ? undefined : signal;
-  const complete = { ...options, waitMs, signal: fixed, ...site };
-  return { ...keys, place, instance, options: complete, isLabelled: options.label !== undefined, signalOf, onBusy, returns };
+  const complete = { ...options, waitMs, signal: fixed, ...told };
+  return { ...keys, site, instance, options: complete, isLabelled: options.label !== undefined, signalOf, onBusy, returns };
 }
 
-function signalFunction(signal: CallableFunction, place: string): (args: readonly unknown[]) => AbortSignal | undefined {
+function signalFunction(signal: CallableFunction, site: string): (args: readonly unknown[]) => AbortSignal | undefined {
   return (args) => {
     const given: unknown = Reflect.apply(signal, undefined, args);
     if (isSignalOrNone(given)) return given;
-    throw invalidOption(`expected its signal function to give an AbortSignal or undefined, got ${show(given)}`, undefined, place);
+    throw invalidOption(`expected its signal function to give an AbortSignal or undefined, got ${show(given)}`, undefined, site);
   };
 }
 
@@ -62,9 +62,9 @@ function templateText(key: unknown): string {
   return typeof key === 'function' ? `${key.name || 'function'}()` : String(key);
 }
 
-/** The label of a call that was given none: the last bytes of `place` that fit, because the name of the method is at its end. */
-export function shortLabel(place: string): string {
-  let label = place;
+/** The label of a call that was given none: the last bytes of `site` that fit, because the name of the method is at its end. */
+export function shortLabel(site: string): string {
+  let label = site;
   while (Buffer.byteLength(label) > LONGEST_LABEL_BYTES) label = label.slice(1);
   return label;
 }

@@ -11,7 +11,7 @@ const { signal } = new AbortController();
 describe('A lock decorator', () => {
   it('has defaults for what it is not told', () => {
     expect(made()).toMatchObject({
-      place: 'Shop.pay', instance: 'default', isLabelled: false, signalOf: undefined, onBusy: 'throw', returns: 'promise', key: 'order:<0>', subject: 'arguments',
+      site: 'Shop.pay', instance: 'default', isLabelled: false, signalOf: undefined, onBusy: 'throw', returns: 'promise', key: 'order:<0>', subject: 'arguments',
       options: { label: 'Shop.pay', template: 'order:<0>', expectsBusy: false, waitMs: undefined, signal: undefined },
     });
   });
