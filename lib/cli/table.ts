@@ -16,7 +16,7 @@ const LEFT = 7;
 const WAITING = 7;
 const GAPS = 10;
 
-export interface Columns {
+interface Columns {
   readonly key: number;
   readonly holder: number;
   /** Whether text that is wider than its column is cut. */
@@ -81,7 +81,7 @@ export function who({ label, ...where }: HolderRow | WaiterRow): string {
   return printable(`${label ?? 'unnamed work'} on ${whereText(where)}`);
 }
 
-export function duration(ms: number): string {
+function duration(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
   const seconds = Math.floor(ms / 1_000);
   if (seconds < 100) return `${seconds} s`;

@@ -42,7 +42,7 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
 }
 
 /** What was found at boot and should be in the log, one sentence for each finding. */
-export interface BootFindings {
+interface BootFindings {
   /** Methods that override a locked method, and fields that hide one, which are not locked themselves. */
   readonly overrides: Set<string>;
   /** Keys that contain a placeholder of another notation, such as `{id}`, which is plain text in a key template. */

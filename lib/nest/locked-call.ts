@@ -12,7 +12,7 @@ import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
 
 /** How the calls of a method or a route get their keys. */
-export interface KeysOfCall {
+interface KeysOfCall {
   /** The key as the decorator was given it. */
   readonly key: unknown;
   /** What the placeholders of the key are read from. */

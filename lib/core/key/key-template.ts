@@ -12,7 +12,7 @@ import { UnfitForKey } from './key-value.js';
 /** What a template is rendered from. Its placeholders start with the position of an argument, or with a property of a request. */
 export type TemplateSubject = 'arguments' | 'request';
 
-export interface KeyTemplate {
+interface KeyTemplate {
   /** Renders the key from the arguments of a call, or from a request. @throws LockKeyError */
   render(subject: object): string;
 }
