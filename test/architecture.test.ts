@@ -42,6 +42,19 @@ const tests = readdirSync(TEST, { recursive: true, encoding: 'utf8' })
   .filter((path) => /\.(?:[cm]?js|ts)$/.test(path) && path !== TABLE && !path.includes('node_modules'))
   .map((path) => ({ path, lines: readFileSync(join(TEST, path), 'utf8').trimEnd().split('\n').length }));
 
+/** What the code of the library and of the tests imports by name, as `file#name`; `file#*` when it takes the whole file. */
+const imported = new Set(
+  [...files.map(({ path }) => join(LIB, path)), ...tests.map(({ path }) => join(TEST, path))].flatMap((importer) => {
+    const text = readFileSync(importer, 'utf8');
+    const found = [...text.matchAll(/^(?:import|export)\s+(?:type\s+)?(?:\{([^}]*)\}|\* as \w+)\s+from\s+'(\.[^']+)'/gm)];
+    return found.flatMap(([, names = '*', from = '']) => {
+      const file = relative(LIB, resolve(dirname(importer), from)).replace(/\.js$/, '.ts');
+      const plain = names.split(',').map((name) => name.trim().replace(/^type /, '').replace(/ as .*/s, ''));
+      return plain.map((name) => `${file}#${name}`);
+    });
+  }),
+);
+
 /** Which part of the library a file belongs to: a room of core, a store, a folder, or the file itself. */
 function partOf(path: string): string {
   const [first = '', second = ''] = path.split('/');
@@ -143,6 +156,13 @@ describe('the architecture', () => {
 
   it('names what it exports', () => {
     expect(offences(files, ({ text }) => code(text).match(/^export (?:\*|default\b).*/gm) ?? [])).toEqual([]);
+  });
+
+  it('exports only what another file imports', () => {
+    const declared = /^export (?:abstract |async )?(?:function\*?|class|const|interface|type) (\w+)/gm;
+    const unused = ({ path, text }: SourceFile) => [...text.matchAll(declared)].map(([, name = '']) => name).filter((name) => !imported.has(`${path}#${name}`));
+    expect(imported.size).toBeGreaterThan(500);
+    expect(offences(written, unused)).toEqual([]);
   });
 
   it('names files after things', () => {

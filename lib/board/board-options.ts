@@ -2,8 +2,8 @@
  * The options of the board and their defaults. Nothing else validates them.
  */
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
-import { LockUsageError } from '../core/port/errors.js';
-import { optionsProblem, type NamesOf } from '../core/port/option-names.js';
+import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { booleanProblem, invalidOption, show } from '../core/port/option-values.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
 /** Options of LockBoardModule.forRoot. */
@@ -44,30 +44,44 @@ export interface ResolvedBoardOptions {
   readonly instances: readonly string[];
 }
 
-const NAMES: NamesOf<LockBoardOptions> = { path: true, guards: true, forceRelease: true, instances: true, imports: true };
+const names: NamesOf<LockBoardOptions> = { path: true, guards: true, forceRelease: true, instances: true, imports: true };
+const OF = 'LockBoardModule options';
+const OPTIONS: OptionList = {
+  names,
+  example: '{ guards: [OperatorGuard] }',
+  of: OF,
+  valueProblem: ({ path, guards, forceRelease, instances }) =>
+    pathProblem(path) ?? guardsProblem(guards) ?? booleanProblem('forceRelease', forceRelease) ?? instancesProblem(instances),
+};
 
 /** Completes and validates the options. @throws LockUsageError */
 export function resolveBoardOptions(given: LockBoardOptions): ResolvedBoardOptions {
-  const problem = optionsProblem(given, { names: NAMES, example: '{ guards: [OperatorGuard] }' });
-  if (problem !== undefined) throw refused(problem);
+  checkOptions(given, OPTIONS);
   const { path = '/locks', guards = [], forceRelease = false, instances = [DEFAULT_INSTANCE] } = given;
-  if (typeof path !== 'string') throw refused(`expected path to be a text, got ${String(path)}`);
-  if (!Array.isArray(guards)) throw refused('expected guards to be an array');
-  if (typeof forceRelease !== 'boolean') throw refused(`expected forceRelease to be true or false, got ${String(forceRelease)}`);
-  if (!Array.isArray(instances) || instances.length === 0 || new Set(instances).size < instances.length) {
-    throw refused('expected instances to be names of lock modules, each once and at least one');
-  }
   return { path, guards, forceRelease, instances };
 }
 
 /** Refuses a board without guards in production, because it would show the locks of a live system to everybody. @throws LockUsageError */
 export function assertGuarded({ guards, path }: ResolvedBoardOptions, environment: string | undefined): void {
   if (guards.length > 0 || environment !== 'production') return;
-  throw refused(
+  throw invalidOption(
     `the board at '${path}' has no guards, and NODE_ENV is production. Give guards: [...] that let operators in and nobody else, or leave the module out`,
+    undefined,
+    OF,
   );
 }
 
-function refused(problem: string): LockUsageError {
-  return new LockUsageError(`LockBoardModule options: ${problem}.`);
+function pathProblem(path: unknown): string | undefined {
+  return path === undefined || typeof path === 'string' ? undefined : `expected path to be a text such as '/locks', got ${show(path)}`;
+}
+
+function guardsProblem(guards: unknown): string | undefined {
+  return guards === undefined || Array.isArray(guards) ? undefined : `expected guards to be an array, got ${show(guards)}`;
+}
+
+function instancesProblem(instances: unknown): string | undefined {
+  if (instances === undefined) return undefined;
+  if (Array.isArray(instances) && instances.length > 0 && new Set(instances).size === instances.length) return undefined;
+  const given = Array.isArray(instances) ? `[${instances.map(show).join(', ')}]` : show(instances);
+  return `expected instances to be an array of the names of lock modules, each once and at least one, got ${given}`;
 }

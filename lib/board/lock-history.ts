@@ -17,7 +17,7 @@ const COUNTED = ['granted', 'waiting', 'refused', 'gaveUp', 'lost', 'renewFailed
 type Counted = (typeof COUNTED)[number];
 
 /** A lost lease, a call that gave up, or a call that failed. */
-export interface Incident {
+interface Incident {
   /** When it happened, in ms of the wall clock. */
   readonly at: number;
   readonly type: 'lost' | 'gaveUp' | 'failed';

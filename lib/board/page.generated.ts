@@ -289,7 +289,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '/** The section of one lock module: sums, charts, the list of its locks, and the last incidents. */\n' +
     'import { chart } from \'./charts.js\';\n' +
     'import { LockList, waiting } from \'./lock-list.js\';\n' +
-    'import { clockTime, count, duration, element, place, work } from \'./wording.js\';\n' +
+    'import { clockTime, count, duration, element, whereText, work } from \'./wording.js\';\n' +
     '\n' +
     'export class InstanceSection {\n' +
     '  constructor(name, alone, { onRelease, lookUp }) {\n' +
@@ -419,15 +419,15 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '\n' +
     'function matches(row, text) {\n' +
     '  if (text === \'\') return true;\n' +
-    '  const places = [...row.holders, ...row.waiters].map((one) => `${work(one)} ${place(one)} ${one.owner ?? \'\'}`);\n' +
-    '  return [row.key, row.role ?? \'\', ...places].some((part) => part.toLowerCase().includes(text.toLowerCase()));\n' +
+    '  const named = [...row.holders, ...row.waiters].map((one) => `${work(one)} ${whereText(one)} ${one.owner ?? \'\'}`);\n' +
+    '  return [row.key, row.role ?? \'\', ...named].some((part) => part.toLowerCase().includes(text.toLowerCase()));\n' +
     '}\n',
   'lock-list.js':
     '/**\n' +
     ' * The list of locks. The element of a lock is kept as long as the lock is shown, and only the times in it change: so an update twice\n' +
     ' * a second does not take away the focus or the selection.\n' +
     ' */\n' +
-    'import { clockTime, count, duration, element, place, work } from \'./wording.js\';\n' +
+    'import { clockTime, count, duration, element, whereText, work } from \'./wording.js\';\n' +
     '\n' +
     '/** What of a row is a time, which changes with every look. */\n' +
     'const TIMES = new Set([\'remainingMs\', \'graceMs\', \'seenForMs\', \'longestMs\']);\n' +
@@ -504,11 +504,11 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '      const { since, remainingMs = 0, graceMs = 0 } = now.holders[n] ?? {};\n' +
     '      age.textContent = since === undefined ? \'\' : ageText(row, since, at);\n' +
     '      const inGrace = remainingMs <= 0 && graceMs > 0;\n' +
-    '      const end = holder.handedOff ? `handed on, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;\n' +
+    '      const end = holder.handedOff ? `handed off, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;\n' +
     '      left.classList.toggle(\'ended\', inGrace);\n' +
     '      left.textContent = inGrace ? `lease has ended, free in ${duration(graceMs)} unless released` : end;\n' +
     '    });\n' +
-    '    const who = element(\'div\', \'\', element(\'strong\', \'\', work(holder)), \' on \', element(\'span\', \'where\', place(holder)), facts);\n' +
+    '    const who = element(\'div\', \'\', element(\'strong\', \'\', work(holder)), \' on \', element(\'span\', \'where\', whereText(holder)), facts);\n' +
     '    const item = element(\'li\', \'holder\', who);\n' +
     '    if (this.onRelease) item.append(this.button(row, holder));\n' +
     '    return item;\n' +
@@ -518,7 +518,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '    const button = element(\'button\', \'danger\', \'Force release…\');\n' +
     '    button.type = \'button\';\n' +
     '    button.dataset.button = `${row.key} ${holder.fence}`;\n' +
-    '    button.setAttribute(\'aria-label\', `Force release ${row.key} from ${work(holder)} on ${place(holder)}`);\n' +
+    '    button.setAttribute(\'aria-label\', `Force release ${row.key} from ${work(holder)} on ${whereText(holder)}`);\n' +
     '    button.addEventListener(\'click\', () => this.onRelease(row, holder));\n' +
     '    return button;\n' +
     '  }\n' +
@@ -549,7 +549,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  if (holder === undefined) return line;\n' +
     '  const age = element(\'span\', \'quiet\');\n' +
     '  const others = row.holders.length + row.moreHolders - 1;\n' +
-    '  line.append(element(\'strong\', \'\', work(holder)), others > 0 ? ` and ${count(others, \'other\', \'others\')}` : \'\', \' on \', element(\'span\', \'where\', place(holder)), \' \', age);\n' +
+    '  line.append(element(\'strong\', \'\', work(holder)), others > 0 ? ` and ${count(others, \'other\', \'others\')}` : \'\', \' on \', element(\'span\', \'where\', whereText(holder)), \' \', age);\n' +
     '  times.push((now, at) => {\n' +
     '    const { since, remainingMs = 0, graceMs = 0 } = now.holders[0] ?? {};\n' +
     '    age.textContent = remainingMs <= 0 && graceMs > 0 ? `lease ended, free in ${duration(graceMs)}` : since === undefined ? \'\' : `for ${duration(at - since)}`;\n' +
@@ -593,7 +593,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  const list = element(\'ol\', \'\');\n' +
     '  row.waiters.forEach((waiter, n) => {\n' +
     '    const seen = element(\'span\', \'quiet\');\n' +
-    '    list.append(element(\'li\', \'\', isRole ? \'\' : `${waiter.mode}: `, element(\'strong\', \'\', work(waiter)), \' on \', element(\'span\', \'where\', place(waiter)), seen));\n' +
+    '    list.append(element(\'li\', \'\', isRole ? \'\' : `${waiter.mode}: `, element(\'strong\', \'\', work(waiter)), \' on \', element(\'span\', \'where\', whereText(waiter)), seen));\n' +
     '    times.push((now) => (seen.textContent = `, for at least ${duration(now.waiters[n]?.seenForMs ?? 0)}`));\n' +
     '  });\n' +
     '  if (row.waiters.length > 0) section.append(list);\n' +
@@ -613,7 +613,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '}\n',
   'release-dialog.js':
     '/** The dialog that asks before a lock is taken away, and says how that ended. */\n' +
-    'import { place, work } from \'./wording.js\';\n' +
+    'import { whereText, work } from \'./wording.js\';\n' +
     '\n' +
     'export class ReleaseDialog {\n' +
     '  constructor(base, say) {\n' +
@@ -628,7 +628,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '\n' +
     '  ask(instance, row, holder) {\n' +
     '    this.subject = { instance, key: row.key, fence: String(holder.fence) };\n' +
-    '    this.what.textContent = `${row.key} is held by ${work(holder)} on ${place(holder)}, fence ${holder.fence}.`;\n' +
+    '    this.what.textContent = `${row.key} is held by ${work(holder)} on ${whereText(holder)}, fence ${holder.fence}.`;\n' +
     '    this.dialog.showModal();\n' +
     '    // The focus is on Cancel, so that Enter, pressed by mistake, does no harm.\n' +
     '    document.getElementById(\'release-cancel\').focus();\n' +
@@ -654,7 +654,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  }\n' +
     '}\n',
   'wording.js':
-    '/** The wording of times, places and methods on the page. */\n' +
+    '/** The wording of times, processes and methods on the page. */\n' +
     '\n' +
     '/** A length of time: 850 ms, 12 s, 3 min 5 s, 2 h 10 min. */\n' +
     'export function duration(ms) {\n' +
@@ -675,7 +675,7 @@ export const PAGE_FILES: Readonly<Record<string, string>> = {
     '  return label ?? \'unnamed work\';\n' +
     '}\n' +
     '\n' +
-    'export function place({ host, pid, process }) {\n' +
+    'export function whereText({ host, pid, process }) {\n' +
     '  return host === undefined ? `process ${process}` : `${host}, pid ${pid}`;\n' +
     '}\n' +
     '\n' +

@@ -14,14 +14,14 @@ import { SeenWaiters } from './seen-waiters.js';
 /** What the board needs of a LockService. */
 export type WatchedService = Pick<LockService, 'events' | 'list' | 'inspect' | 'forceRelease'>;
 /** What the board needs of a store. */
-export type WatchedStore = Pick<LockStore, 'summary' | 'recovery'>;
+type WatchedStore = Pick<LockStore, 'summary' | 'recovery'>;
 
-export interface BoardWaiter extends Omit<WaiterRow, 'id'> {
+interface BoardWaiter extends Omit<WaiterRow, 'id'> {
   /** For how long the board has seen it wait, in ms; it may have waited for longer. */
   readonly seenForMs: number;
 }
 
-export interface BoardRow extends Omit<LockRow, 'waiters'> {
+interface BoardRow extends Omit<LockRow, 'waiters'> {
   readonly waiters: readonly BoardWaiter[];
   /** The calls of this process that wait for the lock. */
   readonly callsHere: readonly CallGroup[];

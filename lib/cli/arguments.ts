@@ -2,6 +2,7 @@
  * Reads and checks the command line of `holdfast`.
  */
 import { parseArgs } from 'node:util';
+import { MODULE_DEFAULTS } from '../nest/lock-module-options.js';
 import { urlProblem } from '../stores/wire/server-url.js';
 
 export interface Target {
@@ -53,7 +54,7 @@ export const USAGE = `holdfast: who holds which lock of nestjs-holdfast, and who
   --username <name>  the user of the server. The password stands in the environment variable REDIS_PASSWORD,
                      that of the Sentinels in REDIS_SENTINEL_PASSWORD
   --ask-password     ask for the password on the terminal, or read it from standard input
-  --prefix <text>    the prefix of the lock module (default: lock)
+  --prefix <text>    the prefix of the lock module (default: ${MODULE_DEFAULTS.prefix})
   --waited           list: only locks that somebody waits for
   --every <ms>       watch: time between two looks (default: 1000)
   --json             JSON, one document a line
@@ -167,7 +168,7 @@ function keyOf(name: string, subject: string | undefined): string {
   return subject;
 }
 
-function targetOf({ redis, cluster = false, sentinel, tls, cacert, username, prefix = 'lock' }: Values, environment: NodeJS.ProcessEnv): Target {
+function targetOf({ redis, cluster = false, sentinel, tls, cacert, username, prefix = MODULE_DEFAULTS.prefix }: Values, environment: NodeJS.ProcessEnv): Target {
   const fromEnvironment = environment['REDIS_URL'];
   const urls = redis ?? (fromEnvironment ? [fromEnvironment] : []);
   if (urls.length === 0) throw new UsageError('give --redis <url>, or set REDIS_URL');

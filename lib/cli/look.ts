@@ -3,21 +3,19 @@
  * subscribed to or written, and the server is only asked.
  */
 import type { Finding } from '../core/port/report.js';
-import { systemClock, delay } from '../core/port/clock.js';
+import { systemClock } from '../core/port/clock.js';
 import { LockStoreError } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
 import { connectTo } from '../stores/wire/connect-to.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import type { Target } from './arguments.js';
+import { COMMAND_TIMEOUT_MS, reached, REACHED_WITHIN_MS } from './reached.js';
 import { RedlockLook } from './redlock-look.js';
 import { serversOf } from './servers.js';
 
 /** The part of a store that the commands need. */
 export type Look = Pick<LockStore, 'inspect' | 'list' | 'forceRelease' | 'close'>;
 
-const COMMAND_TIMEOUT_MS = 2_000;
-const REACHED_WITHIN_MS = 3_000;
-const PAUSE_MS = 20;
 /** Options of a store that this process does not use, because it holds no locks. */
 const UNUSED = { process: 'holdfast', maxLeaseMs: 60_000, bootTimeoutMs: REACHED_WITHIN_MS };
 /** Should it be the first to find that the server forgot: those who hold locks get the usual time to say so. */
@@ -32,26 +30,11 @@ export async function lookAt(target: Target, report: (message: string) => void):
   const options = { ...UNUSED, report: ({ message }: Finding) => report(message), prefix, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock };
   const look: Look = others.length > 0 ? new RedlockLook(connects, options) : new RedisStore({ ...options, recoveryMs: RECOVERY_MS, connection: first! });
   try {
-    await reached(look);
+    await reached(() => look.inspect('nestjs-holdfast:cli'));
     return look;
   } catch (error) {
     await look.close();
-    throw error;
-  }
-}
-
-/** Asks until there is an answer. The first question only makes the connection, and fails itself. */
-async function reached(look: Look): Promise<void> {
-  const deadline = systemClock.now() + REACHED_WITHIN_MS;
-  for (;;) {
-    try {
-      await look.inspect('nestjs-holdfast:cli');
-      return;
-    } catch (error) {
-      if (!(error instanceof LockStoreError) || !error.retryable) throw error;
-      if (systemClock.now() > deadline) throw unreachable(error);
-      await delay(systemClock, PAUSE_MS);
-    }
+    throw error instanceof LockStoreError && error.retryable ? unreachable(error) : error;
   }
 }
 

@@ -4,21 +4,16 @@
  */
 import { delay, systemClock } from '../core/port/clock.js';
 import { LockStoreError, type NodeFailure } from '../core/port/errors.js';
-import { KnownServers } from '../stores/redlock/known-servers.js';
-import type { NodeLink } from '../stores/redlock/node-link.js';
 import type { Memory } from '../stores/redlock/node-memory.js';
-import { NodeOutages } from '../stores/redlock/node-outages.js';
-import { RedlockNode } from '../stores/redlock/redlock-node.js';
+import type { RedlockNode } from '../stores/redlock/redlock-node.js';
 import { connectTo } from '../stores/wire/connect-to.js';
 import type { RedisTarget } from '../stores/wire/redis-target.js';
-import { RedisKeys } from '../stores/wire/redis-keys.js';
 import type { Target } from './arguments.js';
 import { EXIT, type ExitCode, type Terminal } from './commands.js';
+import { COMMAND_TIMEOUT_MS, PAUSE_MS, reached, REACHED_WITHIN_MS } from './reached.js';
+import { nodesToAsk } from './redlock-nodes.js';
 import { serversOf } from './servers.js';
 
-const COMMAND_TIMEOUT_MS = 2_000;
-const REACHED_WITHIN_MS = 3_000;
-const PAUSE_MS = 20;
 /** The longest lease that was granted: there was none. A node then admits in the millisecond after it was greeted. */
 const NOTHING_GRANTED_MS = 0;
 
@@ -27,7 +22,7 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Termi
   const { prefix } = target;
   const nodes = await nodesOf(await serversOf(target), prefix);
   try {
-    const memories = await Promise.all(nodes.map((node) => greeted(node)));
+    const memories = await Promise.all(nodes.map(({ memory }) => reached(() => memory.greet(new Map()))));
     const refusal = refusalFor(nodes, memories);
     if (refusal !== undefined) {
       await err.message(`holdfast: ${refusal}`);
@@ -45,31 +40,10 @@ export async function initRedlock(target: Target, { out, err, json }: Pick<Termi
   }
 }
 
-function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise<RedlockNode[]> {
-  const report = (): void => {};
-  const around = {
-    process: 'holdfast', maxLeaseMs: NOTHING_GRANTED_MS, bootTimeoutMs: REACHED_WITHIN_MS, commandTimeoutMs: COMMAND_TIMEOUT_MS, clock: systemClock, report,
-    keys: new RedisKeys(prefix),
-    outages: new NodeOutages(servers.length, systemClock, report),
-    servers: new KnownServers<NodeLink>(),
-    news: { contended() {}, turn() {}, taken() {} },
-    connected: () => {},
-    unchecked: true,
-  };
-  return Promise.all(servers.map(async (server) => new RedlockNode(await connectTo(server), around)));
-}
-
-/** The first question makes the connection and is refused; it is asked again until there is an answer. */
-async function greeted(node: RedlockNode): Promise<Memory> {
-  const deadline = systemClock.now() + REACHED_WITHIN_MS;
-  for (;;) {
-    try {
-      return await node.memory.greet(new Map());
-    } catch (error) {
-      if (!(error instanceof LockStoreError) || !error.retryable || systemClock.now() > deadline) throw error;
-      await delay(systemClock, PAUSE_MS);
-    }
-  }
+async function nodesOf(servers: readonly RedisTarget[], prefix: string): Promise<RedlockNode[]> {
+  const connects = await Promise.all(servers.map((server) => connectTo(server)));
+  const times = { maxLeaseMs: NOTHING_GRANTED_MS, bootTimeoutMs: REACHED_WITHIN_MS, commandTimeoutMs: COMMAND_TIMEOUT_MS };
+  return nodesToAsk(connects, { process: 'holdfast', prefix, ...times, clock: systemClock, report: () => {} });
 }
 
 /** Why nothing may be done; undefined when all nodes are new as far as they know. */

@@ -6,17 +6,14 @@ import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import type { QuorumContext } from '../stores/redlock/quorum-context.js';
 import { Deadlines } from '../stores/redlock/deadlines.js';
-import { KnownServers } from '../stores/redlock/known-servers.js';
-import { NodeOutages } from '../stores/redlock/node-outages.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
 import type { Connect } from '../stores/wire/connections.js';
-import { RedlockNode, type NodeSurroundings } from '../stores/redlock/redlock-node.js';
 import type { RedlockStoreOptions } from '../stores/redlock/redlock-store.js';
 import { Withdrawals } from '../stores/redlock/withdrawals.js';
 import { DamagedLocks } from '../stores/wire/damaged-locks.js';
 import { FenceFloors } from '../stores/wire/fence-floors.js';
-import { RedisKeys } from '../stores/wire/redis-keys.js';
+import { nodesToAsk } from './redlock-nodes.js';
 
 /** How long it waits, in ms after the start, for further nodes when a quorum is connected. */
 const STRAGGLERS_MS = 300;
@@ -28,17 +25,8 @@ export class RedlockLook {
   private readonly startedAt: number;
 
   constructor(connects: readonly Connect[], options: Omit<RedlockStoreOptions, 'nodes'>) {
-    const { clock, commandTimeoutMs, prefix } = options;
-    const around: NodeSurroundings = {
-      ...options,
-      keys: new RedisKeys(prefix),
-      outages: new NodeOutages(connects.length, clock, options.report),
-      servers: new KnownServers(),
-      news: { contended() {}, turn() {}, taken() {} },
-      connected: () => {},
-      unchecked: true,
-    };
-    const nodes = connects.map((connect) => new RedlockNode(connect, around));
+    const { clock, commandTimeoutMs } = options;
+    const nodes = nodesToAsk(connects, options);
     // No lock is asked for here, so the floors and the withdrawals stay empty.
     const deadlines = new Deadlines(clock);
     const withdrawals = new Withdrawals(clock);

@@ -16,7 +16,7 @@ const LEFT = 7;
 const WAITING = 7;
 const GAPS = 10;
 
-export interface Columns {
+interface Columns {
   readonly key: number;
   readonly holder: number;
   /** Whether text that is wider than its column is cut. */
@@ -38,8 +38,8 @@ export function summaryLine(row: LockRow, columns: Columns): string {
   const [first] = row.holders;
   const others = row.holders.length + row.moreHolders - 1;
   const freeIn = first && freeInMs(first);
-  const handedOn = first?.handedOff ? 'handed on by ' : '';
-  const name = first === undefined ? '-' : `${handedOn}${who(first)}${others > 0 ? ` (+${others})` : ''}`;
+  const handedOff = first?.handedOff ? 'handed off by ' : '';
+  const name = first === undefined ? '-' : `${handedOff}${who(first)}${others > 0 ? ` (+${others})` : ''}`;
   const inUse = row.permits === undefined ? '' : `${others + 1} of ${row.permits} in use: `;
   const holder = freeIn === undefined ? `${inUse}${name}` : `${inUse}free in ${duration(freeIn)} unless released: ${name}`;
   const left = first === undefined || freeIn !== undefined ? '-' : duration(first.remainingMs);
@@ -78,10 +78,10 @@ export function ledBy(role: string, holder: HolderState | null, candidates: read
 }
 
 export function who({ label, ...where }: HolderRow | WaiterRow): string {
-  return printable(`${label ?? 'unnamed work'} on ${placeOf(where)}`);
+  return printable(`${label ?? 'unnamed work'} on ${whereText(where)}`);
 }
 
-export function duration(ms: number): string {
+function duration(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
   const seconds = Math.floor(ms / 1_000);
   if (seconds < 100) return `${seconds} s`;
@@ -102,12 +102,12 @@ function freeInMs({ remainingMs, graceMs }: HolderRow): number | undefined {
 function endOf(holder: HolderRow, wallNow: number): string {
   const freeIn = freeInMs(holder);
   if (freeIn !== undefined) return `lease has ended, free in ${duration(freeIn)} unless released`;
-  if (holder.handedOff) return `handed on, ticket until ${new Date(wallNow + holder.remainingMs).toISOString()} (in ${duration(holder.remainingMs)})`;
+  if (holder.handedOff) return `handed off, ticket until ${new Date(wallNow + holder.remainingMs).toISOString()} (in ${duration(holder.remainingMs)})`;
   const grace = holder.graceMs === undefined ? '' : `, then taken for ${duration(holder.graceMs)} more unless released`;
   return `lease ends in ${duration(holder.remainingMs)} unless renewed${grace}`;
 }
 
-function placeOf({ host, pid, process }: Whereabouts): string {
+function whereText({ host, pid, process }: Whereabouts): string {
   return host === undefined ? `process ${process}` : `${host}:${pid}`;
 }
 

@@ -1,7 +1,7 @@
 /** What LockModule.forRootAsync is given: one of three ways to get the options of the module when the application starts. */
-import { LockUsageError } from '../core/port/errors.js';
+import type { LockUsageError } from '../core/port/errors.js';
 import { optionsProblem, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { show } from '../core/port/option-values.js';
+import { invalidOption, show } from '../core/port/option-values.js';
 import { isModuleOption, type LockModuleOptions } from './lock-module-options.js';
 import type { ASYNC_OPTIONS_TYPE } from './lock.module-definition.js';
 
@@ -46,5 +46,5 @@ function wayProblem(given: typeof ASYNC_OPTIONS_TYPE): string | undefined {
 }
 
 function refused(problem: string): LockUsageError {
-  return new LockUsageError(`LockModule.forRootAsync: ${problem}.`);
+  return invalidOption(problem, undefined, 'LockModule.forRootAsync');
 }

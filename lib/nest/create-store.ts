@@ -9,7 +9,7 @@ import { MemoryStore } from '../stores/memory/memory-store.js';
 import { RedisStore } from '../stores/redis/redis-store.js';
 import { RedlockStore } from '../stores/redlock/redlock-store.js';
 import { connectTo } from '../stores/wire/connect-to.js';
-import { recoveryOf, type LockModuleOptions, type LockHome } from './lock-module-options.js';
+import { MODULE_DEFAULTS, recoveryOf, type LockModuleOptions, type LockHome } from './lock-module-options.js';
 
 /** What a store is given beside the options of the module. */
 interface StoreSurroundings {
@@ -29,7 +29,7 @@ type StoreHome = Exclude<LockHome, { kind: 'elsewhere' }>;
 export async function createStore(where: StoreHome, options: LockModuleOptions, { environment, ...around }: StoreSurroundings): Promise<LockStore> {
   const { maxLeaseMs, commandTimeoutMs, minReplicas } = resolveDefaults(options);
   if (where.kind === 'embedded') return new MemoryStore({ clock: around.clock, maxLeaseMs });
-  const { client, prefix = 'lock', bootTimeoutMs = 10_000, strictServer = false } = options;
+  const { client, prefix = MODULE_DEFAULTS.prefix, bootTimeoutMs = MODULE_DEFAULTS.bootTimeoutMs, strictServer = MODULE_DEFAULTS.strictServer } = options;
   const server = { ...around, prefix, maxLeaseMs, commandTimeoutMs, bootTimeoutMs, strictServer };
   if (where.kind === 'redis') {
     const recoveryMs = recoveryOf(options, maxLeaseMs, environment);

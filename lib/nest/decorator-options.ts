@@ -1,8 +1,9 @@
 /**
- * The names of the options that the decorators and LockInterceptor.of take. They are checked at run time, because callers in
- * JavaScript or behind a cast are not checked by the compiler.
+ * The options that the decorators and LockInterceptor.of take, and their check when the class is defined: callers in JavaScript or
+ * behind a cast are not checked by the compiler. What depends on the module is checked at boot.
  */
-import type { NamesOf, OptionList } from '../core/port/option-names.js';
+import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { oneOfProblem, show } from '../core/port/option-values.js';
 import { lockOptionNames } from '../core/port/request-options.js';
 import type { LeaderOptions } from './leader.decorator.js';
 import type { LockedOptions } from './locked-method.js';
@@ -14,12 +15,46 @@ const lockedNames: NamesOf<LockedOptions> = { ...routeNames, onBusy: true, retur
 const { mode: _saidByTheName, ...sidedNames } = lockedNames;
 
 /** The options of LockInterceptor.of. */
-export const ROUTE_OPTIONS: OptionList = { names: routeNames, example };
+export const ROUTE_OPTIONS: OptionList = { names: routeNames, example, valueProblem };
 /** The options of @Locked. */
-export const LOCKED_OPTIONS: OptionList = { names: lockedNames, example };
+export const LOCKED_OPTIONS: OptionList = { names: lockedNames, example, valueProblem };
 /** The options of @WriteLock and @ReadLock, whose names say the mode. */
-export const SIDED_OPTIONS: OptionList = { names: sidedNames, example };
+export const SIDED_OPTIONS: OptionList = { names: sidedNames, example, valueProblem };
 
 const leaderNames: NamesOf<LeaderOptions> = { leaseMs: true, graceMs: true, minReplicas: true, label: true, restMs: true, instance: true };
 /** The options of @Leader. */
-export const LEADER_OPTIONS: OptionList = { names: leaderNames, example: '{ restMs: 5000 }' };
+export const LEADER_OPTIONS: OptionList = { names: leaderNames, example: '{ restMs: 5000 }', valueProblem };
+
+/** Checks the options of a decorator, if any were given. @throws LockUsageError that begins with `site`, the class and the method */
+export function checkDecorator(given: unknown, list: OptionList, site: string): void {
+  if (given !== undefined) checkOptions(given, { ...list, of: site });
+}
+
+/** Whether this can be the signal of a call: an AbortSignal, or none. */
+export function isSignalOrNone(given: unknown): given is AbortSignal | undefined {
+  return given === undefined || (typeof given === 'object' && given !== null && 'addEventListener' in given && 'aborted' in given);
+}
+
+function valueProblem({ onBusy, returns, instance, signal }: Readonly<Record<string, unknown>>): string | undefined {
+  return (
+    busyProblem(onBusy) ??
+    oneOfProblem('returns', returns, ['promise', 'observable']) ??
+    instanceProblem(instance) ??
+    signalProblem(signal)
+  );
+}
+
+function busyProblem(onBusy: unknown): string | undefined {
+  if (onBusy === undefined || onBusy === 'throw' || onBusy === 'skip' || typeof onBusy === 'function') return undefined;
+  return `expected onBusy to be 'throw', 'skip' or a function, got ${show(onBusy)}`;
+}
+
+function instanceProblem(instance: unknown): string | undefined {
+  if (instance === undefined || (typeof instance === 'string' && instance !== '')) return undefined;
+  return `expected instance to be the name of a lock module, got ${show(instance)}`;
+}
+
+function signalProblem(signal: unknown): string | undefined {
+  if (typeof signal === 'function' || isSignalOrNone(signal)) return undefined;
+  return `expected signal to be an AbortSignal, or a function that gives one, got ${show(signal)}`;
+}

@@ -4,7 +4,7 @@ import { termOptions, type LeadOptions } from '../core/hold/leadership.js';
 import { roleKey } from '../core/key/role-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { CallSite } from '../core/port/lock-options.js';
-import { leaderMethodsOf, type LeaderMethod } from './leader.decorator.js';
+import { leaderMethods, type LeaderMethod } from './leader.decorator.js';
 import { checkedAt, checkRequest, type BootOfInstance } from './lock-boot.js';
 import { interceptorSlot } from './lock-method.js';
 import type { Locks } from './lock-router.js';
@@ -36,8 +36,8 @@ export function findCandidates(modules: ModulesContainer, boot: BootOfInstance):
 }
 
 /** Lets a candidate stand until the module is closed. */
-export function stand({ object, property, role, place, options }: Candidate, locks: Pick<Locks, 'lead'>, describe: boolean): void {
-  const given: LeadOptions & CallSite = describe ? { ...options, label: options.label ?? shortLabel(place) } : options;
+export function stand({ object, property, role, site, options }: Candidate, locks: Pick<Locks, 'lead'>, describe: boolean): void {
+  const given: LeadOptions & CallSite = describe ? { ...options, label: options.label ?? shortLabel(site) } : options;
   locks.lead(role, (term) => Reflect.apply(Reflect.get(object, property), object, [term]), given);
 }
 
@@ -48,8 +48,8 @@ function isOurs(made: object, module: NestModule, boot: BootOfInstance): boolean
 }
 
 function candidate(object: object, property: string | symbol, method: LeaderMethod, boot: BootOfInstance): Candidate {
-  const { request } = checkedAt(method.place, () => termOptions(method.options, roleKey(method.role)));
-  checkRequest(request, method.place, boot);
+  const { request } = checkedAt(method.site, () => termOptions(method.options, roleKey(method.role)));
+  checkRequest(request, method.site, boot);
   return { ...method, object, property };
 }
 
@@ -57,14 +57,14 @@ function candidate(object: object, property: string | symbol, method: LeaderMeth
 function leadersOf(prototype: object | undefined, instance: string): (readonly [string | symbol, LeaderMethod])[] {
   const nearest = new Map<string | symbol, readonly LeaderMethod[]>();
   for (const ancestor of prototype ? ancestors(prototype) : []) {
-    for (const [property, methods] of leaderMethodsOf(ancestor)) if (!nearest.has(property)) nearest.set(property, methods);
+    for (const [property, methods] of leaderMethods.of(ancestor)) if (!nearest.has(property)) nearest.set(property, methods);
   }
   return [...nearest].flatMap(([property, methods]) => methods.filter((one) => one.instance === instance).map((one) => [property, one] as const));
 }
 
-function scoped({ place, role }: LeaderMethod, name: string): LockUsageError {
+function scoped({ site, role }: LeaderMethod, name: string): LockUsageError {
   return new LockUsageError(
-    `${place} has @Leader('${role}'), but ${name} is request-scoped or transient, or something that it injects is: there is no one ` +
+    `${site} has @Leader('${role}'), but ${name} is request-scoped or transient, or something that it injects is: there is no one ` +
       'object that could lead. Put the method into a singleton that injects singletons only.',
   );
 }

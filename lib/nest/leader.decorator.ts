@@ -2,18 +2,14 @@
  * @Leader: a method that runs while its process leads. The decorator only writes down the role, beside the prototype and not on
  * the function, and leaves the method as it is: so other decorators may stand above and below it. leader-boot.ts reads it.
  */
-import 'reflect-metadata';
 import type { LeadOptions } from '../core/hold/leadership.js';
 import { roleKey } from '../core/key/role-key.js';
 import type { Lease } from '../core/port/lease.js';
-import { LEADER_OPTIONS } from './decorator-options.js';
-import { methodOf, needInterceptor } from './lock-method.js';
+import { MethodRecords, methodName, methodOf } from './decorated-method.js';
+import { checkDecorator, LEADER_OPTIONS } from './decorator-options.js';
+import { needInterceptor } from './lock-method.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
-import { checkInstance, checkNames } from './locked-call.js';
 import type { AnyMethod, Verdict } from './locked-method.js';
-
-/** The metadata key under which a prototype lists its methods with @Leader. */
-const LEADER_METHODS = Symbol.for('nestjs-holdfast:leader-methods');
 
 /** Options of @Leader. */
 export interface LeaderOptions extends LeadOptions {
@@ -35,12 +31,15 @@ export type LeaderDecorator = (<M extends AnyMethod>(
 /** One role that a method leads. */
 export interface LeaderMethod {
   /** Class and method, for messages: `IndexService.index`. */
-  readonly place: string;
+  readonly site: string;
   readonly role: string;
   /** The name of the lock module that keeps the role's lock. */
   readonly instance: string;
   readonly options: LeadOptions;
 }
+
+/** The methods with @Leader. A method may lead several roles. */
+export const leaderMethods = new MethodRecords<LeaderMethod>('leader-methods');
 
 /**
  * Runs the method in one process at a time, of all processes that share the store. From the start of the application to its shutdown
@@ -60,20 +59,11 @@ export function Leader(role: string, options?: LeaderOptions): LeaderDecorator;
 export function Leader(role: string, given: LeaderOptions | undefined): MethodDecorator {
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
     methodOf('Leader', 'lead', target, property, descriptor);
-    const place = `${target.constructor.name || 'an anonymous class'}.${String(property)}`;
-    checkNames(given, LEADER_OPTIONS, place);
+    const site = methodName(target, property);
+    checkDecorator(given, LEADER_OPTIONS, site);
     roleKey(role);
     const { instance = DEFAULT_INSTANCE, ...options } = given ?? {};
-    checkInstance(instance, place);
-    const known = leaderMethodsOf(target);
-    const roles = [...(known.get(property) ?? []), { place, role, instance, options }];
-    Reflect.defineMetadata(LEADER_METHODS, new Map([...known, [property, roles]]), target);
+    leaderMethods.add(target, property, { site, role, instance, options });
     needInterceptor(target, instance);
   };
-}
-
-/** The roles that methods of one prototype lead, without those of its ancestors. */
-export function leaderMethodsOf(prototype: object): ReadonlyMap<string | symbol, readonly LeaderMethod[]> {
-  const found: unknown = Reflect.getOwnMetadata(LEADER_METHODS, prototype);
-  return found instanceof Map ? found : new Map();
 }

@@ -9,7 +9,8 @@ import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, ResolvedDefaults, WithLockOptions } from '../core/port/lock-options.js';
 import { checkPermitsOf, resolveOptions } from '../core/port/resolve-options.js';
 import type { StoreCapabilities } from '../core/port/lock-store.js';
-import { interceptorSlot, lockedMethodsOf } from './lock-method.js';
+import { methodName } from './decorated-method.js';
+import { interceptorSlot, lockedMethods } from './lock-method.js';
 import { INSTANCE_NAME, locksToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import type { LockedCall } from './locked-call.js';
@@ -41,7 +42,7 @@ export function refuseTwins(modules: ModulesContainer, instance: string): void {
 }
 
 /** What was found at boot and should be in the log, one sentence for each finding. */
-export interface BootFindings {
+interface BootFindings {
   /** Methods that override a locked method, and fields that hide one, which are not locked themselves. */
   readonly overrides: Set<string>;
   /** Keys that contain a placeholder of another notation, such as `{id}`, which is plain text in a key template. */
@@ -95,17 +96,16 @@ function handOver(made: object, { instance, interceptor }: BootOfInstance): void
 function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, misread }: BootFindings): void {
   const chain = ancestors(prototype);
   chain.forEach((ancestor, depth) => {
-    for (const [method, calls] of lockedMethodsOf(ancestor)) {
+    for (const [method, calls] of lockedMethods.of(ancestor)) {
       const ours = calls.filter(({ instance }) => instance === boot.instance);
       for (const call of ours) {
-        checkRequest(call.options, call.place, boot, call.key);
+        checkRequest(call.options, call.site, boot, call.key);
         for (const problem of misreadKeys(call, parametersOf(ancestor, method))) misread.add(problem);
       }
       const nearer = chain.slice(0, depth).reverse();
       const override = nearer.find((descendant) => Object.hasOwn(descendant, method));
-      if (ours[0] && override && !lockedMethodsOf(override).has(method)) {
-        const name = `${override.constructor.name}.${String(method)}`;
-        overrides.add(`${name} overrides the locked method ${ours[0].place}, but has no lock of its own: its calls run side by side. Give it a lock decorator.`);
+      if (ours[0] && override && !lockedMethods.of(override).has(method)) {
+        overrides.add(`${methodName(override, method)} overrides the locked method ${ours[0].site}, but has no lock of its own: its calls run side by side. Give it a lock decorator.`);
       }
     }
   });
@@ -114,16 +114,15 @@ function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, mi
 /** A field of the object (`override go = async () => …`) hides the method of its class, and the lock with it. */
 function hidingFields(made: object, { instance }: BootOfInstance): string[] {
   const chain = prototypesOf(made);
-  const places = new Map<string | symbol, string>();
+  const sites = new Map<string | symbol, string>();
   for (const ancestor of chain) {
-    for (const [method, calls] of lockedMethodsOf(ancestor)) {
+    for (const [method, calls] of lockedMethods.of(ancestor)) {
       const ours = calls.find((call) => call.instance === instance);
-      if (ours && !places.has(method)) places.set(method, ours.place);
+      if (ours && !sites.has(method)) sites.set(method, ours.site);
     }
   }
-  return [...places].filter(([method]) => isHidden(made, method, chain[0]!)).map(([method, place]) => {
-    const name = `${made.constructor.name}.${String(method)}`;
-    return `${name} is a field that hides the locked method ${place}, and has no lock: its calls run side by side. Make it a method with a lock decorator.`;
+  return [...sites].filter(([method]) => isHidden(made, method, chain[0]!)).map(([method, site]) => {
+    return `${methodName(made, method)} is a field that hides the locked method ${site}, and has no lock: its calls run side by side. Make it a method with a lock decorator.`;
   });
 }
 
@@ -133,10 +132,10 @@ function isHidden(made: object, method: string | symbol, prototype: object): boo
   return typeof field === 'function' && !field.name.startsWith('bound ') && field !== Reflect.get(prototype, method);
 }
 
-function misreadKeys({ key, place, subject }: LockedCall, parameters: number): string[] {
+function misreadKeys({ key, site, subject }: LockedCall, parameters: number): string[] {
   const keys: readonly unknown[] = Array.isArray(key) ? key : [key];
   const problems = keys.map((one) => (typeof one === 'string' ? foreignPlaceholder(one, parameters, subject) : undefined));
-  return problems.flatMap((problem) => (problem === undefined ? [] : `${place}: ${problem}`));
+  return problems.flatMap((problem) => (problem === undefined ? [] : `${site}: ${problem}`));
 }
 
 function parametersOf(prototype: object, method: string | symbol): number {
@@ -145,22 +144,22 @@ function parametersOf(prototype: object, method: string | symbol): number {
 }
 
 /** Checks the options of a decorator at boot, so that they do not fail at the first call. @throws LockUsageError */
-export function checkRequest(options: WithLockOptions & CallSite, place: string, { limits, capabilities }: BootOfInstance, key?: unknown): void {
-  const { minReplicas } = checkedAt(place, () => {
+export function checkRequest(options: WithLockOptions & CallSite, site: string, { limits, capabilities }: BootOfInstance, key?: unknown): void {
+  const { minReplicas } = checkedAt(site, () => {
     const resolved = resolveOptions(options, limits);
     if (resolved.permits !== undefined) checkPermitsOf(Array.isArray(key) ? [...new Set(key)] : [key], resolved.permits, capabilities);
     return resolved;
   });
   if (minReplicas > 0 && capabilities?.replicas === false) {
-    throw new LockUsageError(`${place} asks for minReplicas: ${minReplicas}, but its store has no replicas to count.`);
+    throw new LockUsageError(`${site} asks for minReplicas: ${minReplicas}, but its store has no replicas to count.`);
   }
 }
 
 /** The result of a check of a decorator's options. Its errors begin with class and method, because no call has made a key. @throws LockUsageError */
-export function checkedAt<T>(place: string, check: () => T): T {
+export function checkedAt<T>(site: string, check: () => T): T {
   try {
     return check();
   } catch (error) {
-    throw isLockError(error) ? new LockUsageError(`${place}: ${error.message}`) : error;
+    throw isLockError(error) ? new LockUsageError(`${site}: ${error.message}`) : error;
   }
 }

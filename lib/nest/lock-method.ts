@@ -13,15 +13,15 @@ import { throwError } from 'rxjs';
 import { compileCallKey, type CallKey } from '../core/key/call-key.js';
 import { LockUsageError } from '../core/port/errors.js';
 import type { LockMode } from '../core/port/lock-mode.js';
-import type { LockService } from '../lock.service.js';
-import { LOCKED_OPTIONS, SIDED_OPTIONS } from './decorator-options.js';
+import { MethodRecords, methodName, methodOf } from './decorated-method.js';
+import { checkDecorator, LOCKED_OPTIONS, SIDED_OPTIONS } from './decorator-options.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { checkNames, lockedCall, type LockedCall } from './locked-call.js';
+import { lockedCall, type LockedCall } from './locked-call.js';
 import type { LockedDecorator, LockedOptions, OnBusy, Returns, StopsWait } from './locked-method.js';
 
-/** The metadata key under which a prototype lists its locked methods. */
-const LOCKED_METHODS = Symbol.for('nestjs-holdfast:locked-methods');
+/** The locked methods. A method with several lock decorators has several calls. */
+export const lockedMethods = new MethodRecords<LockedCall>('locked-methods');
 
 /** The end of the message for a test module that has no lock module and mocks every missing provider (`useMocker`). */
 export const MOCKED =
@@ -39,59 +39,20 @@ export function lockMethod<K, R extends Returns, B extends OnBusy, S extends Sto
 export function lockMethod(name: string, key: CallKey, options: LockedOptions | undefined, mode?: LockMode): MethodDecorator {
   return (target: object, property: string | symbol, descriptor?: PropertyDescriptor): void => {
     const method = methodOf(name, 'withLock', target, property, descriptor);
-    const place = `${target.constructor.name || 'an anonymous class'}.${String(property)}`;
-    checkNames(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, place);
-    const keys = { key, subject: 'arguments', keyOf: compileCallKey(key, place) } as const;
-    const call = lockedCall(keys, mode === undefined ? { ...options } : { ...options, mode }, place);
-    recordLock(target, property, call);
+    const site = methodName(target, property);
+    checkDecorator(options, mode === undefined ? LOCKED_OPTIONS : SIDED_OPTIONS, site);
+    const keys = { key, subject: 'arguments', keyOf: compileCallKey(key, site) } as const;
+    const call = lockedCall(keys, mode === undefined ? { ...options } : { ...options, mode }, site);
+    lockedMethods.add(target, property, call);
     needInterceptor(target, call.instance);
     // The descriptor is changed in place, because Nest's applyDecorators ignores a descriptor that a decorator returns.
     if (descriptor) descriptor.value = locked(method, call);
   };
 }
 
-/**
- * The locked methods of one prototype, without those of its ancestors. A method with several lock decorators has several
- * calls; the first is that of the decorator nearest to the method.
- */
-export function lockedMethodsOf(prototype: object): ReadonlyMap<string | symbol, readonly LockedCall[]> {
-  const found: unknown = Reflect.getOwnMetadata(LOCKED_METHODS, prototype);
-  return found instanceof Map ? found : new Map();
-}
-
 /** The property in which an object with locked methods has the interceptor of the lock module named `instance`. */
 export function interceptorSlot(instance: string): symbol {
   return Symbol.for(`nestjs-holdfast:interceptor:${instance}`);
-}
-
-/** The method that a decorator was put on. `instead` is what LockService has for what is no method. @throws LockUsageError */
-export function methodOf(
-  name: string,
-  instead: keyof LockService,
-  target: object,
-  property: string | symbol,
-  descriptor: PropertyDescriptor | undefined,
-): CallableFunction {
-  const place = (): string => `${typeof target === 'function' ? target.name : target.constructor.name}.${String(property)}`;
-  if (descriptor === undefined && (typeof property === 'string' || typeof property === 'symbol')) {
-    throw new LockUsageError(`${place()} is a property, and @${name} decorates methods. Make it a method.`);
-  }
-  if (descriptor === undefined) {
-    throw new LockUsageError(`@${name} decorates methods, with "experimentalDecorators" switched on as Nest needs it.`);
-  }
-  if (typeof target === 'function') {
-    throw new LockUsageError(`${place()} is static, where nothing can be injected. Use LockService.${instead}, or make it a method.`);
-  }
-  const method: unknown = descriptor.value;
-  if (typeof method === 'function') return method;
-  throw new LockUsageError(`${place()} is no method, and @${name} decorates methods only.`);
-}
-
-/** Adds `call` to what {@link lockedMethodsOf} gives for this method. */
-export function recordLock(prototype: object, property: string | symbol, call: LockedCall): void {
-  const known = lockedMethodsOf(prototype);
-  const calls = [...(known.get(property) ?? []), call];
-  Reflect.defineMetadata(LOCKED_METHODS, new Map([...known, [property, calls]]), prototype);
 }
 
 /** The interceptors, by slot, of objects that take no further property. */
@@ -138,8 +99,8 @@ function interceptorOf(self: unknown, slot: symbol): LockInterceptor | undefined
   return typeof self === 'object' && self !== null ? Reflect.get(self, slot) : undefined;
 }
 
-function withoutInterceptor({ place, returns }: LockedCall, self: unknown, found: unknown): unknown {
-  const error = new LockUsageError(`${place} is locked${reasonFor(self, found)}`);
+function withoutInterceptor({ site, returns }: LockedCall, self: unknown, found: unknown): unknown {
+  const error = new LockUsageError(`${site} is locked${reasonFor(self, found)}`);
   return returns === 'observable' ? throwError(() => error) : Promise.reject(error);
 }
 

@@ -2,10 +2,10 @@
  * The options of a lock module, and their validation. The options that are defaults of calls are validated by
  * resolveDefaults, in core/port/resolve-options.ts.
  */
-import { LockUsageError } from '../core/port/errors.js';
+import type { LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
-import { optionsProblem, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { show } from '../core/port/option-values.js';
+import { checkOptions, shapeProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { booleanProblem, integerProblem, invalidOption, oneOfProblem, show } from '../core/port/option-values.js';
 import { lockDefaultNames } from '../core/port/request-options.js';
 import type { ClientPackage, RedisTarget } from '../stores/wire/redis-target.js';
 import { checkPrefix } from '../stores/wire/redis-keys.js';
@@ -95,12 +95,33 @@ const names: NamesOf<LockModuleOptions> = {
   strictServer: true,
   strictOverrides: true,
 };
-const OPTIONS: OptionList = { names, example: '{ redis: process.env.REDIS_URL }' };
+const OF = 'LockModule options';
+const OPTIONS: OptionList = {
+  names,
+  example: '{ redis: process.env.REDIS_URL }',
+  of: OF,
+  valueProblem: ({ embedded, describeHolders, strictServer, strictOverrides, client, route, recoveryMs, bootTimeoutMs }) =>
+    booleanProblem('embedded', embedded) ??
+    booleanProblem('describeHolders', describeHolders) ??
+    booleanProblem('strictServer', strictServer) ??
+    booleanProblem('strictOverrides', strictOverrides) ??
+    oneOfProblem('client', client, ['ioredis', 'redis']) ??
+    routeProblem(route) ??
+    recoveryProblem(recoveryMs) ??
+    integerProblem('bootTimeoutMs', bootTimeoutMs, 1, Infinity),
+};
 /** The options that have a meaning for a module that has only a route and keeps no locks itself. */
 const OF_A_ROUTE: readonly string[] = ['route', 'embedded', 'describeHolders', 'strictOverrides'];
-/** The default of `recoveryMs`: by then every process that the server's message reached, or that connected anew, has said what it holds. */
-const DEFAULT_RECOVERY_MS = 1_000;
-const FLAGS = ['embedded', 'describeHolders', 'strictServer', 'strictOverrides'] as const;
+
+/** The defaults of the options that only a module has. Those of calls are in resolve-options.ts. */
+export const MODULE_DEFAULTS = {
+  prefix: 'lock',
+  bootTimeoutMs: 10_000,
+  /** By then every process that the server's message reached, or that connected anew, has said what it holds. */
+  recoveryMs: 1_000,
+  describeHolders: true,
+  strictServer: false,
+} as const satisfies LockModuleOptions;
 
 /** Where the locks of a module live. `implied`: no option said so. */
 export type LockHome =
@@ -152,25 +173,16 @@ function checkEach(options: LockModuleOptions): void {
   for (const name of ['name', 'isGlobal']) {
     if (Object.hasOwn(Object(options), name)) throw refused(`'${name}' belongs beside useFactory, not into its result`);
   }
-  const problem = optionsProblem(options, OPTIONS);
-  if (problem !== undefined) throw refused(problem);
-  for (const flag of FLAGS) {
-    const value = options[flag];
-    if (value === undefined || typeof value === 'boolean') continue;
-    throw refused(`expected ${flag} to be true or false, got ${show(value)}`);
-  }
-  const { client, prefix, route, bootTimeoutMs, recoveryMs } = options;
-  if (client !== undefined && client !== 'ioredis' && client !== 'redis') throw refused(`expected client to be 'ioredis' or 'redis', got ${show(client)}`);
-  if (prefix !== undefined) checkPrefix(prefix);
-  if (route !== undefined && typeof route !== 'function') {
-    throw refused(`expected route to be a function of the key, got ${typeof route}`);
-  }
-  if (recoveryMs !== undefined && recoveryMs !== 'lease' && !(Number.isInteger(recoveryMs) && recoveryMs >= 0)) {
-    throw refused(`expected recoveryMs to be a whole number from 0 or 'lease', got ${show(recoveryMs)}`);
-  }
-  if (bootTimeoutMs !== undefined && !(Number.isInteger(bootTimeoutMs) && bootTimeoutMs > 0)) {
-    throw refused(`expected bootTimeoutMs to be a whole number above 0, got ${show(bootTimeoutMs)}`);
-  }
+  checkOptions(options, OPTIONS);
+  if (options.prefix !== undefined) checkPrefix(options.prefix);
+}
+
+function routeProblem(route: unknown): string | undefined {
+  return route === undefined || typeof route === 'function' ? undefined : `expected route to be a function of the key, got ${show(route)}`;
+}
+
+function recoveryProblem(recoveryMs: unknown): string | undefined {
+  return recoveryMs === 'lease' ? undefined : integerProblem('recoveryMs', recoveryMs, 0, Infinity, `'lease' stands for maxLeaseMs`);
 }
 
 function redisOf({ redis, embedded }: LockModuleOptions): LockHome {
@@ -193,13 +205,13 @@ function elsewhere(options: LockModuleOptions): LockHome {
 }
 
 function refused(problem: string): LockUsageError {
-  return new LockUsageError(`LockModule options: ${problem}.`);
+  return invalidOption(problem, undefined, OF);
 }
 
 /** For how long a Redis that forgot grants nothing new, in ms. @throws LockUsageError */
 export function recoveryOf({ recoveryMs }: LockModuleOptions, maxLeaseMs: number, environment: string | undefined): number {
   if (recoveryMs === 'lease') return maxLeaseMs;
-  if (recoveryMs === undefined) return environment === 'test' ? 0 : Math.min(DEFAULT_RECOVERY_MS, maxLeaseMs);
+  if (recoveryMs === undefined) return environment === 'test' ? 0 : Math.min(MODULE_DEFAULTS.recoveryMs, maxLeaseMs);
   if (recoveryMs > maxLeaseMs) throw refused(`recoveryMs (${recoveryMs}) is longer than maxLeaseMs (${maxLeaseMs}); 'lease' is the longest that can be of use`);
   return recoveryMs;
 }

@@ -11,7 +11,7 @@ import { LockService } from '../lock.service.js';
 import { bootLine, embeddedLine } from './boot-line.js';
 import { createStore } from './create-store.js';
 import { logReports } from './lock-log.js';
-import { ownOptions, lockHome, type LockModuleOptions } from './lock-module-options.js';
+import { lockHome, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { LockInterceptor } from './lock.interceptor.js';
 import { LockRouter, type Locks } from './lock-router.js';
@@ -36,7 +36,7 @@ const processProvider: FactoryProvider<string> = {
   provide: PROCESS_NAME,
   inject: [MODULE_OPTIONS],
   // The options can be undefined here, when useFactory returned nothing: the store's provider then throws an error that says so.
-  useFactory: (options: LockModuleOptions | undefined) => processName(options?.describeHolders ?? true),
+  useFactory: (options: LockModuleOptions | undefined) => processName(options?.describeHolders ?? MODULE_DEFAULTS.describeHolders),
 };
 
 const reportProvider: FactoryProvider<Report> = { provide: REPORT, useFactory: () => logReports(new Logger('LockModule'), systemClock) };

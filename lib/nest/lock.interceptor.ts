@@ -9,6 +9,7 @@ import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import type { LockService } from '../lock.service.js';
 import { endStream } from './end-stream.js';
 import { isStream } from './is-stream.js';
+import { MODULE_DEFAULTS } from './lock-module-options.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';
 import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js';
@@ -21,7 +22,7 @@ export class LockInterceptor {
   /** `describe`: whether class and method of a holder are given to the store (`describeHolders`). */
   constructor(
     private readonly locks: Locker,
-    private readonly describe = true,
+    private readonly describe: boolean = MODULE_DEFAULTS.describeHolders,
   ) {}
 
   /**
@@ -67,16 +68,16 @@ export class LockInterceptor {
    * besides the signal of the options.
    */
   observed(call: LockedCall, args: readonly unknown[], work: () => unknown, gone?: AbortSignal): Observable<unknown> {
-    const { place, onBusy } = call;
+    const { site, onBusy } = call;
     return lockedObservable({
       locks: this.locks,
       options: () => this.optionsOf(call, args),
       gone,
       keyOf: () => call.keyOf(args),
-      source: () => observableOf(place, work()),
+      source: () => observableOf(site, work()),
       instead: (error) => {
         if (onBusy === 'throw' || !isBusy(error)) throw error;
-        return onBusy === 'skip' ? EMPTY : observableOf(place, Reflect.apply(onBusy, undefined, args));
+        return onBusy === 'skip' ? EMPTY : observableOf(site, Reflect.apply(onBusy, undefined, args));
       },
     });
   }
@@ -95,14 +96,14 @@ function isBusy(error: unknown): boolean {
  * Runs `work` and resolves to its result. A result that is no promise, or that is a stream, is refused: the work would go on
  * after the lock was released. @throws LockUsageError
  */
-async function settled({ place }: LockedCall, work: () => unknown): Promise<unknown> {
+async function settled({ site }: LockedCall, work: () => unknown): Promise<unknown> {
   const result = work();
   if (!isThenable(result)) {
-    if (isStream(result)) refuseStream(place, result);
-    throw new LockUsageError(`${place} is locked and ran, but returned ${typeof result} instead of a Promise. Make it async.`);
+    if (isStream(result)) refuseStream(site, result);
+    throw new LockUsageError(`${site} is locked and ran, but returned ${typeof result} instead of a Promise. Make it async.`);
   }
   const value = await result;
-  if (isStream(value)) refuseStream(place, value);
+  if (isStream(value)) refuseStream(site, value);
   return value;
 }
 
@@ -111,17 +112,17 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 /** Ends the stream that a locked method gave. @throws LockUsageError, always */
-function refuseStream(place: string, stream: object): never {
+function refuseStream(site: string, stream: object): never {
   endStream(stream);
   throw new LockUsageError(
-    `${place} is locked and gave a stream, which would go on after its lock was given back. Let it return an ` +
+    `${site} is locked and gave a stream, which would go on after its lock was given back. Let it return an ` +
       `Observable and give the decorator the option returns: 'observable', or use LockService.withLock around what ` +
       `reads the stream.`,
   );
 }
 
-function observableOf(place: string, result: unknown): Observable<unknown> {
+function observableOf(site: string, result: unknown): Observable<unknown> {
   if (isObservable(result)) return from(result);
   if (isStream(result)) endStream(result);
-  throw new LockUsageError(`${place} has the option returns: 'observable', but what it returned is no Observable.`);
+  throw new LockUsageError(`${site} has the option returns: 'observable', but what it returned is no Observable.`);
 }

@@ -21,7 +21,7 @@ import { checkAsyncOptions, createdBy } from './async-options.js';
 import { findCandidates, stand, type Candidate } from './leader-boot.js';
 import { beforeAllDestroyHooks } from './destroy-hooks.js';
 import { refuseTwins, retire, visitProviders } from './lock-boot.js';
-import { checkShape, ownOptions, type LockModuleOptions } from './lock-module-options.js';
+import { checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
@@ -91,7 +91,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   onApplicationBootstrap(): void {
     const locks = this.ownLocks();
     if (locks) beforeAllDestroyHooks(this.modules, () => locks.announceShutdown());
-    const { describeHolders = true } = this.single<LockModuleOptions>(MODULE_OPTIONS);
+    const { describeHolders = MODULE_DEFAULTS.describeHolders } = this.single<LockModuleOptions>(MODULE_OPTIONS);
     if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
   }
 

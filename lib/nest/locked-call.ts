@@ -2,18 +2,17 @@
  * LockedCall: the key, the options and the names of one lock decorator. It is made once, when the class is defined, so that
  * calls of the method do not repeat the work.
  */
-import { LockUsageError } from '../core/port/errors.js';
 import type { KeyOfCall } from '../core/key/call-key.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
-import { optionsProblem, type OptionList } from '../core/port/option-names.js';
-import { show } from '../core/port/option-values.js';
+import { invalidOption, show } from '../core/port/option-values.js';
 import { LONGEST_LABEL_BYTES } from '../core/port/resolve-options.js';
 import type { TemplateSubject } from '../core/key/key-template.js';
+import { isSignalOrNone } from './decorator-options.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
 
 /** How the calls of a method or a route get their keys. */
-export interface KeysOfCall {
+interface KeysOfCall {
   /** The key as the decorator was given it. */
   readonly key: unknown;
   /** What the placeholders of the key are read from. */
@@ -25,7 +24,7 @@ export interface KeysOfCall {
 /** One lock around a method. */
 export interface LockedCall extends KeysOfCall {
   /** Class and method, for messages: `OrderService.pay`. */
-  readonly place: string;
+  readonly site: string;
   /** The name of the lock module that keeps the lock. */
   readonly instance: string;
   readonly options: WithLockOptions & CallSite;
@@ -37,50 +36,24 @@ export interface LockedCall extends KeysOfCall {
   readonly returns: Returns;
 }
 
-/** Checks and completes the options of a decorator. @throws LockUsageError, naming class and method */
-export function lockedCall(keys: KeysOfCall, given: LockedOptions, place: string): LockedCall {
+/** Completes the options of a decorator, which have been checked. */
+export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string): LockedCall {
   const { onBusy = 'throw', returns = 'promise', instance = DEFAULT_INSTANCE, signal, ...options } = given;
-  if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
-    throw new LockUsageError(`${place}: expected onBusy to be 'throw', 'skip' or a function, got ${show(onBusy)}.`);
-  }
-  if (returns !== 'promise' && returns !== 'observable') {
-    throw new LockUsageError(`${place}: expected returns to be 'promise' or 'observable', got ${show(returns)}.`);
-  }
-  checkInstance(instance, place);
   // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
-  const site = { label: options.label ?? shortLabel(place), template: templateText(keys.key), expectsBusy: onBusy !== 'throw' };
-  const signalOf = typeof signal === 'function' ? signalFunction(signal, place) : undefined;
+  const told = { label: options.label ?? shortLabel(site), template: templateText(keys.key), expectsBusy: onBusy !== 'throw' };
+  const signalOf = typeof signal === 'function' ? signalFunction(signal, site) : undefined;
   const fixed = typeof signal === 'function' ? undefined : signal;
-  checkSignal(fixed, `${place}: expected signal to be an AbortSignal, or a function that gives one`);
-  const complete = { ...options, waitMs, signal: fixed, ...site };
-  return { ...keys, place, instance, options: complete, isLabelled: options.label !== undefined, signalOf, onBusy, returns };
+  const complete = { ...options, waitMs, signal: fixed, ...told };
+  return { ...keys, site, instance, options: complete, isLabelled: options.label !== undefined, signalOf, onBusy, returns };
 }
 
-/** Checks the names of the options. @throws LockUsageError for a name that is not in `list`, or for options that are no object */
-export function checkNames(given: unknown, list: OptionList, place: string): void {
-  const problem = given === undefined ? undefined : optionsProblem(given, list);
-  if (problem !== undefined) throw new LockUsageError(`${place}: ${problem}.`);
-}
-
-/** Checks the name of the lock module of a decorator. @throws LockUsageError */
-export function checkInstance(instance: unknown, place: string): void {
-  if (typeof instance === 'string' && instance !== '') return;
-  throw new LockUsageError(`${place}: expected instance to be the name of a lock module, got ${show(instance)}.`);
-}
-
-function signalFunction(signal: CallableFunction, place: string): (args: readonly unknown[]) => AbortSignal | undefined {
+function signalFunction(signal: CallableFunction, site: string): (args: readonly unknown[]) => AbortSignal | undefined {
   return (args) => {
     const given: unknown = Reflect.apply(signal, undefined, args);
-    checkSignal(given, `${place}: expected its signal function to give an AbortSignal or undefined`);
-    return given;
+    if (isSignalOrNone(given)) return given;
+    throw invalidOption(`expected its signal function to give an AbortSignal or undefined, got ${show(given)}`, undefined, site);
   };
-}
-
-function checkSignal(given: unknown, expected: string): asserts given is AbortSignal | undefined {
-  if (given === undefined) return;
-  const isSignal = typeof given === 'object' && given !== null && 'addEventListener' in given && 'aborted' in given;
-  if (!isSignal) throw new LockUsageError(`${expected}, got ${show(given)}.`);
 }
 
 /** The key before rendering, as one line of text for telemetry and events. */
@@ -89,9 +62,9 @@ function templateText(key: unknown): string {
   return typeof key === 'function' ? `${key.name || 'function'}()` : String(key);
 }
 
-/** The label of a call that was given none: the last bytes of `place` that fit, because the name of the method is at its end. */
-export function shortLabel(place: string): string {
-  let label = place;
+/** The label of a call that was given none: the last bytes of `site` that fit, because the name of the method is at its end. */
+export function shortLabel(site: string): string {
+  let label = site;
   while (Buffer.byteLength(label) > LONGEST_LABEL_BYTES) label = label.slice(1);
   return label;
 }

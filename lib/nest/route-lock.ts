@@ -14,13 +14,13 @@ import { LockUsageError } from '../core/port/errors.js';
 import { compileCallKey, type KeyOfCall } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
 import { clientGone } from './client-gone.js';
-import { ROUTE_OPTIONS } from './decorator-options.js';
+import { checkDecorator, ROUTE_OPTIONS } from './decorator-options.js';
 import { endStream } from './end-stream.js';
 import { isStream } from './is-stream.js';
-import { MOCKED, recordLock } from './lock-method.js';
+import { lockedMethods, MOCKED } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { checkNames, lockedCall, shortLabel } from './locked-call.js';
+import { lockedCall, shortLabel } from './locked-call.js';
 import type { LockedOptions } from './locked-method.js';
 
 /** The key of a route: a template whose placeholders are paths into the request, or a function of the ExecutionContext. */
@@ -45,44 +45,44 @@ const MADE_WITH_NEW =
 
 /** Makes the interceptor class that {@link LockInterceptor.of} returns. @throws LockKeyError, LockUsageError */
 export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestInterceptor> {
-  const place = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
-  const keyOf = compileRouteKey(key, place);
-  checkNames(options, ROUTE_OPTIONS, place);
-  const call = lockedCall({ key, subject: 'request', keyOf }, { ...options, returns: 'observable' }, place);
+  const site = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
+  const keyOf = compileRouteKey(key, site);
+  checkDecorator(options, ROUTE_OPTIONS, site);
+  const call = lockedCall({ key, subject: 'request', keyOf }, { ...options, returns: 'observable' }, site);
 
   @Injectable()
   class RouteLock implements NestInterceptor {
     constructor(@Inject(interceptorToken(call.instance)) readonly interceptor: LockInterceptor) {
       const found: Partial<LockInterceptor> | undefined = interceptor;
-      if (typeof found?.observed !== 'function') throw new LockUsageError(`${place} locks a route, ${found === undefined ? MADE_WITH_NEW : MOCKED}`);
+      if (typeof found?.observed !== 'function') throw new LockUsageError(`${site} locks a route, ${found === undefined ? MADE_WITH_NEW : MOCKED}`);
     }
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
-      const named = { ...call, place: `${route}: ${place}`, options: { ...call.options, label: options.label ?? shortLabel(route) } };
+      const named = { ...call, site: `${route}: ${site}`, options: { ...call.options, label: options.label ?? shortLabel(route) } };
       const complete = tap((result: unknown) => {
-        if (isStream(result)) refuseStream(named.place, result);
+        if (isStream(result)) refuseStream(named.site, result);
       });
       return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), clientGone(context));
     }
   }
-  recordLock(RouteLock.prototype, 'intercept', call);
+  lockedMethods.add(RouteLock.prototype, 'intercept', call);
   return RouteLock;
 }
 
 /** Ends the stream that the handler gave. @throws LockUsageError, always */
-function refuseStream(place: string, stream: object): never {
+function refuseStream(site: string, stream: object): never {
   endStream(stream);
   throw new LockUsageError(
-    `${place} locks a route whose handler gave a stream, which Nest would send after the lock was given back. Let the handler ` +
+    `${site} locks a route whose handler gave a stream, which Nest would send after the lock was given back. Let the handler ` +
       'write it to the response itself, with @Res(), and await that: await pipeline(stream, response).',
   );
 }
 
 /** The only argument of the calls is the ExecutionContext. */
-function compileRouteKey(key: RouteKey, place: string): KeyOfCall {
-  if (typeof key !== 'string') return compileCallKey(key, place);
-  const template = parseKeyTemplate(key, place, 'request');
+function compileRouteKey(key: RouteKey, site: string): KeyOfCall {
+  if (typeof key !== 'string') return compileCallKey(key, site);
+  const template = parseKeyTemplate(key, site, 'request');
   return ([context]) => template.render(requestOf(context as ExecutionContext));
 }
 

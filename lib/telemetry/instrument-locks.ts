@@ -20,9 +20,8 @@ import {
 } from '@opentelemetry/api';
 import { systemClock } from '../core/port/clock.js';
 import { roleOf } from '../core/key/role-key.js';
-import { LockUsageError } from '../core/port/errors.js';
 import type { LockEvent } from '../core/port/lock-events.js';
-import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../nest/lock-names.js';
 
@@ -58,15 +57,14 @@ const BOUNDARIES = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 type InstrumentOptions = LockTelemetryOptions & { instance?: string | undefined };
 
 const names: NamesOf<InstrumentOptions> = { attributes: true, spans: true, meterProvider: true, tracerProvider: true, instance: true };
-const OPTIONS: OptionList = { names, example: '{ spans: false }' };
+const OPTIONS: OptionList = { names, example: '{ spans: false }', of: 'Telemetry of locks' };
 
 /** Measures `locks` from now on, until the returned function is called. @throws LockUsageError for an unknown option */
 export function instrumentLocks(
   locks: Pick<LockService, 'events'>,
   given: InstrumentOptions = {},
 ): () => void {
-  const problem = optionsProblem(given, OPTIONS);
-  if (problem !== undefined) throw new LockUsageError(`Telemetry of locks: ${problem}.`);
+  checkOptions(given, OPTIONS);
   const { instance = DEFAULT_INSTANCE, ...options } = given;
   const recorder = new LockRecorder(instance, options);
   const subscription = locks.events.subscribe((event) => {

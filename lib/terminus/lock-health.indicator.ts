@@ -4,10 +4,10 @@ import { ModuleRef } from '@nestjs/core';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
 import { systemClock } from '../core/port/clock.js';
 import type { Leadership } from '../core/hold/leadership.js';
-import { LockUsageError, messageOf } from '../core/port/errors.js';
+import { messageOf } from '../core/port/errors.js';
 import type { LockStore } from '../core/port/lock-store.js';
-import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { checkInteger } from '../core/port/option-values.js';
+import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { integerProblem } from '../core/port/option-values.js';
 import type { LockService } from '../lock.service.js';
 import { findLocks } from '../nest/find-locks.js';
 import { DEFAULT_INSTANCE, storeToken } from '../nest/lock-names.js';
@@ -30,9 +30,13 @@ export interface LockHealthOptions {
 type Asked = Partial<LockService> & { instances?(): ReadonlyMap<string, LockService> };
 
 const names: NamesOf<LockHealthOptions> = { instance: true, timeoutMs: true };
-const OPTIONS: OptionList = { names, example: '{ timeoutMs: 500 }' };
 const DEFAULT_TIMEOUT_MS = 1_000;
 const LONGEST_TIMEOUT_MS = 3_600_000;
+const OPTIONS: OptionList = {
+  names,
+  example: '{ timeoutMs: 500 }',
+  valueProblem: ({ timeoutMs }) => integerProblem('timeoutMs', timeoutMs, 1, LONGEST_TIMEOUT_MS),
+};
 
 /**
  * Checks whether locks can be had: it takes a lock that nobody else can name, and releases it. So a store that answers questions but
@@ -58,10 +62,8 @@ export class LockHealthIndicator {
    * for an unknown option or a time that is none
    */
   async pingCheck<const Key extends string>(key: Key, options: LockHealthOptions = {}): Promise<HealthIndicatorResult<Key>> {
-    const problem = optionsProblem(options, OPTIONS);
-    if (problem !== undefined) throw new LockUsageError(`LockHealthIndicator.pingCheck('${key}'): ${problem}.`);
+    checkOptions(options, { ...OPTIONS, of: `LockHealthIndicator.pingCheck('${key}')` });
     const { instance = DEFAULT_INSTANCE, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-    checkInteger('timeoutMs', timeoutMs, 1, LONGEST_TIMEOUT_MS);
     const locks = findLocks<Asked>(this.moduleRef, instance, 'LockHealthIndicator', 'tryAcquire');
     const session = this.health.check(key);
     const askedAt = systemClock.now();

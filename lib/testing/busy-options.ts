@@ -1,10 +1,9 @@
 /** The options of TestLocks.busy, and how they are checked. */
-import { LockUsageError } from '../core/port/errors.js';
 import type { LockMode } from '../core/port/lock-mode.js';
-import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { checkMode } from '../core/port/request-options.js';
+import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { integerProblem, oneOfProblem } from '../core/port/option-values.js';
+import { MODES } from '../core/port/request-options.js';
 import { LONGEST_MS } from '../core/port/resolve-options.js';
-import { checkMs } from './test-clock.js';
 
 /** How {@link TestLocks.busy} holds a lock. */
 export interface BusyOptions {
@@ -21,14 +20,15 @@ export interface BusyOptions {
 }
 
 const names: NamesOf<BusyOptions> = { mode: true, forMs: true };
-const OPTIONS: OptionList = { names, example: '{ forMs: 5000 }' };
+const OPTIONS: OptionList = {
+  names,
+  example: '{ forMs: 5000 }',
+  valueProblem: ({ mode, forMs }) => oneOfProblem('mode', mode, MODES) ?? integerProblem('forMs', forMs, 0, LONGEST_MS),
+};
 
 /** The options with their defaults. @throws LockUsageError when they are not valid */
 export function busyOptions(options: BusyOptions, key: string): { readonly mode: LockMode; readonly forMs: number } {
-  const problem = optionsProblem(options, OPTIONS);
-  if (problem !== undefined) throw new LockUsageError(`TestLocks.busy('${key}'): ${problem}.`, { key });
+  checkOptions(options, { ...OPTIONS, of: `TestLocks.busy('${key}')` }, key);
   const { mode = 'write', forMs = LONGEST_MS } = options;
-  checkMode(mode, key);
-  checkMs('forMs', forMs);
   return { mode, forMs };
 }

@@ -6,6 +6,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { setImmediate } from 'node:timers';
 import { LockUsageError } from '../core/port/errors.js';
 import { systemClock, type Clock, type Timer } from '../core/port/clock.js';
+import { show } from '../core/port/option-values.js';
 
 interface TestTimer {
   readonly due: number;
@@ -16,12 +17,6 @@ interface TestTimer {
 const realTurn = setImmediate;
 /** After this many turns of the event loop without time passing, {@link TestClock.settle} gives up: something runs in an endless loop. */
 const MAX_TURNS = 10_000;
-
-/** Checks a length of time, which is in whole milliseconds on this clock. @throws LockUsageError when it is none */
-export function checkMs(name: string, ms: unknown): void {
-  if (Number.isSafeInteger(ms) && Number(ms) >= 0) return;
-  throw new LockUsageError(`TestLocks: expected ${name} to be a whole number of milliseconds, got ${String(ms)}.`);
-}
 
 export class TestClock implements Clock {
   private readonly startedAt = systemClock.wallNow();
@@ -78,7 +73,9 @@ export class TestClock implements Clock {
 
   /** Lets `ms` pass, and fires the timers that are due meanwhile one by one. */
   async advance(ms: number): Promise<void> {
-    checkMs('the time to advance', ms);
+    if (!Number.isSafeInteger(ms) || ms < 0) {
+      throw new LockUsageError(`TestLocks.advance: expected the time to advance to be a whole number of milliseconds, got ${show(ms)}.`);
+    }
     const until = this.elapsed + ms;
     await this.settle();
     while (await this.fireNext(until));

@@ -10,7 +10,7 @@
 import type { DynamicModule, FactoryProvider } from '@nestjs/common';
 import { LockStoreError, LockUsageError } from '../core/port/errors.js';
 import type { LockDefaults } from '../core/port/lock-options.js';
-import { optionsProblem, type NamesOf, type OptionList } from '../core/port/option-names.js';
+import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
 import { lockDefaultNames } from '../core/port/request-options.js';
 import { LockService, type LockServiceOptions } from '../lock.service.js';
 import { DEFAULT_INSTANCE, locksToken, MODULE_OPTIONS, storeToken } from '../nest/lock-names.js';
@@ -30,7 +30,7 @@ export interface TestLocksOptions extends LockDefaults {
 }
 
 const names: NamesOf<TestLocksOptions> = { ...lockDefaultNames, name: true };
-const OPTIONS: OptionList = { names, example: '{ waitMs: 0 }' };
+const OPTIONS: OptionList = { names, example: '{ waitMs: 0 }', of: 'TestLocks' };
 
 /** What {@link TestLocks.replaceIn} needs of the builder that `Test.createTestingModule` returns. */
 export interface OverridesProviders {
@@ -52,8 +52,7 @@ export class TestLocks {
 
   /** @throws LockUsageError for an unknown option */
   constructor(options: TestLocksOptions = {}) {
-    const problem = optionsProblem(options, OPTIONS);
-    if (problem !== undefined) throw new LockUsageError(`TestLocks: ${problem}.`);
+    checkOptions(options, OPTIONS);
     const { name = DEFAULT_INSTANCE, ...defaults } = options;
     this.name = name;
     this.defaults = defaults;

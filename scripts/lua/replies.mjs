@@ -37,6 +37,13 @@ function fieldOf(file, line, item) {
   return { name, type: KINDS[kind][0], read: KINDS[kind][1] };
 }
 
+/** The meaning as a sentence. The name of a field at its beginning stays as it is, and what begins with `until` is said of `leftMs`. */
+function sentenceOf(meaning, fields) {
+  const isField = (word) => fields.some(({ name }) => name === word);
+  if (meaning.startsWith('until ') && isField('leftMs')) return `leftMs is the time ${meaning}`;
+  return isField(/^\w+/.exec(meaning)?.[0]) ? meaning : capital(meaning);
+}
+
 const member = ({ name, type }) => `readonly ${name}: ${type}`;
 const place = (n) => (n === 0 ? 'reply[at]' : `reply[at + ${n}]`);
 
@@ -45,7 +52,7 @@ function codedReader(name, answers) {
   const size = `/** How many items each answer of ${name}.lua has. */\nexport const ${camel(name)}Size = ${1 + Math.max(...answers.map(({ fields }) => fields.length))};\n\n`;
   return `/** What ${name}.lua answers. */
 export type ${Name}Reply =
-${answers.map(({ kind, fields, meaning }) => `${meaning ? `  /** ${capital(meaning)}. */\n` : ''}  | { ${[`readonly kind: '${kind}'`, ...fields.map(member)].join('; ')} }`).join('\n')};
+${answers.map(({ kind, fields, meaning }) => `${meaning ? `  /** ${sentenceOf(meaning, fields)}. */\n` : ''}  | { ${[`readonly kind: '${kind}'`, ...fields.map(member)].join('; ')} }`).join('\n')};
 
 ${answers.some(({ label }) => label.startsWith('each')) ? size : ''}/** Reads the answer of ${name}.lua that begins with its code at \`at\`. @throws Error */
 export function read${Name}(reply: ReplyItems, at = 0, code = Number(reply[at])): ${Name}Reply {
@@ -60,7 +67,7 @@ ${answers.map(({ code, kind, fields }) => `    case ${code}:\n      return { ${[
 
 function recordReader(name, { label, kind, fields, meaning }) {
   const Name = `${capital(camel(name))}${capital(camel(kind.replaceAll(' ', '-')))}`;
-  return `/** ${meaning ? capital(meaning) : `What ${name}.lua answers ${label === 'all' ? 'first' : 'repeatedly'}`}. */
+  return `/** ${meaning ? sentenceOf(meaning, fields) : `What ${name}.lua answers ${label === 'all' ? 'first' : 'repeatedly'}`}. */
 export interface ${Name} {
 ${fields.map((field) => `  ${member(field)};\n`).join('')}}
 

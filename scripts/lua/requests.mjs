@@ -1,7 +1,7 @@
 // The TypeScript that builds a request by the names of its header: types of what a script is given, and a function that puts
 // each value where the script looks for it.
 import { isForMany } from './header.mjs';
-import { camel, capital } from './names.mjs';
+import { camel, capital, spoken } from './names.mjs';
 
 const pascal = (name) => capital(camel(name));
 
@@ -25,9 +25,16 @@ const askedName = ({ name, kind }) => kind?.asked ?? name;
 function typeOf(name, sentence, members) {
   const lines = members.flatMap((member) => member.parts ?? [member]).map((member) => {
     const optional = member.kind?.type.endsWith('| undefined') ? '?' : '';
-    return `  /** ${capital(member.meaning)}. */\n  readonly ${askedName(member)}${optional}: ${memberType(member)};\n`;
+    return `  /** ${sentenceOf(member)}. */\n  readonly ${askedName(member)}${optional}: ${memberType(member)};\n`;
   });
   return `/** ${sentence}. */\nexport interface ${name} {\n${lines.join('')}}\n`;
+}
+
+/** The meaning as a sentence. `of the holder` is what the header says of an id, and `for each lock:` what it says of fields below. */
+function sentenceOf(member) {
+  const meaning = member.meaning.replace(/:$/, '');
+  if (meaning.startsWith('of ')) return `The ${spoken(askedName(member))} ${meaning}`;
+  return member.fields ? `One ${meaning}` : capital(meaning);
 }
 
 function memberType({ kind, isList, fields }) {

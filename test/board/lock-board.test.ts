@@ -351,7 +351,13 @@ describe('one lock by its key', () => {
 describe('the options of the board', () => {
   it('are refused when they are not known, and the boot fails for an instance that does not exist', async () => {
     expect(() => LockBoardModule.forRoot({ guard: [] } as LockBoardOptions)).toThrow("unknown option 'guard'");
-    expect(() => LockBoardModule.forRoot({ instances: [] })).toThrow('instances');
+    const refusal = (options: object) => expect(() => LockBoardModule.forRoot(options as LockBoardOptions));
+    refusal({ instances: [] }).toThrow('expected instances to be an array of the names of lock modules, each once and at least one, got []');
+    refusal({ instances: ['a', 'a'] }).toThrow("got ['a', 'a']");
+    refusal({ instances: 'a' }).toThrow("got 'a'");
+    refusal({ path: 7 }).toThrow("LockBoardModule options: expected path to be a text such as '/locks', got 7");
+    refusal({ guards: class {} }).toThrow('expected guards to be an array, got a function');
+    refusal({ forceRelease: 'yes' }).toThrow("expected forceRelease to be true or false, got 'yes'");
     await expect(startApp({ imports: [LockBoardModule.forRoot({ instances: ['billing'] })] })).rejects.toMatchObject({ message: expect.stringContaining("'billing'") });
   });
 });

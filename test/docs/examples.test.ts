@@ -6,7 +6,7 @@ import { Redis } from 'ioredis';
 import { LockModule, LockService } from '../../lib/index.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { deposit } from './examples/fencing.js';
-import { Payments } from './examples/handing-on.js';
+import { Payments } from './examples/handing-off.js';
 import { byHand, Orders } from './examples/keys.js';
 import { leadByHand } from './examples/leading.js';
 import { Shop } from './examples/reentry.js';

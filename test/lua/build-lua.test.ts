@@ -51,7 +51,7 @@ describe('the build of the scripts', () => {
     write('take-it.lua', ...HEADER, BIND, 'return 1');
     const text = built();
     expect(text).toContain("export const takeIt = {\n  name: 'take-it',");
-    expect(text).toContain('export interface TakeItArgs {\n  /** Of the taker. */\n  readonly id: string;\n}');
+    expect(text).toContain('export interface TakeItArgs {\n  /** The id of the taker. */\n  readonly id: string;\n}');
     expect(text).toContain('takeItCall(on: TakeItKeys, request: TakeItArgs): BuiltCall {\n  return { script: takeIt, keys: [on.thingKey], args: [request.id] };');
   });
 
@@ -62,6 +62,16 @@ describe('the build of the scripts', () => {
     const terms = "${request.mode === 'write' ? 'w' : 'r'} ${String(request.floor).padStart(4, '0')},${request.owner === undefined ? '-' : toField(request.owner)}";
     expect(text).toContain(`args.push(request.id, \`${terms}\`);`);
     expect(text).toContain('readonly owner?: string | undefined;');
+  });
+
+  it('makes a sentence of each meaning', () => {
+    const group = ['--- ARGV[...] things  for each thing:', '---   runId: text  of its server', '---   size: number  how large it is'];
+    const returns = ['--- RETURNS all head: now, contended flag  contended when others wait', '--- RETURNS each thing: id text  who has it'];
+    write('take.lua', ...HEADER.slice(0, 3), ...group, ...returns, BIND, 'return 1');
+    const text = built();
+    expect(text).toContain('/** One for each thing. */\n  readonly things: ');
+    expect(text).toContain('/** contended when others wait. */\nexport interface TakeHead');
+    expect(text).toContain('/** Who has it. */\nexport interface TakeThing');
   });
 
   it('adds a constant of the scripts to what the caller knows under another name', () => {
@@ -111,7 +121,7 @@ describe('the build of the scripts', () => {
     const returns = ['--- RETURNS 0 busy: leftMs  until the end', '--- RETURNS 1 granted: fence, mode mode, next text or nothing', '--- RETURNS refused  in words'];
     write('take.lua', ...HEADER.slice(0, 3), ...returns, BIND, 'return 1');
     const text = built();
-    expect(text).toContain("  /** Until the end. */\n  | { readonly kind: 'busy'; readonly leftMs: number }");
+    expect(text).toContain("  /** leftMs is the time until the end. */\n  | { readonly kind: 'busy'; readonly leftMs: number }");
     const next = 'reply[at + 3] === undefined ? undefined : String(reply[at + 3])';
     expect(text).toContain(`case 1:\n      return { kind: 'granted', fence: Number(reply[at + 1]), mode: Number(reply[at + 2]) === 1 ? 'write' : 'read', next: ${next} };`);
   });

@@ -30,10 +30,10 @@ describe('Where the locks of a module live', () => {
 
 describe('An option of a lock module', () => {
   it.each<[object, string]>([
-    [{ recoveryMs: -1 }, `expected recoveryMs to be a whole number from 0 or 'lease', got -1`],
+    [{ recoveryMs: -1 }, `expected recoveryMs to be a whole number from 0, got -1 ('lease' stands for maxLeaseMs)`],
     [{ recoveryMs: 0.5 }, 'got 0.5'],
     [{ recoveryMs: '5' }, 'expected recoveryMs'],
-    [{ bootTimeoutMs: 0 }, 'expected bootTimeoutMs to be a whole number above 0, got 0'],
+    [{ bootTimeoutMs: 0 }, 'expected bootTimeoutMs to be a whole number from 1, got 0'],
     [{ bootTimeoutMs: -1 }, 'got -1'],
     [{ bootTimeoutMs: 0.5 }, 'got 0.5'],
     [{ describeHolders: 'yes' }, `expected describeHolders to be true or false, got 'yes'`],

@@ -1,8 +1,8 @@
 /** What one lock decorator makes of its key and its options, once, when the class is defined. */
 import { describe, expect, it } from '@jest/globals';
 import { LockUsageError } from '../../lib/index.js';
-import { checkNames, lockedCall, shortLabel } from '../../lib/nest/locked-call.js';
-import { LEADER_OPTIONS, LOCKED_OPTIONS, ROUTE_OPTIONS, SIDED_OPTIONS } from '../../lib/nest/decorator-options.js';
+import { lockedCall, shortLabel } from '../../lib/nest/locked-call.js';
+import { checkDecorator, LEADER_OPTIONS, LOCKED_OPTIONS, ROUTE_OPTIONS, SIDED_OPTIONS } from '../../lib/nest/decorator-options.js';
 import type { LockedOptions } from '../../lib/nest/locked-method.js';
 
 const made = (options: object = {}, key: unknown = 'order:<0>') => lockedCall({ key, subject: 'arguments', keyOf: () => 'k' }, options as LockedOptions, 'Shop.pay');
@@ -11,7 +11,7 @@ const { signal } = new AbortController();
 describe('A lock decorator', () => {
   it('has defaults for what it is not told', () => {
     expect(made()).toMatchObject({
-      place: 'Shop.pay', instance: 'default', isLabelled: false, signalOf: undefined, onBusy: 'throw', returns: 'promise', key: 'order:<0>', subject: 'arguments',
+      site: 'Shop.pay', instance: 'default', isLabelled: false, signalOf: undefined, onBusy: 'throw', returns: 'promise', key: 'order:<0>', subject: 'arguments',
       options: { label: 'Shop.pay', template: 'order:<0>', expectsBusy: false, waitMs: undefined, signal: undefined },
     });
   });
@@ -33,15 +33,17 @@ describe('A lock decorator', () => {
     [{ onBusy: 'maybe' }, `Shop.pay: expected onBusy to be 'throw', 'skip' or a function, got 'maybe'.`],
     [{ onBusy: 7 }, `Shop.pay: expected onBusy to be 'throw', 'skip' or a function, got 7.`],
     [{ returns: 'stream' }, `Shop.pay: expected returns to be 'promise' or 'observable', got 'stream'.`],
-    [{ returns: null }, `Shop.pay: expected returns to be 'promise' or 'observable', got null.`],
+    [{ returns: null }, `Shop.pay: expected returns to have a value or to be left out, got null.`],
     [{ instance: '' }, `Shop.pay: expected instance to be the name of a lock module, got ''.`],
     [{ instance: 7 }, `Shop.pay: expected instance to be the name of a lock module, got 7.`],
-    ...[7, null, 'a text', {}, { addEventListener: () => undefined }, { aborted: false }].map((none): [object, string] => [
+    [{ signal: null }, `Shop.pay: expected signal to have a value or to be left out, got null.`],
+    ...[7, 'a text', {}, { addEventListener: () => undefined }, { aborted: false }].map((none): [object, string] => [
       { signal: none }, 'Shop.pay: expected signal to be an AbortSignal, or a function that gives one, got ',
     ]),
   ])('refuses what it cannot mean, case %#: %p', (options, words) => {
-    expect(() => made(options)).toThrow(LockUsageError);
-    expect(() => made(options)).toThrow(words);
+    const check = () => checkDecorator(options, LOCKED_OPTIONS, 'Shop.pay');
+    expect(check).toThrow(LockUsageError);
+    expect(check).toThrow(words);
   });
 
   it('takes the signal of each call from its function, and refuses what is none', () => {
@@ -79,13 +81,13 @@ describe('The names of the options of decorators', () => {
     ['@Leader', LEADER_OPTIONS, { leaseMs: 1, graceMs: 1, minReplicas: 1, label: 'a', restMs: 1, instance: 'a' }, undefined],
     ['@Leader', LEADER_OPTIONS, { waitMs: 1 }, `unknown option 'waitMs'`],
   ])('of %s are taken or refused: %#', (_name, list, options, words) => {
-    const check = () => checkNames(options, list, 'Shop.pay');
+    const check = () => checkDecorator(options, list, 'Shop.pay');
     if (words === undefined) expect(check).not.toThrow();
     else expect(check).toThrow(`Shop.pay: ${words}`);
   });
 
   it('need not be given', () => {
-    expect(() => checkNames(undefined, LOCKED_OPTIONS, 'Shop.pay')).not.toThrow();
-    expect(() => checkNames(null, LOCKED_OPTIONS, 'Shop.pay')).toThrow('Shop.pay: expected options to be an object such as { leaseMs: 5000 }, got null.');
+    expect(() => checkDecorator(undefined, LOCKED_OPTIONS, 'Shop.pay')).not.toThrow();
+    expect(() => checkDecorator(null, LOCKED_OPTIONS, 'Shop.pay')).toThrow('Shop.pay: expected options to be an object such as { leaseMs: 5000 }, got null.');
   });
 });

@@ -71,7 +71,7 @@ describe.each(services)('%s', (_name, locks) => {
   it('tells an object without a prototype, such as the input of a GraphQL call, as what it is', async () => {
     const service = await locks();
     const input: unknown = Object.create(null);
-    await expect(call(service, 'acquire', [input])).rejects.toThrow('Expected a key or a list of keys, got an object. Is an argument missing?');
+    await expect(call(service, 'acquire', [input])).rejects.toThrow('Lock key: expected a key or a list of keys, got an object. Is an argument missing?');
     for (const option of ['mode', 'leaseMs', 'renew', 'owner', 'permits', 'signal', 'label', 'waitMs']) {
       await expectRefused(call(service, 'acquire', ['k', { [option]: input }]), 'got an object');
     }

@@ -95,7 +95,7 @@ describe('LockHealthIndicator', () => {
     await start(new TestLocks());
     const pinged = app!.get(LockHealthIndicator).pingCheck('locks', { timeoutMs });
     await expect(pinged).rejects.toThrow(LockUsageError);
-    await expect(pinged).rejects.toThrow(/expected timeoutMs to be a whole number from 1 to 3600000, got/);
+    await expect(pinged).rejects.toThrow(/^LockHealthIndicator\.pingCheck\('locks'\): expected timeoutMs to be a whole number from 1 to 3600000, got/);
   });
 
   it('looks at the named instance and at no other', async () => {

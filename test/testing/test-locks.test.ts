@@ -265,7 +265,7 @@ describe('TestLocks', () => {
   it.each([NaN, -1, 0.5, Infinity, '5' as never])('time that is %p milliseconds is refused, for it would never pass', async (ms) => {
     const test = new TestLocks();
     await expect(test.advance(ms)).rejects.toThrow(/expected the time to advance to be a whole number of milliseconds, got/);
-    await expect(test.busy('k', { forMs: ms })).rejects.toThrow(/expected forMs to be a whole number of milliseconds, got/);
+    await expect(test.busy('k', { forMs: ms })).rejects.toThrow(/TestLocks\.busy\('k'\): expected forMs to be a whole number from 0 to 1099511627776, got/);
     await expect(test.busy('k', 5_000 as never)).rejects.toThrow(/expected options to be an object such as \{ forMs: 5000 \}, got 5000/);
     expect(await test.locks.isLocked('k')).toBe(false);
   });

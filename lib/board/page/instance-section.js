@@ -1,7 +1,7 @@
 /** The section of one lock module: sums, charts, the list of its locks, and the last incidents. */
 import { chart } from './charts.js';
 import { LockList, waiting } from './lock-list.js';
-import { clockTime, count, duration, element, place, work } from './wording.js';
+import { clockTime, count, duration, element, whereText, work } from './wording.js';
 
 export class InstanceSection {
   constructor(name, alone, { onRelease, lookUp }) {
@@ -131,6 +131,6 @@ const INCIDENTS = { lost: 'lost', gaveUp: 'gave up', failed: 'failed' };
 
 function matches(row, text) {
   if (text === '') return true;
-  const places = [...row.holders, ...row.waiters].map((one) => `${work(one)} ${place(one)} ${one.owner ?? ''}`);
-  return [row.key, row.role ?? '', ...places].some((part) => part.toLowerCase().includes(text.toLowerCase()));
+  const named = [...row.holders, ...row.waiters].map((one) => `${work(one)} ${whereText(one)} ${one.owner ?? ''}`);
+  return [row.key, row.role ?? '', ...named].some((part) => part.toLowerCase().includes(text.toLowerCase()));
 }

@@ -2,7 +2,7 @@
  * The list of locks. The element of a lock is kept as long as the lock is shown, and only the times in it change: so an update twice
  * a second does not take away the focus or the selection.
  */
-import { clockTime, count, duration, element, place, work } from './wording.js';
+import { clockTime, count, duration, element, whereText, work } from './wording.js';
 
 /** What of a row is a time, which changes with every look. */
 const TIMES = new Set(['remainingMs', 'graceMs', 'seenForMs', 'longestMs']);
@@ -79,11 +79,11 @@ export class LockList {
       const { since, remainingMs = 0, graceMs = 0 } = now.holders[n] ?? {};
       age.textContent = since === undefined ? '' : ageText(row, since, at);
       const inGrace = remainingMs <= 0 && graceMs > 0;
-      const end = holder.handedOff ? `handed on, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;
+      const end = holder.handedOff ? `handed off, ticket until ${clockTime(at + remainingMs)}` : `lease ends in ${duration(remainingMs)} unless renewed`;
       left.classList.toggle('ended', inGrace);
       left.textContent = inGrace ? `lease has ended, free in ${duration(graceMs)} unless released` : end;
     });
-    const who = element('div', '', element('strong', '', work(holder)), ' on ', element('span', 'where', place(holder)), facts);
+    const who = element('div', '', element('strong', '', work(holder)), ' on ', element('span', 'where', whereText(holder)), facts);
     const item = element('li', 'holder', who);
     if (this.onRelease) item.append(this.button(row, holder));
     return item;
@@ -93,7 +93,7 @@ export class LockList {
     const button = element('button', 'danger', 'Force release…');
     button.type = 'button';
     button.dataset.button = `${row.key} ${holder.fence}`;
-    button.setAttribute('aria-label', `Force release ${row.key} from ${work(holder)} on ${place(holder)}`);
+    button.setAttribute('aria-label', `Force release ${row.key} from ${work(holder)} on ${whereText(holder)}`);
     button.addEventListener('click', () => this.onRelease(row, holder));
     return button;
   }
@@ -124,7 +124,7 @@ function lineOf(row, times) {
   if (holder === undefined) return line;
   const age = element('span', 'quiet');
   const others = row.holders.length + row.moreHolders - 1;
-  line.append(element('strong', '', work(holder)), others > 0 ? ` and ${count(others, 'other', 'others')}` : '', ' on ', element('span', 'where', place(holder)), ' ', age);
+  line.append(element('strong', '', work(holder)), others > 0 ? ` and ${count(others, 'other', 'others')}` : '', ' on ', element('span', 'where', whereText(holder)), ' ', age);
   times.push((now, at) => {
     const { since, remainingMs = 0, graceMs = 0 } = now.holders[0] ?? {};
     age.textContent = remainingMs <= 0 && graceMs > 0 ? `lease ended, free in ${duration(graceMs)}` : since === undefined ? '' : `for ${duration(at - since)}`;
@@ -168,7 +168,7 @@ function waiters(row, times) {
   const list = element('ol', '');
   row.waiters.forEach((waiter, n) => {
     const seen = element('span', 'quiet');
-    list.append(element('li', '', isRole ? '' : `${waiter.mode}: `, element('strong', '', work(waiter)), ' on ', element('span', 'where', place(waiter)), seen));
+    list.append(element('li', '', isRole ? '' : `${waiter.mode}: `, element('strong', '', work(waiter)), ' on ', element('span', 'where', whereText(waiter)), seen));
     times.push((now) => (seen.textContent = `, for at least ${duration(now.waiters[n]?.seenForMs ?? 0)}`));
   });
   if (row.waiters.length > 0) section.append(list);

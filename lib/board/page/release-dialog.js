@@ -1,5 +1,5 @@
 /** The dialog that asks before a lock is taken away, and says how that ended. */
-import { place, work } from './wording.js';
+import { whereText, work } from './wording.js';
 
 export class ReleaseDialog {
   constructor(base, say) {
@@ -14,7 +14,7 @@ export class ReleaseDialog {
 
   ask(instance, row, holder) {
     this.subject = { instance, key: row.key, fence: String(holder.fence) };
-    this.what.textContent = `${row.key} is held by ${work(holder)} on ${place(holder)}, fence ${holder.fence}.`;
+    this.what.textContent = `${row.key} is held by ${work(holder)} on ${whereText(holder)}, fence ${holder.fence}.`;
     this.dialog.showModal();
     // The focus is on Cancel, so that Enter, pressed by mistake, does no harm.
     document.getElementById('release-cancel').focus();

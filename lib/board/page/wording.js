@@ -1,4 +1,4 @@
-/** The wording of times, places and methods on the page. */
+/** The wording of times, processes and methods on the page. */
 
 /** A length of time: 850 ms, 12 s, 3 min 5 s, 2 h 10 min. */
 export function duration(ms) {
@@ -19,7 +19,7 @@ export function work({ label }) {
   return label ?? 'unnamed work';
 }
 
-export function place({ host, pid, process }) {
+export function whereText({ host, pid, process }) {
   return host === undefined ? `process ${process}` : `${host}, pid ${pid}`;
 }
 

@@ -2,8 +2,8 @@
 import type { Lease } from '../port/lease.js';
 import type { CallSite, LockOptions, WithLockOptions } from '../port/lock-options.js';
 import type { HolderState } from '../port/lock-state.js';
-import { optionsProblem, type NamesOf, type OptionList } from '../port/option-names.js';
-import { checkInteger, invalidOption } from '../port/option-values.js';
+import { checkOptions, type NamesOf, type OptionList } from '../port/option-names.js';
+import { integerProblem } from '../port/option-values.js';
 
 /** Who leads: the holder of the role's lock. */
 export type LockHolder = HolderState;
@@ -38,9 +38,13 @@ export interface Leadership extends AsyncDisposable {
 }
 
 const names: NamesOf<LeadOptions & CallSite> = { leaseMs: true, graceMs: true, minReplicas: true, restMs: true, label: true, template: true, expectsBusy: true };
-const LEAD_OPTIONS: OptionList = { names, example: '{ restMs: 5000 }' };
 const DEFAULT_REST_MS = 1_000;
 const MAX_REST_MS = 3_600_000;
+const LEAD_OPTIONS: OptionList = {
+  names,
+  example: '{ restMs: 5000 }',
+  valueProblem: ({ restMs }) => integerProblem('restMs', restMs, 0, MAX_REST_MS),
+};
 
 /** How a candidate asks for its term, and how long it rests between two. */
 export interface TermOptions {
@@ -50,10 +54,8 @@ export interface TermOptions {
 
 /** Completes the options of a candidate. The request is checked by the service that sends it. @throws LockUsageError */
 export function termOptions(given: LeadOptions & CallSite, key: string): TermOptions {
-  const problem = optionsProblem(given, LEAD_OPTIONS);
-  if (problem !== undefined) throw invalidOption(problem, key);
+  checkOptions(given, LEAD_OPTIONS, key);
   const { restMs = DEFAULT_REST_MS, ...options } = given;
-  checkInteger('restMs', restMs, 0, MAX_REST_MS, key);
   // Defaults of the module are for calls, which end. A term has no end of its own, and a candidate waits for its turn for ever.
   const unending = { mode: 'write', waitMs: Infinity, renew: true, maxHoldMs: Infinity, minHoldMs: 0, onLost: 'ignore' } as const;
   return { restMs, request: { template: key, ...options, ...unending } };

@@ -28,7 +28,7 @@ import type { Work } from './work.js';
 /** The number of the last call in this process: events of several lock modules may be merged, so their calls share the numbers. */
 let lastCall = 0;
 
-export interface LockCallsParts {
+interface LockCallsParts {
   readonly events: EventSink;
   readonly host: HoldHost;
   readonly queue: LocalQueue;

@@ -16,7 +16,7 @@ import type { HandOffOutcome, HandOffRequest, TicketStore } from '../port/ticket
 import type { HandedLease } from './handed-lease.js';
 import type { Hold } from './hold.js';
 
-export interface TicketsParts {
+interface TicketsParts {
   readonly store: LockStore;
   readonly clock: Clock;
   readonly background: BackgroundRelease;

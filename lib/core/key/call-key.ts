@@ -23,46 +23,46 @@ export type KeyOfCall = (args: readonly unknown[]) => string | readonly string[]
  */
 const FORGOTTEN_VALUE = /(?:^|[:/|,])(?:undefined|NaN)(?:$|[:/|,])|[._-](?:undefined|NaN)$|\[object \w+\]/;
 
-/** Compiles the key of a decorator. `place` is the class and method that messages name. @throws LockKeyError */
-export function compileCallKey(key: CallKey, place: string): KeyOfCall {
-  if (!Array.isArray(key)) return compileOne(key, place);
-  if (key.length === 0) throw new LockKeyError(`${place}: a lock needs at least one key, got an empty array.`);
-  const parts = key.map((part: unknown) => compileOne(part, place));
+/** Compiles the key of a decorator. `site` is the class and method that messages name. @throws LockKeyError */
+export function compileCallKey(key: CallKey, site: string): KeyOfCall {
+  if (!Array.isArray(key)) return compileOne(key, site);
+  if (key.length === 0) throw new LockKeyError(`${site}: a lock needs at least one key, got an empty array.`);
+  const parts = key.map((part: unknown) => compileOne(part, site));
   return (args) => parts.flatMap((part) => part(args));
 }
 
-function compileOne(key: unknown, place: string): KeyOfCall {
-  if (typeof key === 'function') return (args) => functionKey(Reflect.apply(key, undefined, args), place);
+function compileOne(key: unknown, site: string): KeyOfCall {
+  if (typeof key === 'function') return (args) => functionKey(Reflect.apply(key, undefined, args), site);
   if (typeof key !== 'string') {
-    throw new LockKeyError(`${place}: expected a key template or a function that makes a key, got ${typeof key}.`);
+    throw new LockKeyError(`${site}: expected a key template or a function that makes a key, got ${typeof key}.`);
   }
-  const template = parseKeyTemplate(key, place);
+  const template = parseKeyTemplate(key, site);
   return (args) => template.render(args);
 }
 
-function functionKey(made: unknown, place: string): string | readonly string[] {
+function functionKey(made: unknown, site: string): string | readonly string[] {
   if (Array.isArray(made)) {
-    if (made.length === 0) throw new LockKeyError(`${place}: its key function must name at least one lock, got [].`);
-    return made.map((key: unknown) => checkedKey(key, place));
+    if (made.length === 0) throw new LockKeyError(`${site}: its key function must name at least one lock, got [].`);
+    return made.map((key: unknown) => checkedKey(key, site));
   }
-  return checkedKey(made, place);
+  return checkedKey(made, site);
 }
 
-function checkedKey(made: unknown, place: string): string {
+function checkedKey(made: unknown, site: string): string {
   if (typeof made !== 'string') {
     const got = made instanceof Promise ? 'a promise (a key function cannot be async)' : typeof made;
-    throw new LockKeyError(`${place}: its key function must return a string, got ${got}.`);
+    throw new LockKeyError(`${site}: its key function must return a string, got ${got}.`);
   }
   if (FORGOTTEN_VALUE.test(made)) {
-    throw new LockKeyError(`${place}: its key function made '${made}', from a value that is missing or is no id.`, { key: made });
+    throw new LockKeyError(`${site}: its key function made '${made}', from a value that is missing or is no id.`, { key: made });
   }
-  return checkKey(made, `${place}: the key that its key function made`);
+  return checkKey(made, `${site}, its key function`);
 }
 
 /** The keys without duplicates, sorted by bytes: all callers take locks in the same order, so they cannot deadlock. @throws LockKeyError */
 export function keysInOrder(keys: readonly string[]): string[] {
-  if (!Array.isArray(keys)) throw new LockKeyError(`Expected a key or a list of keys, got ${show(keys)}. Is an argument missing?`);
+  if (!Array.isArray(keys)) throw new LockKeyError(`Lock key: expected a key or a list of keys, got ${show(keys)}. Is an argument missing?`);
   const different = new Set(keys.map((key) => checkKey(key)));
-  if (different.size === 0) throw new LockKeyError('A list of keys must name at least one lock, got [].');
+  if (different.size === 0) throw new LockKeyError('Lock key: a list of keys must name at least one lock, got [].');
   return [...different].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }

@@ -3,7 +3,7 @@
  * character in its own names must escape them itself.
  */
 import { LockKeyError } from '../port/errors.js';
-import { LONE_SURROGATE } from '../port/option-values.js';
+import { LONE_SURROGATE, show } from '../port/option-values.js';
 
 /** The longest key in bytes. A longer one costs memory wherever it is stored, and is mostly a mistake: a whole document as an id. */
 export const LONGEST_KEY_BYTES = 512;
@@ -12,27 +12,26 @@ export const LONGEST_KEY_BYTES = 512;
 const FORGOTTEN_PART = /(?:^|:)undefined(?:$|:)|\[object \w+\]/;
 
 /**
- * Checks `key` and returns it unchanged. Messages start with `place`.
+ * Checks `key` and returns it unchanged. Messages start with `site`.
  * @throws LockKeyError when it is no string, empty, too long, made of a missing value, or contains half a surrogate pair
  */
-export function checkKey(key: string, place = ''): string {
-  const at = place === '' ? '' : `${place}: `;
-  if (typeof key !== 'string') throw new LockKeyError(`${at}expected a key, got ${typeof key}.`);
-  if (key === '') throw new LockKeyError(`${at}a key must not be empty.`);
-  if (LONE_SURROGATE.test(key)) throw new LockKeyError(`${at}the key holds half a surrogate pair.`);
-  checkLength(key, at);
+export function checkKey(key: string, site = 'Lock key'): string {
+  if (typeof key !== 'string') throw new LockKeyError(`${site}: expected a text such as 'order:7', got ${show(key)}.`);
+  if (key === '') throw new LockKeyError(`${site}: a key must not be empty. Name what is locked, such as 'order:7'.`);
+  if (LONE_SURROGATE.test(key)) throw new LockKeyError(`${site}: the key holds half a surrogate pair. Correct what cut its text in two.`);
+  checkLength(key, site);
   if ((key.includes('undefined') || key.includes('[object ')) && FORGOTTEN_PART.test(key)) {
-    throw new LockKeyError(`${at}the key '${key}' was made of a value that is missing or is no id. Correct what made it.`, { key });
+    throw new LockKeyError(`${site}: the key '${key}' was made of a value that is missing or is no id. Correct what made it.`, { key });
   }
   return key;
 }
 
-/** Messages start with `at`. @throws LockKeyError when the key is longer than {@link LONGEST_KEY_BYTES} */
-export function checkLength(key: string, at: string): void {
+/** Messages start with `site`. @throws LockKeyError when the key is longer than {@link LONGEST_KEY_BYTES} */
+export function checkLength(key: string, site: string): void {
   // A UTF-16 unit takes at most three bytes in UTF-8, so a short key need not be measured.
   if (key.length * 3 <= LONGEST_KEY_BYTES) return;
   const bytes = Buffer.byteLength(key);
   if (bytes <= LONGEST_KEY_BYTES) return;
-  const start = `${at}the key '${key.slice(0, 40)}…' has ${bytes} bytes`;
+  const start = `${site}: the key '${key.slice(0, 40)}…' has ${bytes} bytes`;
   throw new LockKeyError(`${start}, more than the ${LONGEST_KEY_BYTES} allowed. Lock an id, or a hash of the value.`, { key });
 }

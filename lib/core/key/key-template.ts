@@ -12,7 +12,7 @@ import { UnfitForKey } from './key-value.js';
 /** What a template is rendered from. Its placeholders start with the position of an argument, or with a property of a request. */
 export type TemplateSubject = 'arguments' | 'request';
 
-export interface KeyTemplate {
+interface KeyTemplate {
   /** Renders the key from the arguments of a call, or from a request. @throws LockKeyError */
   render(subject: object): string;
 }
@@ -26,7 +26,7 @@ interface Placeholder {
 /** Where a template comes from, for messages. */
 interface Origin {
   readonly template: string;
-  readonly place: string;
+  readonly site: string;
   readonly subject: TemplateSubject;
 }
 
@@ -36,18 +36,18 @@ interface Parts {
 }
 
 /**
- * Parses a template. `place` is the class and method (or the route) that messages name.
+ * Parses a template. `site` is the class and method (or the route) that messages name.
  * @throws LockKeyError when the template is malformed
  */
-export function parseKeyTemplate(template: string, place: string, subject: TemplateSubject = 'arguments'): KeyTemplate {
+export function parseKeyTemplate(template: string, site: string, subject: TemplateSubject = 'arguments'): KeyTemplate {
   const fail: Malformed = (problem) => {
-    throw new LockKeyError(`${place}: the key template '${template}' is malformed: ${problem}.`);
+    throw new LockKeyError(`${site}: the key template '${template}' is malformed: ${problem}.`);
   };
   if (template === '') fail('it is empty');
   const { literals, paths } = split(template, fail);
   const frame = keyFrame(literals, fail);
   const placeholders = paths.map((path): Placeholder => ({ source: `<${path}>`, path: parsePath(path, subject, fail) }));
-  return renderer(frame, placeholders, { template, place, subject });
+  return renderer(frame, placeholders, { template, site, subject });
 }
 
 /** Splits a template at its placeholders, into literals and one path less than literals. `<<` stands for a literal `<`. */
@@ -99,7 +99,7 @@ function renderer({ head, tails, valueText }: KeyFrame, placeholders: readonly P
           throw valueError(error, placeholder, origin);
         }
       }
-      checkLength(key, `${origin.place}: `);
+      checkLength(key, origin.site);
       return key;
     },
   };
@@ -115,9 +115,9 @@ function read(subject: unknown, path: readonly string[]): unknown {
   return value;
 }
 
-function valueError(error: unknown, { source, path }: Placeholder, { template, place, subject }: Origin): LockKeyError {
+function valueError(error: unknown, { source, path }: Placeholder, { template, site, subject }: Origin): LockKeyError {
   const where = subject === 'arguments' ? `${source} (argument ${path[0]})` : `${source} of the request`;
-  const start = `${place}: no key can be made of '${template}', because ${where}`;
+  const start = `${site}: no key can be made of '${template}', because ${where}`;
   if (error instanceof UnfitForKey) return new LockKeyError(`${start} ${error.message}.`);
   return new LockKeyError(`${start} could not be read.`, { cause: error });
 }

@@ -10,7 +10,7 @@ const JUMP_MS = 1_000;
 /** The time since boot may have to be read from a file. It is read this often at most, in ms, unless the wall clock has jumped. */
 const LOOK_EVERY_MS = 250;
 
-export interface SleepListener {
+interface SleepListener {
   slept(forMs: number, now: number): void;
   wallClockJumped(): void;
 }

@@ -13,7 +13,7 @@ export type LockErrorCode =
   | 'LOCK_STORE'
   | 'LOCK_CLOSED';
 
-export interface LockErrorDetails {
+interface LockErrorDetails {
   /** The key of the lock that the error is about; undefined when no key could be made, or the error is about no single lock. */
   readonly key?: string | undefined;
   readonly cause?: unknown;

@@ -1,13 +1,23 @@
 /**
- * Finds options that nothing reads, because a misspelt name, or one of another library, would silently mean a default.
+ * Checks the options of one call against the list of what it takes. A misspelt name, or one of another library, is refused, because it
+ * would silently mean a default.
  */
-import { show } from './option-values.js';
+import { invalidOption, show } from './option-values.js';
 
-/** The names of the options that one call takes. */
+/** What a caller gave as options, when it is an object at all. */
+type GivenOptions = Readonly<Record<string, unknown>>;
+
+/** The options that one call takes. */
 export interface OptionList {
   readonly names: Readonly<Record<string, true>>;
   /** How options of this call are written, for the message to a caller who gave something else. */
   readonly example: string;
+  /** How messages about these options begin. @default the lock that the call is for */
+  readonly of?: string;
+  /** How messages about these options end: with what the caller can do instead. */
+  readonly advice?: string;
+  /** What is wrong with the values, as the end of a sentence. It is asked when all names are known. */
+  readonly valueProblem?: (given: GivenOptions) => string | undefined;
   /** Whether null is a value among these options; elsewhere it would silently mean the default. */
   readonly nullable?: true;
 }
@@ -54,6 +64,12 @@ const BELONGS_TO: Readonly<Record<string, string>> = {
 /** How many wrong letters a name may have at most to be taken for a misspelt one. */
 const MAX_WRONG_LETTERS = 2;
 
+/** Checks the options of a call, which is for the lock `key` if one is given. @throws LockUsageError */
+export function checkOptions(given: unknown, list: OptionList, key?: string): void {
+  const problem = optionsProblem(given, list);
+  if (problem !== undefined) throw invalidOption(list.advice === undefined ? problem : `${problem}. ${list.advice}`, key, list.of);
+}
+
 /** What is wrong with `given` as the options of a call, as the end of a sentence; undefined when they are valid. */
 export function optionsProblem(given: unknown, list: OptionList): string | undefined {
   if (!isObject(given)) return shapeProblem(given, list);
@@ -62,7 +78,7 @@ export function optionsProblem(given: unknown, list: OptionList): string | undef
     if (!Object.hasOwn(list.names, name) && !(name in Object.prototype)) return unknownOption(name, list.names);
     if (given[name] === null && !list.nullable) return `expected ${name} to have a value or to be left out, got null`;
   }
-  return undefined;
+  return list.valueProblem?.(given);
 }
 
 /** What is wrong with `given` when it is not an object, as the end of a sentence; undefined when it is one. */
@@ -70,7 +86,7 @@ export function shapeProblem(given: unknown, { example }: OptionList): string | 
   return isObject(given) ? undefined : `expected options to be an object such as ${example}, got ${show(given)}`;
 }
 
-function isObject(given: unknown): given is Readonly<Record<string, unknown>> {
+function isObject(given: unknown): given is GivenOptions {
   return typeof given === 'object' && given !== null && !Array.isArray(given);
 }
 

@@ -1,26 +1,30 @@
-/** Checks of the value of one option. Each throws a LockUsageError that says what was expected and what was given. */
+/**
+ * What is wrong with the value of one option, as the end of a sentence that says what was expected and what was given; undefined when
+ * the value can be meant, or when none was given. What throws the sentence puts in front whose option it is.
+ */
 import { LockUsageError } from './errors.js';
 
 /** Half of a surrogate pair. UTF-8 cannot encode it, so two different texts would become one key, or one owner. */
 export const LONE_SURROGATE = /\p{Cs}/u;
 
-export function checkInteger(name: string, value: unknown, least: number, most: number, key?: string, hint?: string): void {
-  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return;
-  throw invalidOption(`expected ${name} to be a whole number from ${least} to ${most}, got ${show(value)}${hint ? ` (${hint})` : ''}`, key);
+export function integerProblem(name: string, value: unknown, least: number, most: number, hint?: string): string | undefined {
+  if (value === undefined || (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)) return undefined;
+  const range = most === Infinity ? `from ${least}` : `from ${least} to ${most}`;
+  return `expected ${name} to be a whole number ${range}, got ${show(value)}${hint ? ` (${hint})` : ''}`;
 }
 
-export function checkBoolean(name: string, value: unknown, key?: string): void {
-  if (typeof value !== 'boolean') throw invalidOption(`expected ${name} to be true or false, got ${show(value)}`, key);
+export function booleanProblem(name: string, value: unknown): string | undefined {
+  return value === undefined || typeof value === 'boolean' ? undefined : `expected ${name} to be true or false, got ${show(value)}`;
 }
 
-export function checkOneOf(name: string, value: unknown, allowed: readonly string[], key?: string): void {
-  if (!allowed.includes(value as string)) {
-    throw invalidOption(`expected ${name} to be ${allowed.map((word) => `'${word}'`).join(' or ')}, got ${show(value)}`, key);
-  }
+export function oneOfProblem(name: string, value: unknown, allowed: readonly string[]): string | undefined {
+  if (value === undefined || allowed.includes(value as string)) return undefined;
+  return `expected ${name} to be ${allowed.map((word) => `'${word}'`).join(' or ')}, got ${show(value)}`;
 }
 
-export function invalidOption(problem: string, key?: string): LockUsageError {
-  return new LockUsageError(key === undefined ? `Lock options: ${problem}.` : `Lock '${key}': ${problem}.`, { key });
+/** The error about an option. It begins with `of`: by default the lock whose key is given. */
+export function invalidOption(problem: string, key?: string, of = key === undefined ? 'Lock options' : `Lock '${key}'`): LockUsageError {
+  return new LockUsageError(`${of}: ${problem}.`, { key });
 }
 
 /** How a value that a caller gave stands in a message. Objects are not written out: one without a prototype has no text, as in GraphQL. */

@@ -1,10 +1,9 @@
 /** The names of the options that calls and modules take, and the checks of the methods of LockService that take no lock. */
-import { LockUsageError } from './errors.js';
 import type { LockMode } from './lock-mode.js';
 import type { CallSite, LockDefaults, LockOptions, WithLockOptions } from './lock-options.js';
 import type { ListOptions } from './lock-state.js';
-import { optionsProblem, type NamesOf, type OptionList } from './option-names.js';
-import { show } from './option-values.js';
+import { checkOptions, type NamesOf, type OptionList } from './option-names.js';
+import { invalidOption, oneOfProblem, show } from './option-values.js';
 
 /** Options of {@link LockService.forceRelease}. */
 export interface ForceReleaseOptions {
@@ -14,6 +13,8 @@ export interface ForceReleaseOptions {
    */
   fence?: number | undefined;
 }
+
+export const MODES: readonly LockMode[] = ['read', 'write'];
 
 const example = '{ leaseMs: 5000 }';
 /** The names of the options of every request for a lock, also by a decorator or for a route. */
@@ -53,15 +54,23 @@ const listNames: NamesOf<ListOptions> = { startsWith: true };
 
 export const ACQUIRE_OPTIONS: OptionList = { names: acquireNames, example };
 export const WITH_LOCK_OPTIONS: OptionList = { names: withLockNames, example };
-const FORCE_RELEASE_OPTIONS: OptionList = { names: forceReleaseNames, example: '{ fence: 7 }' };
-const LIST_OPTIONS: OptionList = { names: listNames, example: `{ startsWith: 'order:' }` };
+const FORCE_RELEASE_OPTIONS: OptionList = {
+  names: forceReleaseNames,
+  example: '{ fence: 7 }',
+  valueProblem: ({ fence }) => fenceProblem(fence),
+  advice: 'Leave it out to take the lock from all holders',
+};
+const LIST_OPTIONS: OptionList = {
+  names: listNames,
+  example: `{ startsWith: 'order:' }`,
+  of: 'Options of list',
+  valueProblem: ({ startsWith }) => startProblem(startsWith),
+  advice: 'Leave them out to see all locks',
+};
 
 /** Checks the options of forceRelease: an invalid fence must not mean all holders. @throws LockUsageError */
 export function checkForceRelease(options: ForceReleaseOptions | undefined, key: string): void {
-  if (options === undefined) return;
-  const problem = optionsProblem(options, FORCE_RELEASE_OPTIONS) ?? fenceProblem(options.fence);
-  if (problem === undefined) return;
-  throw new LockUsageError(`Lock '${key}': ${problem}. Leave it out to take the lock from all holders.`, { key });
+  if (options !== undefined) checkOptions(options, FORCE_RELEASE_OPTIONS, key);
 }
 
 function fenceProblem(fence: unknown): string | undefined {
@@ -71,9 +80,7 @@ function fenceProblem(fence: unknown): string | undefined {
 
 /** Checks the options of list: an invalid filter must not mean all locks. @throws LockUsageError */
 export function checkList(options: ListOptions | undefined): void {
-  if (options === undefined) return;
-  const problem = optionsProblem(options, LIST_OPTIONS) ?? startProblem(options.startsWith);
-  if (problem !== undefined) throw new LockUsageError(`Options of list: ${problem}. Leave them out to see all locks.`);
+  if (options !== undefined) checkOptions(options, LIST_OPTIONS);
 }
 
 function startProblem(startsWith: unknown): string | undefined {
@@ -83,6 +90,6 @@ function startProblem(startsWith: unknown): string | undefined {
 
 /** Checks the mode of isLocked and assertLocked, because nobody ever holds a lock in a misspelt one. @throws LockUsageError */
 export function checkMode(mode: LockMode | undefined, key: string): void {
-  if (mode === undefined || mode === 'read' || mode === 'write') return;
-  throw new LockUsageError(`Lock '${key}': expected mode to be 'read' or 'write', got ${show(mode)}.`, { key });
+  const problem = oneOfProblem('mode', mode, MODES);
+  if (problem !== undefined) throw invalidOption(problem, key);
 }

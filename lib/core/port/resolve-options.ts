@@ -4,9 +4,9 @@
  */
 import type { CallSite, LockDefaults, ResolvedDefaults, ResolvedOptions, WithLockOptions } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
-import { optionsProblem, type OptionList } from './option-names.js';
-import { checkBoolean, checkInteger, invalidOption, LONE_SURROGATE, checkOneOf, show } from './option-values.js';
-import { WITH_LOCK_OPTIONS } from './request-options.js';
+import { checkOptions, type OptionList } from './option-names.js';
+import { booleanProblem, integerProblem, invalidOption, LONE_SURROGATE, oneOfProblem, show } from './option-values.js';
+import { MODES, WITH_LOCK_OPTIONS } from './request-options.js';
 
 const DEFAULTS: ResolvedDefaults = {
   mode: 'write',
@@ -36,6 +36,7 @@ export const LONGEST_MS = 2 ** 40;
 const SHORTEST_LEASE_MS = 100;
 const WHY_NOT_SHORTER = `${SHORTEST_LEASE_MS} ms is the shortest lease, because a shorter one could not be renewed in time over a network`;
 const WHY_NOT_LONGER = 'maxLeaseMs is the longest lease; raise it for all processes';
+const BOUNDED = 'maxLeaseMs bounds it; raise it for all processes';
 /** The longest owner name, in characters, because the name is stored in the record of each of its locks. */
 const LONGEST_OWNER = 128;
 
@@ -54,11 +55,7 @@ export function resolveDefaults(given: LockDefaults = {}): ResolvedDefaults {
     commandTimeoutMs: given.commandTimeoutMs ?? DEFAULTS.commandTimeoutMs,
     shutdownGraceMs: given.shutdownGraceMs ?? DEFAULTS.shutdownGraceMs,
   };
-  checkInteger('maxLeaseMs', complete.maxLeaseMs, SHORTEST_LEASE_MS, LONGEST_MS);
-  checkInteger('handOn', complete.handOn, 1, 1_000_000);
-  checkInteger('commandTimeoutMs', complete.commandTimeoutMs, 10, 600_000);
-  checkInteger('shutdownGraceMs', complete.shutdownGraceMs, 0, 3_600_000);
-  validate(complete, complete);
+  refuse(limitProblem(complete) ?? valueProblem(complete, complete));
   return complete;
 }
 
@@ -73,10 +70,9 @@ export function resolveOptions(
   list: OptionList = WITH_LOCK_OPTIONS,
 ): ResolvedOptions {
   if (given === undefined) return defaults;
-  const problem = optionsProblem(given, list);
-  if (problem !== undefined) throw invalidOption(problem, key);
+  checkOptions(given, list, key);
   const complete = merge(given, defaults);
-  validate(complete, defaults, key);
+  refuse(valueProblem(complete, defaults), key);
   return complete;
 }
 
@@ -101,23 +97,9 @@ function merge(given: WithLockOptions & CallSite, defaults: ResolvedOptions): Re
   };
 }
 
-/** Refuses a lease that is too short or too long. @throws LockUsageError */
-function checkLeaseMs(leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key?: string): void {
-  const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
-  checkInteger('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, key, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
-}
-
 /** Refuses a length for a renewal of a hold with this grace. @throws LockUsageError */
 export function checkRenewal(leaseMs: number, graceMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key: string): void {
-  checkLeaseMs(leaseMs, { maxLeaseMs: maxLeaseMs - graceMs }, key);
-}
-
-/** Refuses a grace with which the lock would stay taken for longer than any lease may. @throws LockUsageError */
-function checkGraceMs({ graceMs, leaseMs, minHoldMs }: ResolvedOptions, { maxLeaseMs }: ResolvedDefaults, key?: string): void {
-  const longest = Math.max(leaseMs, minHoldMs);
-  if (longest + graceMs <= maxLeaseMs) return;
-  const name = leaseMs >= minHoldMs ? 'leaseMs' : 'minHoldMs';
-  throw invalidOption(`${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs for all processes`, key);
+  refuse(leaseProblem(leaseMs, maxLeaseMs - graceMs), key);
 }
 
 /** Refuses permits where there are none: of several locks in one call, or in a store that has none. @throws LockUsageError */
@@ -128,44 +110,72 @@ export function checkPermitsOf(keys: readonly unknown[], permits: number, capabi
   throw invalidOption(`permits (${permits}) need one place that counts them, and a Redlock has none: use one Redis, Sentinel or a Cluster for this lock`, where);
 }
 
-/** Refuses a number of permits that cannot be, and options that do not go with it. @throws LockUsageError */
-function checkPermits({ permits, mode, owner }: ResolvedOptions, key?: string): void {
-  if (permits === undefined) return;
-  checkInteger('permits', permits, 1, MAX_PERMITS, key);
-  if (mode === 'read') throw invalidOption("permits do not go with mode 'read': readers share a lock without a number. Leave one of them out", key);
-  if (owner !== undefined) throw invalidOption('permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out', key);
+function refuse(problem: string | undefined, key?: string): void {
+  if (problem !== undefined) throw invalidOption(problem, key);
 }
 
-function validate(options: ResolvedOptions, limits: ResolvedDefaults, key?: string): void {
-  checkOneOf('mode', options.mode, ['read', 'write'], key);
-  checkInteger('graceMs', options.graceMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
-  checkLeaseMs(options.leaseMs, limits, key);
-  if (options.waitMs !== Infinity) checkInteger('waitMs', options.waitMs, 0, LONGEST_MS, key);
-  checkBoolean('renew', options.renew, key);
-  checkInteger('minHoldMs', options.minHoldMs, 0, limits.maxLeaseMs, key, 'maxLeaseMs bounds it; raise it for all processes');
-  if (options.maxHoldMs !== Infinity) checkInteger('maxHoldMs', options.maxHoldMs, SHORTEST_LEASE_MS, LONGEST_MS, key);
-  if (options.maxHoldMs < options.minHoldMs) {
-    throw invalidOption(`maxHoldMs (${options.maxHoldMs}) is shorter than minHoldMs (${options.minHoldMs})`, key);
-  }
-  checkGraceMs(options, limits, key);
-  checkInteger('minReplicas', options.minReplicas, 0, 100, key);
-  checkOneOf('onLost', options.onLost, ['throw', 'ignore'], key);
-  if (options.owner !== undefined && !isOwner(options.owner)) {
-    throw invalidOption(`expected owner to be a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair, got ${show(options.owner)}`, key);
-  }
-  if (options.label !== undefined && !isLabel(options.label)) {
-    throw invalidOption(`expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(options.label)}`, key);
-  }
-  checkPermits(options, key);
-  if (options.signal !== undefined && typeof options.signal.addEventListener !== 'function') {
-    throw invalidOption(`expected signal to be an AbortSignal, got ${show(options.signal)}`, key);
-  }
+// Each function below says what is wrong, as the end of a sentence; undefined when nothing is.
+
+function limitProblem({ maxLeaseMs, handOn, commandTimeoutMs, shutdownGraceMs }: ResolvedDefaults): string | undefined {
+  return (
+    integerProblem('maxLeaseMs', maxLeaseMs, SHORTEST_LEASE_MS, LONGEST_MS) ??
+    integerProblem('handOn', handOn, 1, 1_000_000) ??
+    integerProblem('commandTimeoutMs', commandTimeoutMs, 10, 600_000) ??
+    integerProblem('shutdownGraceMs', shutdownGraceMs, 0, 3_600_000)
+  );
 }
 
-function isOwner(value: unknown): boolean {
-  return typeof value === 'string' && value !== '' && value.length <= LONGEST_OWNER && !LONE_SURROGATE.test(value);
+function valueProblem(options: ResolvedOptions, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>): string | undefined {
+  return (
+    oneOfProblem('mode', options.mode, MODES) ??
+    integerProblem('graceMs', options.graceMs, 0, maxLeaseMs, BOUNDED) ??
+    leaseProblem(options.leaseMs, maxLeaseMs) ??
+    (options.waitMs === Infinity ? undefined : integerProblem('waitMs', options.waitMs, 0, LONGEST_MS)) ??
+    booleanProblem('renew', options.renew) ??
+    integerProblem('minHoldMs', options.minHoldMs, 0, maxLeaseMs, BOUNDED) ??
+    (options.maxHoldMs === Infinity ? undefined : integerProblem('maxHoldMs', options.maxHoldMs, SHORTEST_LEASE_MS, LONGEST_MS)) ??
+    timesProblem(options, maxLeaseMs) ??
+    integerProblem('minReplicas', options.minReplicas, 0, 100) ??
+    oneOfProblem('onLost', options.onLost, ['throw', 'ignore']) ??
+    (options.owner === undefined ? undefined : ownerProblem(options.owner)) ??
+    (options.label === undefined ? undefined : labelProblem(options.label)) ??
+    (options.permits === undefined ? undefined : permitsProblem(options)) ??
+    (options.signal === undefined ? undefined : signalProblem(options.signal))
+  );
 }
 
-function isLabel(label: unknown): boolean {
-  return typeof label === 'string' && label !== '' && Buffer.byteLength(label) <= LONGEST_LABEL_BYTES;
+function leaseProblem(leaseMs: number, maxLeaseMs: number): string | undefined {
+  const tooShort = Number.isInteger(leaseMs) && leaseMs < SHORTEST_LEASE_MS;
+  return integerProblem('leaseMs', leaseMs, SHORTEST_LEASE_MS, maxLeaseMs, tooShort ? WHY_NOT_SHORTER : WHY_NOT_LONGER);
+}
+
+/** Compares the times with each other. A grace, for one, must not keep the lock taken for longer than any lease may. */
+function timesProblem({ graceMs, leaseMs, minHoldMs, maxHoldMs }: ResolvedOptions, maxLeaseMs: number): string | undefined {
+  if (maxHoldMs < minHoldMs) return `maxHoldMs (${maxHoldMs}) is shorter than minHoldMs (${minHoldMs})`;
+  const longest = Math.max(leaseMs, minHoldMs);
+  if (longest + graceMs <= maxLeaseMs) return undefined;
+  const name = leaseMs >= minHoldMs ? 'leaseMs' : 'minHoldMs';
+  return `${name} (${longest}) and graceMs (${graceMs}) together are longer than maxLeaseMs (${maxLeaseMs}). Shorten one of them, or raise maxLeaseMs for all processes`;
+}
+
+function ownerProblem(owner: unknown): string | undefined {
+  if (typeof owner === 'string' && owner !== '' && owner.length <= LONGEST_OWNER && !LONE_SURROGATE.test(owner)) return undefined;
+  return `expected owner to be a string of 1 to ${LONGEST_OWNER} characters without half a surrogate pair, got ${show(owner)}`;
+}
+
+function labelProblem(label: unknown): string | undefined {
+  if (typeof label === 'string' && label !== '' && Buffer.byteLength(label) <= LONGEST_LABEL_BYTES) return undefined;
+  return `expected label to be a string of 1 to ${LONGEST_LABEL_BYTES} bytes, got ${show(label)}`;
+}
+
+function permitsProblem({ permits, mode, owner }: ResolvedOptions): string | undefined {
+  const problem = integerProblem('permits', permits, 1, MAX_PERMITS);
+  if (problem !== undefined) return problem;
+  if (mode === 'read') return "permits do not go with mode 'read': readers share a lock without a number. Leave one of them out";
+  if (owner !== undefined) return 'permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out';
+  return undefined;
+}
+
+function signalProblem(signal: AbortSignal): string | undefined {
+  return typeof signal.addEventListener === 'function' ? undefined : `expected signal to be an AbortSignal, got ${show(signal)}`;
 }

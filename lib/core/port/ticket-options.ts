@@ -1,7 +1,7 @@
 /** The options with which a hold is handed off, and with which it is adopted. */
 import type { CallSite, LockOptions, ResolvedDefaults, WithLockOptions } from './lock-options.js';
-import { optionsProblem, type NamesOf, type OptionList } from './option-names.js';
-import { checkInteger, invalidOption } from './option-values.js';
+import { checkOptions, type NamesOf, type OptionList } from './option-names.js';
+import { integerProblem } from './option-values.js';
 
 /** Options of {@link Lease.handOff}. */
 export interface HandOffOptions {
@@ -19,7 +19,7 @@ export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'waitMs' | '
 export interface WithAdoptedOptions extends AdoptOptions, Pick<WithLockOptions, 'onLost'> {}
 
 const handOffNames: NamesOf<HandOffOptions> = { withinMs: true };
-const HAND_OFF_OPTIONS: OptionList = { names: handOffNames, example: '{ withinMs: 60000 }' };
+const WHY_NOT_LONGER = 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes';
 
 const example = '{ leaseMs: 5000 }';
 const adoptNames: NamesOf<AdoptOptions & CallSite> = {
@@ -32,9 +32,7 @@ export const WITH_ADOPTED_OPTIONS: OptionList = { names: withAdoptedNames, examp
 /** How long the ticket lasts. @throws LockUsageError */
 export function withinMsOf(given: HandOffOptions | undefined, leaseMs: number, { maxLeaseMs }: Pick<ResolvedDefaults, 'maxLeaseMs'>, key: string): number {
   if (given === undefined) return leaseMs;
-  const problem = optionsProblem(given, HAND_OFF_OPTIONS);
-  if (problem !== undefined) throw invalidOption(problem, key);
-  const { withinMs = leaseMs } = given;
-  checkInteger('withinMs', withinMs, 1, maxLeaseMs, key, 'no lock stays taken for longer than maxLeaseMs without a sign of life; raise it for all processes');
-  return withinMs;
+  const valueProblem: OptionList['valueProblem'] = ({ withinMs }) => integerProblem('withinMs', withinMs, 1, maxLeaseMs, WHY_NOT_LONGER);
+  checkOptions(given, { names: handOffNames, example: '{ withinMs: 60000 }', valueProblem }, key);
+  return given.withinMs ?? leaseMs;
 }

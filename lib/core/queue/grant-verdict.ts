@@ -6,7 +6,7 @@ import type { RequestParts } from './request-parts.js';
 const NEARLY_OVER_MS = 500;
 
 /** `over`: the trust in the grant has ended. `short`: it has to be renewed before work may begin under it. */
-export type GrantVerdict = 'good' | 'short' | 'over';
+type GrantVerdict = 'good' | 'short' | 'over';
 
 /** `isFixed`: the grant was made to a waiter, so it is short at first, and its lease of fixed length is not renewed by the watchdog. */
 export function verdictOn({ trustedUntil }: Grant, now: number, leaseMs: number, isFixed: boolean): GrantVerdict {

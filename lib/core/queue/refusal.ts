@@ -17,7 +17,7 @@ export function isSilence(forMs: number, waitMs: number): boolean {
   return forMs > Math.max(SILENT_MS.atLeast, Math.min(waitMs, SILENT_MS.atMost)) - 1;
 }
 
-export type Refusal = Exclude<Answer, { kind: 'granted' | 'gone' }>;
+type Refusal = Exclude<Answer, { kind: 'granted' | 'gone' }>;
 
 /** The error for an answer of the store that does not grant the lock. */
 export function refusal(answer: Refusal, { wish: { key }, options: { owner, permits, waitMs } }: Caller<StoreLease>): Error {

@@ -30,7 +30,7 @@ const RETRY_MS = 25;
 /** Locks whose leases ended without a release are looked for at most this often, in ms. */
 const COLLECT_EVERY_MS = 1_000;
 
-export interface MemoryStoreOptions {
+interface MemoryStoreOptions {
   readonly clock: Clock;
   readonly maxLeaseMs: number;
 }

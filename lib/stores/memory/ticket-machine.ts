@@ -6,7 +6,7 @@ import type { AdoptRequest, HandedHold, HandOffRequest } from '../../core/port/t
 import { holderOf, type Holder, type LockRecord } from './lock-record.js';
 import { grantOf, type AdoptReply, type HandOffReply, type Instant, type MachineAdoption } from './machine-reply.js';
 
-export type LockOf = (key: string) => LockRecord | undefined;
+type LockOf = (key: string) => LockRecord | undefined;
 
 export function handOff({ ticketId, withinMs, holds, notAfter }: HandOffRequest, at: Instant, lockOf: LockOf): HandOffReply {
   if (at.ms > notAfter) return { kind: 'late' };

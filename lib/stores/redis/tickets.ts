@@ -18,7 +18,7 @@ import type { Renewals } from './renewals.js';
 import type { Spot, Spots } from './spots.js';
 import type { Trust } from './trust.js';
 
-export interface TicketParts {
+interface TicketParts {
   readonly runner: ScriptRunner;
   readonly spots: Spots;
   readonly trust: Trust;

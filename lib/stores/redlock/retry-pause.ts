@@ -21,7 +21,7 @@ const MAX_PATIENCE_MS = 500;
 /** The least pause in ms of a request that waits for the end of a lease, for a lease that has just ended. */
 const MIN_PAUSE_AT_LEASE_END_MS = 20;
 
-export interface Refusal {
+interface Refusal {
   readonly waitedMs: number;
   /** How long the nodes took to refuse the request, in ms. */
   readonly tookMs: number;

@@ -819,7 +819,7 @@ export interface AcquireArgs {
   readonly known: string;
   /** How long the lease is; the key of a lock that is granted as asked is kept for LOCK_GRACE_MS longer. */
   readonly leaseMs: number;
-  /** Of who asks, new for each request. */
+  /** The id of who asks, new for each request. */
   readonly id: string;
   /** Whose requests share a lock; of a request for a permit how many there are. */
   readonly owner?: string | undefined;
@@ -857,9 +857,9 @@ export function acquireCall(on: AcquireKeys, request: AcquireArgs): BuiltCall {
 export type AcquireReply =
   /** The end is that of the lease, without its grace; contended when others wait; memory where the caller did not know it. */
   | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean; readonly memory: string | undefined }
-  /** Until the present hold ends, or -1 when others come first. */
+  /** leftMs is the time until the present hold ends, or -1 when others come first. */
   | { readonly kind: 'waiting'; readonly now: number; readonly leftMs: number }
-  /** Until the present hold ends. */
+  /** leftMs is the time until the present hold ends. */
   | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
   /** The owner reads. */
   | { readonly kind: 'upgrade'; readonly now: number }
@@ -867,7 +867,7 @@ export type AcquireReply =
   | { readonly kind: 'late'; readonly now: number }
   /** The owner has as many holds of the lock as can be. */
   | { readonly kind: 'full'; readonly now: number }
-  /** Until something new is granted, for the server may have forgotten who has the lock. */
+  /** leftMs is the time until something new is granted, for the server may have forgotten who has the lock. */
   | { readonly kind: 'recovering'; readonly now: number; readonly leftMs: number }
   /** Those who hold or wait name so many permits, or 0 for none, and this request does not. */
   | { readonly kind: 'permits'; readonly now: number; readonly permits: number };
@@ -922,7 +922,7 @@ export interface AdmitKeys {
 export interface AdmitArgs {
   /** The longest lease. */
   readonly maxLeaseMs: number;
-  /** Of the server, as greet told it. */
+  /** The run id of the server, as greet told it. */
   readonly runId: string;
   /** From when its memory counts, as greet told it. */
   readonly since: number;
@@ -1002,7 +1002,7 @@ return reply`,
 
 /** The Redis keys of a call of adopt.lua. */
 export interface AdoptKeys {
-  /** For each lock:. */
+  /** One for each lock. */
   readonly keys: readonly { readonly lockKey: string; readonly queueKey: string; readonly fenceKey: string }[];
 }
 
@@ -1024,7 +1024,7 @@ export interface AdoptArgs {
   readonly longestMs: number;
   /** How long nothing new is granted after the server forgot. */
   readonly recoveryMs: number;
-  /** For each lock:. */
+  /** One for each lock. */
   readonly holds: readonly { readonly id: string; readonly floor: number; readonly known: string }[];
 }
 
@@ -1032,7 +1032,7 @@ export function adoptCall(on: AdoptKeys, request: AdoptArgs): BuiltCall {
   return { script: adopt, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey, each.fenceKey])], args: [request.ticketId, request.ticketEnd, request.notAfter, request.leaseMs, request.graceMs, request.label === undefined ? '-' : toField(request.label), request.longestMs, request.recoveryMs, ...request.holds.flatMap((each) => [each.id, each.floor, each.known])] };
 }
 
-/** Adopted; gone, with the number of the lock from 1; late, after notAfter; or recovering, for so many ms; memory of the first lock's slot group, of the one that is gone. */
+/** outcome is adopted, gone, late (it came after notAfter) or recovering; detail is the number of the lock that is gone, from 1, or for how many ms the server recovers; memory is that of the slot group of the lock that is gone, else of the first lock. */
 export interface AdoptHead {
   readonly outcome: string;
   readonly now: number;
@@ -1163,7 +1163,7 @@ export interface BringBackKeys {
 
 /** What is said in one request to bring-back.lua. */
 export interface BringBackArgs {
-  /** Of the holder. */
+  /** The id of the holder. */
   readonly id: string;
   /** How it holds the lock. */
   readonly mode: LockMode | 'permit';
@@ -1211,7 +1211,7 @@ export function bringBackCall(on: BringBackKeys, request: BringBackArgs): BuiltC
 export type BringBackReply =
   /** Filled up with zeros, as the next two are. */
   | { readonly kind: 'lost' }
-  /** LeftMs until it ends, without its grace; contended when others wait; memory that knows it now. */
+  /** leftMs is the time until it ends, without its grace; contended when others wait; memory is the one that knows it now. */
   | { readonly kind: 'held'; readonly leftMs: number; readonly contended: boolean; readonly memory: string }
   /** After notAfter: nothing was done. */
   | { readonly kind: 'late' }
@@ -1287,7 +1287,7 @@ export interface DowngradeKeys {
 
 /** What is said in a call of downgrade.lua. */
 export interface DowngradeArgs {
-  /** Of the holder. */
+  /** The id of the holder. */
   readonly id: string;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
@@ -1318,7 +1318,7 @@ export interface FencedWriteKeys {
 
 /** What is said in a call of fenced-write.lua. */
 export interface FencedWriteArgs {
-  /** Of the hold. */
+  /** The fence of the hold. */
   readonly fence: number;
   /** A name and a value for each field. */
   readonly fields: readonly ScriptArgument[];
@@ -1375,7 +1375,7 @@ export interface ForceReleaseKeys {
 
 /** What is said in a call of force-release.lua. */
 export interface ForceReleaseArgs {
-  /** Of the holder to take it from, any of those reserved for it, of one with a permit the first; or nothing for all holders. */
+  /** The fence of the holder to take it from, any of those reserved for it, of one with a permit the first; or nothing for all holders. */
   readonly fence?: number | undefined;
   /** Server time in ms after which nothing is done. */
   readonly notAfter: number;
@@ -1495,7 +1495,7 @@ export interface GiveBackArgs {
   readonly mayBeOver: boolean;
   /** Whether its work never began, so that it owes no minHoldMs. */
   readonly abandoned: boolean;
-  /** Of the ballot. */
+  /** The id of the ballot. */
   readonly id?: string | undefined;
   /** How the process waits. */
   readonly mode: LockMode;
@@ -1503,7 +1503,7 @@ export interface GiveBackArgs {
   readonly waitedMs: number;
   /** How long to keep the lock for it when its turn has come. */
   readonly patienceMs: number;
-  /** Of the caller. */
+  /** The process of the caller. */
   readonly process: string;
   /** The process whose turn it is, if that waits here. */
   readonly next?: string | undefined;
@@ -1555,7 +1555,7 @@ export function greetCall(on: GreetKeys, request: GreetArgs): BuiltCall {
   return { script: greet, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, ...request.floors] };
 }
 
-/** Whole when it may vote; leftMs until all that it may have forgotten has ended; runId of this incarnation of the server; since is the server time in ms from which its memory counts; hasVoted when it may ever have granted anything, as far as its data tell. */
+/** whole when it may vote; leftMs until all that it may have forgotten has ended; runId of this incarnation of the server; since is the server time in ms from which its memory counts; hasVoted when it may ever have granted anything, as far as its data tell. */
 export interface GreetMemory {
   readonly whole: boolean;
   readonly leftMs: number;
@@ -1617,7 +1617,7 @@ return { now, 0, last }`,
 
 /** The Redis keys of a call of hand-off.lua. */
 export interface HandOffKeys {
-  /** For each hold:. */
+  /** One for each hold. */
   readonly keys: readonly { readonly lockKey: string; readonly queueKey: string }[];
 }
 
@@ -1629,7 +1629,7 @@ export interface HandOffArgs {
   readonly withinMs: number;
   /** Server time in ms after which nothing is done. */
   readonly notAfter: number;
-  /** For each hold:. */
+  /** One for each hold. */
   readonly holds: readonly { readonly id: string; readonly stays: boolean }[];
 }
 
@@ -1637,7 +1637,7 @@ export function handOffCall(on: HandOffKeys, request: HandOffArgs): BuiltCall {
   return { script: handOff, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey])], args: [request.ticketId, request.withinMs, request.notAfter, ...request.holds.flatMap((each) => [each.id, each.stays ? 1 : 0])] };
 }
 
-/** Which hold is not there, counted from 1, or 0 when all were handed off, or -1 after notAfter; the last server time in ms at which the ticket can be adopted. */
+/** lost is the hold that is not there, counted from 1, or 0 when all were handed off, or -1 after notAfter; until is the last server time in ms at which the ticket can be adopted. */
 export interface HandOffHead {
   readonly now: number;
   readonly lost: number;
@@ -1725,7 +1725,7 @@ export interface HeartbeatKeys {
 
 /** What is said in one request to heartbeat.lua. */
 export interface HeartbeatArgs {
-  /** Of the waiter. */
+  /** The id of the waiter. */
   readonly id: string;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
@@ -1755,9 +1755,9 @@ export function heartbeatCall(on: HeartbeatKeys, request: HeartbeatArgs): BuiltC
 export type HeartbeatReply =
   /** Filled up with zeros, as the next two are. */
   | { readonly kind: 'gone' }
-  /** Contended when others wait. */
+  /** contended when others wait. */
   | { readonly kind: 'granted'; readonly fence: number; readonly fences: number; readonly mode: LockMode; readonly end: number; readonly contended: boolean }
-  /** Until the present hold ends, or -1 when others come first. */
+  /** leftMs is the time until the present hold ends, or -1 when others come first. */
   | { readonly kind: 'waiting'; readonly leftMs: number }
   /** What the server said to this waiter's keys. */
   | { readonly kind: 'refused'; readonly words: string };
@@ -1909,7 +1909,7 @@ export interface RaiseFenceKeys {
 
 /** What is said in a call of raise-fence.lua. */
 export interface RaiseFenceArgs {
-  /** Of the ballot. */
+  /** The id of the ballot. */
   readonly id: string;
   /** What was agreed on, the first of the reserved ones. */
   readonly fence: number;
@@ -1956,7 +1956,7 @@ export function recallCall(on: RecallKeys, request: RecallArgs): BuiltCall {
   return { script: recall, keys: [...on.fenceKeys], args: [request.recoveryMs, ...request.floors] };
 }
 
-/** RecoversForMs is how long nothing new is granted in the group that waits longest. */
+/** recoversForMs is how long nothing new is granted in the group that waits longest. */
 export interface RecallHead {
   readonly now: number;
   readonly recoversForMs: number;
@@ -2046,7 +2046,7 @@ export interface ReleaseArgs {
   readonly mayBeOver: boolean;
   /** Whether its work never began, so that it owes no minHoldMs. */
   readonly abandoned: boolean;
-  /** Of the holder or waiter. */
+  /** The id of the holder or waiter. */
   readonly id: string;
   /** The highest fence that the caller has seen in the slot group. */
   readonly floor: number;
@@ -2146,7 +2146,7 @@ export interface RenewKeys {
 export interface RenewArgs {
   /** The longest lease that can be. */
   readonly longestMs: number;
-  /** For each run of leases that get the same length:. */
+  /** One for each run of leases that get the same length. */
   readonly runs: readonly { readonly leaseMs: number; readonly ids: string }[];
 }
 
@@ -2165,7 +2165,7 @@ export function readRenewHead(reply: ReplyItems, at = 0): RenewHead {
   return { now: Number(reply[at]) };
 }
 
-/** Of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it and its grace end (-1 for lost; the server's words where it refused the key), and whether others wait. */
+/** What there is to say of a lease, unless it was renewed to its length and nobody waits: left is the ms until it and its grace end, -1 for lost, or the server's words where it refused the key; contended when others wait. */
 export interface RenewNews {
   readonly position: number;
   readonly left: number | string;
@@ -2373,11 +2373,11 @@ export interface VoteArgs {
   readonly notAfter: number;
   /** The least fence the caller can use. */
   readonly proposal: number;
-  /** Of the server, as it told on this connection, or as many dashes. */
+  /** The run id of the server, as it told on this connection, or as many dashes. */
   readonly runId: string;
   /** How long the lease is; the key of a lock that is granted as asked is kept for LOCK_GRACE_MS longer. */
   readonly leaseMs: number;
-  /** Of the ballot, new for each attempt. */
+  /** The id of the ballot, new for each attempt. */
   readonly id: string;
   /** Whose requests share a lock. */
   readonly owner?: string | undefined;
@@ -2395,7 +2395,7 @@ export interface VoteArgs {
   readonly waitedMs: number;
   /** How long to keep the lock for it when its turn has come. */
   readonly patienceMs: number;
-  /** Of the caller. */
+  /** The process of the caller. */
   readonly process: string;
 }
 
@@ -2415,15 +2415,15 @@ export function voteCall(on: VoteKeys, request: VoteArgs): BuiltCall {
 
 /** What vote.lua answers. */
 export type VoteReply =
-  /** Until the present hold ends, or -1 when it is somebody else's turn. */
+  /** leftMs is the time until the present hold ends, or -1 when it is somebody else's turn. */
   | { readonly kind: 'busy'; readonly now: number; readonly leftMs: number }
-  /** Until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait. */
+  /** leftMs is the time until the lease ends; shared when the fence is that of its owner's hold; next is the process that has waited longest, if others wait. */
   | { readonly kind: 'granted'; readonly now: number; readonly fence: number; readonly leftMs: number; readonly mode: LockMode; readonly shared: boolean; readonly next: string | undefined }
   /** The owner reads. */
   | { readonly kind: 'upgrade'; readonly now: number }
   /** After notAfter. */
   | { readonly kind: 'late'; readonly now: number }
-  /** Until all that this node may have forgotten has ended. */
+  /** leftMs is the time until all that this node may have forgotten has ended. */
   | { readonly kind: 'quarantined'; readonly now: number; readonly leftMs: number }
   /** It waits to be told the last fences. */
   | { readonly kind: 'not admitted'; readonly now: number }

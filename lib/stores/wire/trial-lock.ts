@@ -12,7 +12,7 @@ export const TRIAL_LEASE_MS = 1_000;
 /** The last instant of thirteen digits: what is asked for here may act whenever it arrives. */
 export const NEVER = 9_999_999_999_999;
 
-export interface Trial {
+interface Trial {
   readonly id: string;
   readonly keys: LockKeys;
 }

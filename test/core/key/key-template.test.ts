@@ -248,7 +248,9 @@ describe('a key given whole', () => {
   });
 
   it('is refused with an error that says at once what is wrong with it', () => {
-    expect(() => checkKey('')).toThrow(/^a key must not be empty\.$/);
+    expect(() => checkKey('')).toThrow(/^Lock key: a key must not be empty\. Name what is locked, such as 'order:7'\.$/);
+    expect(() => checkKey(undefined as never)).toThrow(/^Lock key: expected a text such as 'order:7', got undefined\.$/);
+    expect(() => checkKey('order:undefined', 'lockKey')).toThrow(/^lockKey: the key 'order:undefined' was made of a value that is missing or is no id\./);
   });
 
   it('is refused beyond the stated length, counted in bytes', () => {

@@ -14,13 +14,13 @@ describe('The lock of a role', () => {
   });
 
   it.each<[string, unknown]>([
-    ['empty', ''],
+    [`''`, ''],
     ['undefined', undefined],
-    ['number', 7],
-    ['object', null],
+    ['7', 7],
+    ['null', null],
   ])('is refused for a role that is %s, and the error says so', (got, role) => {
     const made = (): string => roleKey(role as string);
     expect(made).toThrow(LockKeyError);
-    expect(made).toThrow(`A role is a text that is not empty, such as 'indexer', and this is ${got}.`);
+    expect(made).toThrow(`Role: expected a text that is not empty, such as 'indexer', got ${got}.`);
   });
 });

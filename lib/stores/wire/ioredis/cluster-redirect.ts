@@ -5,7 +5,7 @@
 import type { Redis } from 'ioredis';
 import type { RedisClient } from './ioredis-connection.js';
 
-export interface Redirect {
+interface Redirect {
   readonly node: Redis;
   /** Whether the slot is still being moved to the node, so that the command ASKING must come first. */
   readonly asking: boolean;

@@ -15,7 +15,7 @@
 ---   id: text       of its new holder
 ---   floor: number  the highest fence that the caller has seen in the slot group
 ---   known: text    what the server told the caller as its memory, or as many dashes
---- RETURNS all head: outcome text, now, detail, memory text  adopted; gone, with the number of the lock from 1; late, after notAfter; or recovering, for so many ms; memory of the first lock's slot group, of the one that is gone
+--- RETURNS all head: outcome text, now, detail, memory text  outcome is adopted, gone, late (it came after notAfter) or recovering; detail is the number of the lock that is gone, from 1, or for how many ms the server recovers; memory is that of the slot group of the lock that is gone, else of the first lock
 --- RETURNS each hold: fence, mode mode, end, minHoldMs, contended flag, owner encoded, permits, memory text  the end is that of the lease, without its grace; minHoldMs is what is left of it; contended when others wait; permits that the lock has, or 0
 --- INVARIANT a ticket is adopted once, and not after its time, also when requests that came twice have put it there anew
 --- INVARIANT the fence rises, unless other holds of the same owner go on, which share theirs

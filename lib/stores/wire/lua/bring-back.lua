@@ -22,7 +22,7 @@
 ---     label: encoded or -  what an operator reads
 --- RETURNS all head: now  the server's time in ms
 --- RETURNS each 0 lost: none  filled up with zeros, as the next two are
---- RETURNS each 1 held: leftMs, contended flag, memory text  leftMs until it ends, without its grace; contended when others wait; memory that knows it now
+--- RETURNS each 1 held: leftMs, contended flag, memory text  leftMs is the time until it ends, without its grace; contended when others wait; memory is the one that knows it now
 --- RETURNS each 2 late: none  after notAfter: nothing was done
 --- RETURNS each 3 refused: words text  what the server said to this lease's keys
 --- INVARIANT a lease that the server knew with the memory that it still has was lost: it ended, or was taken away

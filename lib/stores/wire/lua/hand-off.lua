@@ -8,7 +8,7 @@
 --- ARGV[...] holds  for each hold:
 ---   id: text     of its holder
 ---   stays: flag  whether this holder stays beside the ticket, because others of its process read on under it
---- RETURNS all head: now, lost, until  which hold is not there, counted from 1, or 0 when all were handed off, or -1 after notAfter; the last server time in ms at which the ticket can be adopted
+--- RETURNS all head: now, lost, until  lost is the hold that is not there, counted from 1, or 0 when all were handed off, or -1 after notAfter; until is the last server time in ms at which the ticket can be adopted
 --- INVARIANT a ticket that is there is not handed off again, and keeps its end
 --- INVARIANT beside a hold that stays, a copy of the request that comes after the adoption makes the ticket anew, so it must be late
 --- INVARIANT what minHoldMs keeps taken beyond the ticket's time stands as its grace: it cannot be adopted in it

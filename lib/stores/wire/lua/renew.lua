@@ -5,7 +5,7 @@
 ---   leaseMs: number  that length, with the grace after it
 ---   ids: text        the holders, with spaces between
 --- RETURNS all head: now  the server's time in ms
---- RETURNS each news: position, left number or text, contended flag  of a lease that was not just renewed to its length while nobody waits: which one it is, ms until it and its grace end (-1 for lost; the server's words where it refused the key), and whether others wait
+--- RETURNS each news: position, left number or text, contended flag  what there is to say of a lease, unless it was renewed to its length and nobody waits: left is the ms until it and its grace end, -1 for lost, or the server's words where it refused the key; contended when others wait
 --- INVARIANT a lock that is in the batch for many holders is read and written once
 --- INVARIANT an end further away than any lease can be, from before the server's clock was set back, is brought to the latest that can be
 --- INVARIANT only the locks' own keys are touched, so that each can be sent alone while a slot migrates

@@ -1,4 +1,4 @@
-/** The example of docs/handing-on.md. */
+/** The example of docs/handing-off.md. */
 import type { Job } from 'bullmq';
 import type { LockService } from 'nestjs-holdfast';
 
