@@ -75,22 +75,28 @@ export function visitProviders(modules: ModulesContainer, boot: BootOfInstance):
 /** Interceptors whose lock module is closed. */
 const retired = new WeakSet<object>();
 
+/** What waits for an interceptor to retire: each sets that of another application on an object that is provided to both. */
+const successions = new WeakMap<object, (() => void)[]>();
+
 /**
  * Marks the interceptor of a lock module that is closed. An object that outlives its application, and is provided to another
  * one, gets the interceptor of the other one then.
  */
 export function retire(interceptor: LockInterceptor): void {
   retired.add(interceptor);
+  for (const succeed of successions.get(interceptor) ?? []) succeed();
+  successions.delete(interceptor);
 }
 
 /** Sets the interceptor of an object that Nest did not construct: one from a factory or from `useValue`. */
-function handOver(made: object, { instance, interceptor }: BootOfInstance): void {
+function handOver(made: object, boot: BootOfInstance): void {
+  const { instance, interceptor } = boot;
   const slot = interceptorSlot(instance);
   // The prototypes are asked and not the object, which may be a Proxy that lets nobody look at it.
-  if (!prototypesOf(made).some((each) => Object.hasOwn(each, slot))) return;
+  if (retired.has(interceptor) || !prototypesOf(made).some((each) => Object.hasOwn(each, slot))) return;
   const present: unknown = Reflect.get(made, slot);
-  const vacant = present === undefined || (typeof present === 'object' && present !== null && retired.has(present));
-  if (vacant) Reflect.set(made, slot, interceptor);
+  if (typeof present !== 'object' || present === null || retired.has(present)) Reflect.set(made, slot, interceptor);
+  else if (present !== interceptor) successions.set(present, [...(successions.get(present) ?? []), () => handOver(made, boot)]);
 }
 
 function visitPrototype(prototype: object, boot: BootOfInstance, { overrides, misread }: BootFindings): void {

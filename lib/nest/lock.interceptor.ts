@@ -17,6 +17,14 @@ import { routeLock, type RouteKey, type RouteLockOptions } from './route-lock.js
 /** The part of LockService that the interceptor uses. */
 export type Locker = Pick<LockService, 'withLock'>;
 
+/** How the Observable of {@link LockInterceptor.observed} ends. */
+interface Observed {
+  /** Ends the wait for the lock when it aborts, besides the signal of the options. */
+  readonly gone?: AbortSignal | undefined;
+  /** Whether the work goes on after an unsubscription until its first answer, so that the lock is kept until then. @default false */
+  readonly outlivesReader?: boolean;
+}
+
 /** Runs calls under locks. Applications use {@link LockInterceptor.of} only; the decorators use the rest. */
 export class LockInterceptor {
   /** `describe`: whether class and method of a holder are given to the store (`describeHolders`). */
@@ -32,8 +40,12 @@ export class LockInterceptor {
    *
    * Placeholders of the key are paths into the request; a key function gets the ExecutionContext. When the client disconnects
    * while its request waits, the request stops waiting for the lock and the handler does not run; a handler that runs already
-   * goes on. A handler that gives a file or another stream is refused, because Nest sends it later. For a method that is also called
-   * from elsewhere, use a decorator on the method instead.
+   * goes on. So does one whose result nobody waits for any more, as after the `timeout` of an interceptor outside of this one: its
+   * lock is released when it has answered. (A route whose return type says `Observable`, or that has `@Sse`, ends with its reader.) An
+   * interceptor inside of this one hides that the handler goes on, so put this one last.
+   *
+   * A handler that gives a file or another stream is refused, because Nest sends it later. For a method that is also called from
+   * elsewhere, use a decorator on the method instead.
    *
    * @throws LockKeyError for a malformed template; LockUsageError for unknown or invalid options
    */
@@ -63,11 +75,8 @@ export class LockInterceptor {
     }
   }
 
-  /**
-   * An Observable that acquires the lock and runs `work` at each subscription. The wait for the lock ends when `gone` aborts,
-   * besides the signal of the options.
-   */
-  observed(call: LockedCall, args: readonly unknown[], work: () => unknown, gone?: AbortSignal): Observable<unknown> {
+  /** An Observable that acquires the lock and runs `work` at each subscription. */
+  observed(call: LockedCall, args: readonly unknown[], work: () => unknown, { gone, outlivesReader }: Observed = {}): Observable<unknown> {
     const { site, onBusy } = call;
     return lockedObservable({
       locks: this.locks,
@@ -75,6 +84,7 @@ export class LockInterceptor {
       gone,
       keyOf: () => call.keyOf(args),
       source: () => observableOf(site, work()),
+      outlivesReader,
       instead: (error) => {
         if (onBusy === 'throw' || !isBusy(error)) throw error;
         return onBusy === 'skip' ? EMPTY : observableOf(site, Reflect.apply(onBusy, undefined, args));

@@ -70,6 +70,17 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   async onModuleInit(): Promise<void> {
+    try {
+      await this.start();
+    } catch (error) {
+      // Whoever boots gets no application that could be closed, and open connections would keep the process alive.
+      await Promise.all([...lockModules(this.modules)].map(([, locks]) => locks.close()));
+      throw error;
+    }
+  }
+
+  /** Checks every decorator of the application, and gives objects their interceptors. @throws LockUsageError, LockStoreError */
+  private async start(): Promise<void> {
     refuseTwins(this.modules, this.instance);
     const locks = this.ownLocks();
     if (locks instanceof LockRouter) await locks.open();

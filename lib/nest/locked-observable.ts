@@ -1,8 +1,9 @@
 /**
  * An Observable under a lock: each subscription acquires the lock, subscribes to the source inside the hold, and releases the
- * lock on completion, error or unsubscription, whichever comes first.
+ * lock on completion, error or unsubscription, whichever comes first. An unsubscription does not stop the handler of a route that
+ * answers once, by a promise: its lock is released when it has answered.
  */
-import { Observable, takeUntil, type Subscriber } from 'rxjs';
+import { finalize, Observable, Subject, takeUntil, type Subscriber } from 'rxjs';
 import { Hold } from '../core/hold/hold.js';
 import type { Lease } from '../core/port/lease.js';
 import type { WithLockOptions } from '../core/port/lock-options.js';
@@ -18,6 +19,8 @@ interface ObservableUnderLock {
   readonly keyOf: () => string | readonly string[];
   /** Makes the Observable to subscribe to; called inside the hold. */
   readonly source: () => Observable<unknown>;
+  /** Whether work behind the source goes on after an unsubscription, until the first value, the completion or an error tells that it is done. */
+  readonly outlivesReader?: boolean;
   /** Gives the Observable to subscribe to, without the lock, when acquiring failed with `error`; or throws the error of the subscriber. */
   readonly instead: (error: unknown) => Observable<unknown>;
 }
@@ -39,7 +42,7 @@ async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, s
     for (const signal of [options.signal, work.gone]) if (signal) subscriber.add(abortWith(signal, stopped));
     await work.locks.withLock(work.keyOf(), { ...options, signal: stopped.signal }, (lease) => {
       entered = true;
-      return relayed(work.source, lossSignal(options, lease), subscriber);
+      return relayed(work, lossSignal(options, lease), subscriber);
     });
     // The subscriber completes after the release, so that it finds the lock free then.
     subscriber.complete();
@@ -50,24 +53,32 @@ async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, s
 }
 
 /**
- * Passes the values of the source on to the subscriber. Resolves when the source has completed or the subscriber has
- * unsubscribed; rejects with the error of the source, or with the reason of `loss` when that aborts.
+ * Passes the values of the source on to the subscriber. Resolves when the source has completed, or when the subscriber has unsubscribed
+ * and no work goes on; rejects with the error of the source, or with the reason of `loss` when that aborts.
  */
-function relayed(source: () => Observable<unknown>, loss: AbortSignal | undefined, subscriber: Subscriber<unknown>): Promise<void> {
+function relayed({ source, outlivesReader = false }: ObservableUnderLock, loss: AbortSignal | undefined, subscriber: Subscriber<unknown>): Promise<void> {
   if (subscriber.closed) return Promise.resolve();
   return new Promise<void>((resolve, reject) => {
     // `over` ends the subscription by takeUntil, because a source may emit, and its reader unsubscribe, before subscribe()
     // returns a subscription that could be ended.
-    const over = new Observable<void>((notice) => {
-      subscriber.add(() => notice.next());
-      if (!loss) return undefined;
-      const lost = (): void => notice.error(loss.reason);
-      loss.addEventListener('abort', lost, { once: true });
-      return () => loss.removeEventListener('abort', lost);
-    });
-    source()
-      .pipe(takeUntil(over))
-      .subscribe({ next: (value) => subscriber.next(value), error: reject, complete: resolve });
+    const over = new Subject<void>();
+    const lost = (): void => over.error(loss?.reason);
+    let isWorking = outlivesReader;
+    const endUnlessWorking = (): void => {
+      if (subscriber.closed && !isWorking) over.next();
+    };
+    const next = (value: unknown): void => {
+      isWorking = false;
+      subscriber.next(value);
+      endUnlessWorking();
+    };
+    // This may throw, and must leave no listener behind then.
+    const values = source();
+    loss?.addEventListener('abort', lost, { once: true });
+    subscriber.add(endUnlessWorking);
+    values
+      .pipe(takeUntil(over), finalize(() => loss?.removeEventListener('abort', lost)))
+      .subscribe({ next, error: reject, complete: resolve });
   });
 }
 

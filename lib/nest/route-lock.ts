@@ -39,6 +39,9 @@ export interface RouteLockOptions extends Omit<LockedOptions, 'returns' | 'onBus
   signal?: AbortSignal | ((context: ExecutionContext) => AbortSignal | undefined) | undefined;
 }
 
+/** Under this name Nest's `@Sse` leaves its mark on a handler. */
+const SSE_METADATA = '__sse__';
+
 /** The end of the message for an interceptor that Nest did not make. */
 const MADE_WITH_NEW =
   'but its object was made with new, so it has no lock module. Give the class itself to @UseInterceptors, or provide it as APP_INTERCEPTOR.';
@@ -63,11 +66,22 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
       const complete = tap((result: unknown) => {
         if (isStream(result)) refuseStream(named.site, result);
       });
-      return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), clientGone(context));
+      return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), { gone: clientGone(context), outlivesReader: !givesStream(context) });
     }
   }
   lockedMethods.add(RouteLock.prototype, 'intercept', call);
   return RouteLock;
+}
+
+/**
+ * Whether the route gives one value after another to whoever reads on, as `@Sse` or its return type says. Then an unsubscription ends its
+ * work. It does not end that of a handler which answers by a promise.
+ */
+function givesStream(context: ExecutionContext): boolean {
+  const handler = context.getHandler();
+  if (Reflect.hasMetadata(SSE_METADATA, handler)) return true;
+  const type = Reflect.getMetadata('design:returntype', context.getClass().prototype, handler.name) as { readonly prototype?: object } | undefined;
+  return type?.prototype !== undefined && 'subscribe' in type.prototype;
 }
 
 /** Ends the stream that the handler gave. @throws LockUsageError, always */

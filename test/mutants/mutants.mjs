@@ -8,6 +8,9 @@ const redlock = (file) => `lib/stores/redlock/${file}.ts`;
 const core = (file) => `lib/core/${file}.ts`;
 
 const list = [
+  // Nest
+  ['a route ends with its reader', 'lib/nest/locked-observable.ts', 'let isWorking = outlivesReader;', 'let isWorking = outlivesReader && false;', 'S1: a handler works on without its lock after a timeout', 'test/nest/unread-routes'],
+  ['a stream outlives its reader', 'lib/nest/route-lock.ts', 'outlivesReader: !givesStream(context)', 'outlivesReader: true', 'L5: a lock is kept for work that was stopped', 'test/nest/unread-routes'],
   // Trust
   ['trust from receipt', redis('trust'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: trust is not counted from before the request', 'single:clocks'],
   ['renewed trust from receipt', redis('renewals'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: the same for renewals', 'single:processes'],

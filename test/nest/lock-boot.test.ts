@@ -26,6 +26,8 @@ class Ledger {
   async settle(): Promise<void> {}
 }
 
+const startWith = (value: Ledger) => startApp({ providers: [{ provide: Ledger, useValue: value }] });
+
 describe('An object that the application was given', () => {
   it('gets nothing when its class has no locked methods', async () => {
     const value = { host: 'a' };
@@ -40,10 +42,20 @@ describe('An object that the application was given', () => {
 
   it('keeps its locks while their application runs, though another one is given it as well', async () => {
     const value = new Ledger();
-    const [one, two] = [await startApp({ providers: [{ provide: Ledger, useValue: value }] }), await startApp({ providers: [{ provide: Ledger, useValue: value }] })];
+    const [one, two] = [await startWith(value), await startWith(value)];
     const [ofOne, ofTwo] = [one, two].map((app) => grantedBy(app.get(LockService)));
     await value.settle();
     expect([ofOne, ofTwo]).toEqual([['ledger'], []]);
+  });
+
+  it('has the locks of an application that goes on, when those before it are closed in any order', async () => {
+    const value = new Ledger();
+    const [one, two, three] = [await startWith(value), await startWith(value), await startWith(value)];
+    const ofThree = grantedBy(three.get(LockService));
+    await two.close();
+    await one.close();
+    await value.settle();
+    expect(ofThree).toEqual(['ledger']);
   });
 });
 

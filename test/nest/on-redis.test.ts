@@ -34,6 +34,17 @@ function start(locks = LockModule.forRoot({ redis: redis.url })) {
 }
 
 describe('locks on Redis', () => {
+  it('leave no connection open when a decorator of the application refuses the boot', async () => {
+    class Slow {
+      @Locked('slow', { leaseMs: 120_000 })
+      async run(): Promise<void> {}
+    }
+    const connections = async (): Promise<number> => String(await redis.command('CLIENT', 'LIST')).trim().split('\n').length;
+    const before = await connections();
+    await expect(startAlone({ imports: [LockModule.forRoot({ redis: redis.url })], providers: [Slow] })).rejects.toThrow(/^Slow\.run: /);
+    await eventually(async () => expect(await connections()).toBe(before));
+  });
+
   it('exclude calls of several applications, and holders say where they run', async () => {
     const apps = await Promise.all([start(), start()]);
     const ids = await Promise.all(Array.from({ length: 40 }, (_, turn) => apps[turn % 2]!.get(Counter).add('sum')));

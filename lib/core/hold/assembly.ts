@@ -16,7 +16,7 @@ import { Tickets } from './tickets.js';
 import { Timeouts } from './timeouts.js';
 import { WaitingCalls } from './waiting-calls.js';
 
-export interface CoreParts {
+interface CoreParts {
   readonly events: EventSink;
   readonly store: LockStore;
   /** The name of this process in holder ids, and that of the lock module. */

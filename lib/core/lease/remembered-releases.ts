@@ -10,7 +10,7 @@ import type { EndingLease } from './background-release.js';
  */
 const MAX_REMEMBERED = 256;
 
-export interface AnsweredRelease {
+interface AnsweredRelease {
   readonly key: string;
   readonly id: string;
   readonly abandoned: boolean | undefined;

@@ -98,7 +98,7 @@ export function silenceError(key: string, waitMs: number, { server, minReplicas 
 
 export function slownessError(key: string, leaseMs: number): LockStoreError {
   const message =
-    `Lock '${key}': the store granted it, but the lease of ${leaseMs} ms had ended before the answer arrived. ` +
+    `Lock '${key}': the store granted it, but its answer came so late that too little of the lease of ${leaseMs} ms was left. ` +
     'It is safe to try again, with a longer lease if this happens often.';
   return new LockStoreError(message, { key });
 }

@@ -123,7 +123,7 @@ export interface Grant {
 /** The answer to an acquire. `replacedLost`: the lease that the request replaces had ended in the store before. */
 export type AcquireOutcome = AcquireAnswer & { readonly replacedLost?: boolean | undefined };
 
-type AcquireAnswer =
+export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly grant: Grant }
   /** The request has a place in the queue. The first in the queue also gets `askAgainInMs`: when the present holder's lease ends. */
   | { readonly kind: 'waiting'; readonly askAgainInMs?: number | undefined }

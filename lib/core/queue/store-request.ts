@@ -212,6 +212,8 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
   private async lengthen(grant: Grant): Promise<void> {
     if (this.isLengthening) return;
     this.isLengthening = true;
+    // A caller that does not wait for longer than this is told of the slow store: the lock is not busy.
+    this.lastError = slownessError(this.key, this.leaseMs);
     const longer = await lengthened(grant, this, this.parts);
     this.isLengthening = false;
     if (!longer) this.ask();

@@ -1,7 +1,7 @@
 /** One request for a lock: what it says to the store, how often, and what becomes of what it was granted when nobody wants it any more. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
-import type { AcquireOutcome, HeartbeatOutcome } from '../../../lib/core/port/lock-store.js';
+import type { AcquireOutcome, HeartbeatOutcome, RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import { Fleet, gate, type Wire } from '../../support/locks.js';
 import { answering } from '../../support/answering.js';
 
@@ -125,12 +125,16 @@ describe('A wait that is over', () => {
     await other.release();
   });
 
-  it('is told as a busy lock when the store had granted too little of it and does not answer a renewal', async () => {
+  it.each([
+    { how: 'does not answer a renewal', renew: (): Promise<readonly RenewOutcome[]> => new Promise(() => {}) },
+    { how: 'has lost it when the renewal comes', renew: async (): Promise<readonly RenewOutcome[]> => [{ kind: 'lost' }] },
+  ])('is told as a failure of the store, which granted so late that too little was left, and $how', async ({ renew }) => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
     wire.slowMs = 600;
-    wire.renew = () => new Promise(() => {});
-    expect(await fleet.clock.runUntil(codeOf(locks.acquire('k', { leaseMs: 1_000, waitMs: 700 })))).toBe('LOCK_TIMEOUT');
+    wire.renew = renew;
+    expect(await fleet.clock.runUntil(codeOf(locks.acquire('k', { leaseMs: 1_000, waitMs: 700 })))).toBe('LOCK_STORE');
+    expect(await fleet.clock.runUntil(codeOf(locks.tryAcquire('free', { leaseMs: 1_000 })))).toBe('LOCK_STORE');
   });
 
   it.each([

@@ -109,7 +109,7 @@ describe('A process that waits', () => {
     const fleet = new Fleet();
     const { locks, wire } = fleet.process();
     wire.slowMs = 200;
-    const refused = expect(locks.acquire('k', { leaseMs: 100, waitMs: 0 })).rejects.toThrow(/the lease of 100 ms had ended before the answer arrived/);
+    const refused = expect(locks.acquire('k', { leaseMs: 100, waitMs: 0 })).rejects.toThrow(/so late that too little of the lease of 100 ms was left/);
     await fleet.clock.runUntil(refused);
     expect(wire.sent.acquire).toBe(1);
     await fleet.clock.advance(1_000);
