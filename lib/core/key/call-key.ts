@@ -56,7 +56,7 @@ function checkedKey(made: unknown, site: string): string {
   if (FORGOTTEN_VALUE.test(made)) {
     throw new LockKeyError(`${site}: its key function made '${made}', from a value that is missing or is no id.`, { key: made });
   }
-  return checkKey(made, `${site}, its key function`);
+  return checkKey(made, `${site}: its key function made no valid key`);
 }
 
 /** The keys without duplicates, sorted by bytes: all callers take locks in the same order, so they cannot deadlock. @throws LockKeyError */

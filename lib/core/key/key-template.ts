@@ -7,7 +7,7 @@
 import { LockKeyError } from '../port/errors.js';
 import { checkLength } from './check-key.js';
 import { keyFrame, type KeyFrame, type Malformed } from './key-frame.js';
-import { UnfitForKey } from './key-value.js';
+import { valueError } from './key-value.js';
 
 /** What a template is rendered from. Its placeholders start with the position of an argument, or with a property of a request. */
 export type TemplateSubject = 'arguments' | 'request';
@@ -96,7 +96,7 @@ function renderer({ head, tails, valueText }: KeyFrame, placeholders: readonly P
         try {
           key += valueText(read(subject, placeholder.path)) + tails[position]!;
         } catch (error) {
-          throw valueError(error, placeholder, origin);
+          throw valueError(beginning(placeholder, origin), error);
         }
       }
       checkLength(key, origin.site);
@@ -115,9 +115,8 @@ function read(subject: unknown, path: readonly string[]): unknown {
   return value;
 }
 
-function valueError(error: unknown, { source, path }: Placeholder, { template, site, subject }: Origin): LockKeyError {
+/** How the error begins about the value of a placeholder. */
+function beginning({ source, path }: Placeholder, { template, site, subject }: Origin): string {
   const where = subject === 'arguments' ? `${source} (argument ${path[0]})` : `${source} of the request`;
-  const start = `${site}: no key can be made of '${template}', because ${where}`;
-  if (error instanceof UnfitForKey) return new LockKeyError(`${start} ${error.message}.`);
-  return new LockKeyError(`${start} could not be read.`, { cause: error });
+  return `${site}: no key can be made of '${template}', because ${where}`;
 }

@@ -2,9 +2,16 @@
  * Makes the text of a value that may stand in a key, which is an id. Every other value is refused with an error whose message
  * completes the sentence "<0> (argument 0) …" and never contains the value itself, which may be secret.
  */
+import { LockKeyError } from '../port/errors.js';
 
 /** Refuses a value that cannot stand in a key. Its message completes a sentence that begins with the placeholder. */
 export class UnfitForKey extends Error {}
+
+/** The error of a key that cannot be made, because of what was thrown for one of its values. `start` names the template and the value. */
+export function valueError(start: string, thrown: unknown): LockKeyError {
+  if (thrown instanceof UnfitForKey) return new LockKeyError(`${start} ${thrown.message}.`);
+  return new LockKeyError(`${start} could not be read.`, { cause: thrown });
+}
 
 const OBJECT_TEXT = /\[object \w+\]/;
 

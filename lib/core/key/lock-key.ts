@@ -2,7 +2,7 @@
 import { LockKeyError } from '../port/errors.js';
 import { checkKey } from './check-key.js';
 import { keyFrame, type KeyFrame } from './key-frame.js';
-import { UnfitForKey } from './key-value.js';
+import { valueError } from './key-value.js';
 
 /** The frame of each tagged template in the source, kept for as long as its code is. */
 const frames = new WeakMap<TemplateStringsArray, KeyFrame>();
@@ -21,7 +21,7 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly (string
     try {
       key += valueText(values[position]) + tail;
     } catch (error) {
-      throw valueError(error, position, texts);
+      throw valueError(`lockKey: no key can be made of '${shown(texts)}', because \${${position}}`, error);
     }
   });
   return checkKey(key, 'lockKey');
@@ -38,12 +38,6 @@ function frameOf(texts: TemplateStringsArray): KeyFrame {
   const frame = keyFrame(texts, malformed);
   frames.set(texts, frame);
   return frame;
-}
-
-function valueError(error: unknown, position: number, texts: TemplateStringsArray): LockKeyError {
-  const start = `lockKey: no key can be made of '${shown(texts)}', because \${${position}}`;
-  if (error instanceof UnfitForKey) return new LockKeyError(`${start} ${error.message}.`);
-  return new LockKeyError(`${start} could not be read.`, { cause: error });
 }
 
 /** The template's source, with the position of each value in its place: `order:${0}:${1}`. */
