@@ -21,7 +21,9 @@ interface Renewing {
 /** A process whose renewal is answered when the test says so, while its lease still admits callers. */
 async function renewing(mode: LockMode): Promise<Renewing> {
   const fleet = new Fleet();
-  const { locks, wire } = fleet.process({ leaseMs: 1_500 });
+  // A writer hands its lease on within 50 ms only, so its lease is so short that it is being renewed by then.
+  const { leaseMs, heldMs } = mode === 'write' ? { leaseMs: 100, heldMs: 36 } : { leaseMs: 1_500, heldMs: 700 };
+  const { locks, wire } = fleet.process({ leaseMs });
   let holder = await locks.acquire('k', { mode });
   let follower: Promise<Lease> | undefined;
   if (mode === 'write') {
@@ -33,7 +35,7 @@ async function renewing(mode: LockMode): Promise<Renewing> {
   }
   const answer = gate<readonly RenewOutcome[]>();
   wire.renew = () => answer.promise;
-  await fleet.clock.advance(700);
+  await fleet.clock.advance(heldMs);
   await fleet.store.forceRelease('k');
   return { fleet, locks, holder, follower, answerLost: () => answer.open([{ kind: 'lost' }]) };
 }
