@@ -3,7 +3,7 @@
  * grants whose message was lost.
  */
 import type { HeartbeatOutcome, HolderRef } from '../../core/port/lock-store.js';
-import { batchesOf } from '../wire/batches.js';
+import { inBatches } from '../wire/batches.js';
 import { listOf } from '../wire/lock-reply.js';
 import {
   addHeartbeat, heartbeat, heartbeatHeadSize, heartbeatSize, readHeartbeat, readHeartbeatHead, type HeartbeatReply, type ScriptArgument,
@@ -36,17 +36,14 @@ export class HeartbeatCommands {
   constructor(private readonly parts: HeartbeatParts) {}
 
   /** Sends a heartbeat for each waiter. The outcomes are in the order of the waiters; never rejects. */
-  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     const { keys, trust } = this.parts;
-    const outcomes: HeartbeatOutcome[] = new Array(waiters.length);
-    const batches = batchesOf(waiters, ({ key }) => trust.sourceOf(keys.groupOf(key)), BATCH);
-    await Promise.all(batches.map((batch) => this.one(waiters, batch, outcomes)));
-    return outcomes;
+    return inBatches(waiters, ({ key }) => trust.sourceOf(keys.groupOf(key)), BATCH, (batch) => this.send(batch));
   }
 
-  private async one(all: readonly HolderRef[], batch: readonly number[], outcomes: HeartbeatOutcome[]): Promise<void> {
+  private async send(batch: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     const { runner, keys, trust, memories, node, maxLeaseMs, recoveryMs } = this.parts;
-    const waiters = batch.map((position) => ({ id: all[position]!.id, spot: keys.spotOf(all[position]!.key) }));
+    const waiters = batch.map(({ id, key }) => ({ id, spot: keys.spotOf(key) }));
     const key = waiters.length === 1 ? waiters[0]!.spot.key : undefined;
     const redisKeys: string[] = [];
     const args: ScriptArgument[] = [];
@@ -55,17 +52,15 @@ export class HeartbeatCommands {
     });
     const call = { script: heartbeat, key, keys: redisKeys, args };
     try {
-      await runner.run(call, (reply, sentAt, receivedAt) => {
+      return await runner.run(call, (reply, sentAt, receivedAt) => {
         const told = listOf(reply);
         const exchange: Exchange = { sentAt, receivedAt, serverNow: readHeartbeatHead(told).now };
         trust.observe(waiters[0]!.spot.group, exchange);
-        waiters.forEach(({ id, spot }, n) => {
-          outcomes[batch[n]!] = this.outcomeOf(id, spot, readHeartbeat(told, heartbeatHeadSize + heartbeatSize * n), exchange);
-        });
+        return waiters.map(({ id, spot }, n) => this.outcomeOf(id, spot, readHeartbeat(told, heartbeatHeadSize + heartbeatSize * n), exchange));
       });
     } catch (error) {
       const cause = storeFailure(error, { what: 'heartbeat', key, node });
-      for (const position of batch) outcomes[position] = { kind: 'unknown', cause };
+      return batch.map(() => ({ kind: 'unknown', cause }));
     }
   }
 

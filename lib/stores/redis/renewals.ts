@@ -6,7 +6,7 @@
 import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
-import { batchesOf } from '../wire/batches.js';
+import { inBatches } from '../wire/batches.js';
 import type { ScriptCall } from '../wire/errand.js';
 import { FewAtATime } from './few-at-a-time.js';
 import { GatheredRenewals } from './gathered-renewals.js';
@@ -36,15 +36,13 @@ export interface RenewalsParts {
 
 export class Renewals {
   private readonly few = new FewAtATime(MAX_COMMANDS_OUT);
-  private readonly acknowledged = new GatheredRenewals((requests) => this.sendAcknowledged(requests), BATCH);
+  private readonly acknowledged = new GatheredRenewals((requests) => this.runAcknowledged(requests), BATCH);
 
   constructor(private readonly parts: RenewalsParts) {}
 
   /** Renews leases. The outcomes are in the order of the requests; never rejects. */
-  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes: RenewOutcome[] = new Array(requests.length);
-    await Promise.all(batchesOf(requests, (request) => this.togetherOf(request), BATCH).map((batch) => this.one(requests, batch, outcomes)));
-    return outcomes;
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    return inBatches(requests, (request) => this.togetherOf(request), BATCH, (batch) => this.send(batch));
   }
 
   private sourceOf({ key }: RenewRequest): number {
@@ -55,24 +53,19 @@ export class Renewals {
     return `${this.sourceOf(request)} ${request.minReplicas} ${likeLength(request.leaseMs)}`;
   }
 
-  private async one(all: readonly RenewRequest[], batch: readonly number[], outcomes: RenewOutcome[]): Promise<void> {
-    const requests = batch.map((position) => all[position] as RenewRequest);
+  /** Sends requests that may share a command and agree on minReplicas. Never rejects. */
+  private async send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const [first] = requests as readonly [RenewRequest];
     try {
-      const [first] = requests as [RenewRequest];
-      const told = await (first.minReplicas > 0 ? this.acknowledged.renew(this.togetherOf(first), requests) : this.few.run(this.sourceOf(first), () => this.send(requests)));
-      batch.forEach((position, n) => (outcomes[position] = told[n] as RenewOutcome));
+      return await (first.minReplicas > 0 ? this.acknowledged.renew(this.togetherOf(first), requests) : this.few.run(this.sourceOf(first), () => this.run(requests)));
     } catch (error) {
-      if (batch.length > 1 && isTryAgain(error)) {
-        await Promise.all(batch.map((position) => this.one(all, [position], outcomes)));
-        return;
-      }
-      const cause = this.failure(error, requests[0]?.key);
-      for (const position of batch) outcomes[position] = { kind: 'unknown', cause };
+      if (requests.length > 1 && isTryAgain(error)) return (await Promise.all(requests.map((one) => this.send([one])))).flat();
+      const cause = this.failure(error, first.key);
+      return requests.map(() => ({ kind: 'unknown', cause }));
     }
   }
 
-  /** Sends requests that may share a command and agree on minReplicas. */
-  private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  private run(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { runner, keys, trust, memories } = this.parts;
     const [{ key }] = requests as readonly [RenewRequest];
     const known = requests.map((request) => memories.knownOf(keys.groupOf(request.key)));
@@ -84,7 +77,7 @@ export class Renewals {
   }
 
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
-  private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  private runAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const [{ key, minReplicas }] = requests as readonly [RenewRequest];
     return this.parts.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       const outcomes = this.outcomesOf(reply, requests, sentAt);
