@@ -275,9 +275,11 @@ const list = [
   ['the giver still trusts', core('hold/hold'), '    this.isHandedOff = true;\n    this.isOpen = false;\n', '    this.isHandedOff = true;\n', 'SPEC 8: the hold ends before the request is sent', 'test/core/hold/tickets'],
   ['the fence stays at an adoption', lua('adopt'), 'sharedFence(lock, holder) or nextFence(lock.fenceKey, nowUs, floor, 1), 1', 'holder.fence, 1', 'SPEC 8: the fence rises with the adoption', 'test/lua/tickets'],
   ['a hand-off keeps the end of the lease', lua('hand-off'), 'ticketId, math.max(last, ticket.minEnd)', 'ticketId, math.max(last, ticket.ending)', 'SPEC 8: after withinMs the lock passes on', 'test/lua/tickets'],
-  ['a late copy hands off', lua('hand-off'), 'if now > notAfter then return { now, -1, 0 } end', '', 'S5: beside readers a copy of the hand-off makes a used ticket good again', 'test/lua/tickets'],
+  ['a late copy hands off', lua('hand-off'), 'if now > notAfter then return { 3, now } end', '', 'S5: beside readers a copy of the hand-off makes a used ticket good again', 'test/lua/tickets'],
   ['a late copy hands off in the embedded store', 'lib/stores/memory/ticket-machine.ts', "if (at.ms > notAfter) return { kind: 'late' };", 'void notAfter;', 'S5: the same', 'test/contract/memory-store.contract'],
   ['handed off again before the copy is late', core('hold/tickets'), 'holds.some(({ stays }) => stays) ? notAfter : -Infinity', 'holds.length === 0 ? notAfter : -Infinity', 'S5: the ticket of the second try is adopted, and the first makes it anew', 'test/core/hold/hand-off-tries'],
+  ['a stray answer is a late adoption', redis('tickets'), "default:\n        throw unexpected(told);", "default:\n        return 'late';", 'an answer that was for another request is believed', 'test/stores/redis/tickets'],
+  ['a stray answer is a vote', redlock('redlock-node'), 'if (reply <= 1) throw unexpected(reply);', '', 'S1: what a node answered to another script counts as its vote', 'test/stores/redlock/unexpected-replies'],
   ['hand-offs without a limit', redis('tickets'), '{ ticketId, withinMs, notAfter: limit, holds }', '{ ticketId, withinMs, notAfter: limit + 9_000_000, holds }', 'S5: a copy hands off whenever it comes', 'test/stores/redis/held-up-requests'],
   ['an adoption in a recovery', lua('adopt'), 'if recoversForMs > 0 then return', 'if false then return', 'S7: an old copy of a used ticket is adopted beside its holder', 'test/lua/tickets'],
   // Forced releases

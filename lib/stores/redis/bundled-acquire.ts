@@ -11,6 +11,7 @@ import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from 
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
+import { unexpected } from '../wire/unexpected-reply.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
@@ -76,7 +77,7 @@ export class BundledAcquire implements BundledRequest {
     const { clock, trust } = this.acquiring.parts;
     const receivedAt = clock.now();
     if (this.hasFailed) return;
-    if (typeof reply === 'string') return this.grantedAsAsked(Number(reply), sentAt, receivedAt);
+    if (typeof reply === 'string') return this.grantedAsAsked(reply, sentAt, receivedAt);
     const list = listOf(reply);
     const code = Number(list[0]);
     const replacedLost = code >= REPLACED_LOST;
@@ -95,9 +96,11 @@ export class BundledAcquire implements BundledRequest {
   }
 
   /** Reads the commonest answer, which is only a fence: it is the server's time in µs as well, from which the rest follows. */
-  private grantedAsAsked(fence: number, sentAt: number, receivedAt: number): void {
+  private grantedAsAsked(reply: string, sentAt: number, receivedAt: number): void {
     const { request, spot } = this;
     const { trust } = this.acquiring.parts;
+    const fence = Number(reply);
+    if (!(fence > 0)) throw unexpected(reply);
     const serverNow = Math.floor(fence / 1000);
     const exchange: Exchange = { sentAt, receivedAt, serverNow };
     trust.clock.observe(spot.source, exchange);

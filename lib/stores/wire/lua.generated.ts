@@ -934,6 +934,18 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
   return { script: admit, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, request.runId, request.since, ...request.floors] };
 }
 
+/** Reads the answer of admit.lua, which is a code alone. @throws Error */
+export function readAdmit(code: unknown): 'admitted' | 'refused' {
+  switch (code) {
+    case 1:
+      return 'admitted';
+    case 0:
+      return 'refused';
+    default:
+      throw unexpected(code);
+  }
+}
+
 export const adopt = {
   name: 'adopt',
   sha1: '39fafd7b9c43725115e93b128b531fb90869ff5b',
@@ -1299,6 +1311,18 @@ export function downgradeCall(on: DowngradeKeys, request: DowngradeArgs): BuiltC
   return { script: downgrade, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.id, request.floor, request.recoveryMs ?? ''] };
 }
 
+/** Reads the answer of downgrade.lua, which is a code alone. @throws Error */
+export function readDowngrade(code: unknown): 'downgraded' | 'lost' {
+  switch (code) {
+    case 1:
+      return 'downgraded';
+    case 0:
+      return 'lost';
+    default:
+      throw unexpected(code);
+  }
+}
+
 export const fencedWrite = {
   name: 'fenced-write',
   sha1: '616af4e33f3a2b0b301859de4f706380908acbc5',
@@ -1573,7 +1597,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: '1053814257a2056dc0c64a9f10b8c44c6f19b70f',
+  sha1: 'fa83dca715e5e909f37a55b9d27d814b544ee9e1',
   source: `local keys = KEYS
 local ticketId, withinMs, notAfter, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV, (#ARGV - 3) / 2
 ${sharedServerTime}
@@ -1584,7 +1608,7 @@ ${sharedCloseLock}
 local function requestOf(n)
   return { lockKey = keys[2 * n - 1], queueKey = keys[2 * n], id = args[2 * n + 2], stays = args[2 * n + 3] == '1' }
 end
-if now > notAfter then return { now, -1, 0 } end
+if now > notAfter then return { 3, now } end
 local holds, lost, last = {}, 0, now + withinMs
 for n = 1, count do
   local hold = requestOf(n)
@@ -1595,7 +1619,7 @@ for n = 1, count do
   if hold.ticket then last = leaseEnd(hold.ticket) end
   holds[n] = hold
 end
-if lost > 0 then return { now, lost, 0 } end
+if lost > 0 then return { 2, now, lost } end
 local function handOff(hold)
   local lock, ticket = hold.lock, {}
   for field, value in pairs(hold.holder) do ticket[field] = value end
@@ -1612,7 +1636,7 @@ end
 for _, hold in ipairs(holds) do
   if not hold.ticket then handOff(hold) end
 end
-return { now, 0, last }`,
+return { 1, now, last }`,
 } as const satisfies LuaScript;
 
 /** The Redis keys of a call of hand-off.lua. */
@@ -1637,17 +1661,27 @@ export function handOffCall(on: HandOffKeys, request: HandOffArgs): BuiltCall {
   return { script: handOff, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey])], args: [request.ticketId, request.withinMs, request.notAfter, ...request.holds.flatMap((each) => [each.id, each.stays ? 1 : 0])] };
 }
 
-/** Which hold is not there, counted from 1, or 0 when all were handed off, or -1 after notAfter; the last server time in ms at which the ticket can be adopted. */
-export interface HandOffHead {
-  readonly now: number;
-  readonly lost: number;
-  readonly until: number;
-}
+/** What hand-off.lua answers. */
+export type HandOffReply =
+  /** The last server time in ms at which the ticket can be adopted. */
+  | { readonly kind: 'handed off'; readonly now: number; readonly until: number }
+  /** Which hold is not there, counted from 1; nothing was done for any. */
+  | { readonly kind: 'lost'; readonly now: number; readonly position: number }
+  /** After notAfter: nothing was done. */
+  | { readonly kind: 'late'; readonly now: number };
 
-export const handOffHeadSize = 3;
-
-export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
-  return { now: Number(reply[at]), lost: Number(reply[at + 1]), until: Number(reply[at + 2]) };
+/** Reads the answer of hand-off.lua that begins with its code at `at`. @throws Error */
+export function readHandOff(reply: ReplyItems, at = 0, code = Number(reply[at])): HandOffReply {
+  switch (code) {
+    case 1:
+      return { kind: 'handed off', now: Number(reply[at + 1]), until: Number(reply[at + 2]) };
+    case 2:
+      return { kind: 'lost', now: Number(reply[at + 1]), position: Number(reply[at + 2]) };
+    case 3:
+      return { kind: 'late', now: Number(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
 }
 
 export const heartbeat = {
@@ -1919,6 +1953,18 @@ export interface RaiseFenceArgs {
 
 export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): BuiltCall {
   return { script: raiseFence, keys: [on.lockKey, on.fenceKey], args: [request.id, request.fence, request.fences] };
+}
+
+/** Reads the answer of raise-fence.lua, which is a code alone. @throws Error */
+export function readRaiseFence(code: unknown): 'raised' | 'lost' {
+  switch (code) {
+    case 1:
+      return 'raised';
+    case 0:
+      return 'lost';
+    default:
+      throw unexpected(code);
+  }
 }
 
 export const recall = {
