@@ -6,7 +6,7 @@ import type { HeldLease, RenewOutcome, RenewRequest } from '../../core/port/lock
 import type { Clock } from '../../core/port/clock.js';
 import { inBatches } from '../wire/batches.js';
 import type { ScriptCall } from '../wire/errand.js';
-import { listOf } from '../wire/lock-reply.js';
+import { listOf, sharing } from '../wire/lock-reply.js';
 import {
   addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, type BringBackArgs, type BringBackReply, type ScriptArgument,
 } from '../wire/lua.generated.js';
@@ -14,6 +14,7 @@ import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
+import { failedLock } from './failed-lock.js';
 import { FewAtATime } from './few-at-a-time.js';
 import type { Memories } from './memories.js';
 import type { Releases } from './releases.js';
@@ -165,13 +166,13 @@ export class BringingBack {
   private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
     const { clock, trust, keys, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
     const now = clock.now();
-    const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, permits, label, ticketId } = held;
+    const { trustedUntil, firstFence, fences, minHoldUntil, memory, label, ticketId } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
     const notAfter = trust.clock.before(trust.sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
-      id, mode: permits === undefined ? mode : 'permit', notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, known: memory, ticketId, owner: permits === undefined ? owner : String(permits), label,
+      id, ...sharing(held), notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
+      longestMs: maxLeaseMs, recoveryMs, known: memory, ticketId, label,
     };
   }
 
@@ -193,9 +194,6 @@ export class BringingBack {
   }
 
   private failed(key: string, words: string): RenewOutcome {
-    const { node, keys } = this.parts;
-    const { lockKey, queueKey, fenceKey } = keys.spotOf(key);
-    const redisKeys = [lockKey, queueKey, fenceKey];
-    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'bring-back', key, node, redisKeys }) };
+    return failedLock(words, 'bring-back', this.parts.node, this.parts.keys.spotOf(key));
   }
 }

@@ -8,6 +8,7 @@ import { listOf } from '../wire/lock-reply.js';
 import {
   addHeartbeat, heartbeat, heartbeatHeadSize, heartbeatSize, readHeartbeat, readHeartbeatHead, type HeartbeatReply, type ScriptArgument,
 } from '../wire/lua.generated.js';
+import { failedLock } from './failed-lock.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
 import type { LockSpot, RedisKeys } from '../wire/redis-keys.js';
@@ -64,14 +65,9 @@ export class HeartbeatCommands {
     }
   }
 
-  private refused({ key, lockKey, queueKey, fenceKey }: LockSpot, words: string): HeartbeatOutcome {
-    const redisKeys = [lockKey, queueKey, fenceKey];
-    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'heartbeat', key, node: this.parts.node, redisKeys }) };
-  }
-
   private outcomeOf(id: string, spot: LockSpot, told: HeartbeatReply, exchange: Exchange): HeartbeatOutcome {
-    const { places, trust, memories, missed } = this.parts;
-    if (told.kind === 'refused') return this.refused(spot, told.words);
+    const { places, trust, memories, node, missed } = this.parts;
+    if (told.kind === 'refused') return failedLock(told.words, 'heartbeat', node, spot);
     if (told.kind === 'waiting') return { kind: 'waiting', askAgainInMs: told.leftMs < 0 ? undefined : told.leftMs };
     const place = places.get(id);
     if (told.kind === 'gone') {

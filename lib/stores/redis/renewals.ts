@@ -8,6 +8,7 @@ import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { inBatches } from '../wire/batches.js';
 import type { ScriptCall } from '../wire/errand.js';
+import { failedLock } from './failed-lock.js';
 import { FewAtATime } from './few-at-a-time.js';
 import { GatheredRenewals } from './gathered-renewals.js';
 import { listOf, renewOutcomes, runsOf } from '../wire/lock-reply.js';
@@ -100,19 +101,16 @@ export class Renewals {
   }
 
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
-    const { keys } = this.parts;
+    const { keys, node } = this.parts;
     return renewOutcomes<RenewRequest, RenewOutcome>(
       reply,
       requests,
       (leftMs, contended) => (leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended }),
-      (words, { key }) => {
-        const redisKeys = [keys.lock(key)];
-        return { kind: 'unknown', cause: this.failure(new Error(words), key, redisKeys) };
-      },
+      (words, { key }) => failedLock(words, 'renew', node, { key, lockKey: keys.lock(key) }),
     );
   }
 
-  private failure(error: unknown, key: string | undefined, redisKeys?: readonly string[]): LockStoreError {
-    return storeFailure(error, { what: 'renew', key, node: this.parts.node, redisKeys });
+  private failure(error: unknown, key: string | undefined): LockStoreError {
+    return storeFailure(error, { what: 'renew', key, node: this.parts.node });
   }
 }
