@@ -297,7 +297,7 @@ const list = [
   ['lib/stores/redlock/poll.ts', 'const deadline: Deadline = { at: 0,', 'wait() sets it before anybody reads it.', '0', '1'],
   ['lib/stores/redlock/poll.ts', 'if (replies.size < quorumOf(nodes.length)) return undefined;', 'It saves counting: of an odd number of nodes, fewer answers than a quorum decide nothing.', undefined, 'false'],
   ['lib/stores/redlock/quorum-renewals.ts', 'const kind = outcomes[n]?.kind', 'No node is heard between the decision and the outcomes; the question mark is for the compiler.', 'outcomes[n]?.kind'],
-  ['lib/stores/redlock/quorum-view.ts', 'return lefts.length < quorumOf(nodes)', 'Where just a quorum knows it, the least of all is the last of the quorum.', undefined, 'lefts.length <= quorumOf(nodes)'],
+  ['lib/stores/redlock/quorum-view.ts', 'return lefts.length < quorum', 'Where just a quorum knows it, the least of all is the last of the quorum.', undefined, 'lefts.length <= quorum'],
   ['lib/stores/redlock/recovery.ts', '(this.outTogether.get(node) ?? [])', 'tell() has noted it before; the rest is for the compiler.', 'this.outTogether.get(node) ?? []'],
   ['lib/stores/redlock/recovery.ts', 'for (let group = 0; group < SLOT_GROUPS;', 'No fence is seen of a group that does not exist.', undefined, 'group <= SLOT_GROUPS'],
   ['lib/stores/redlock/recovery.ts', 'this.timers.delete(node);', 'Clearing a timer again that has fired or was cleared does nothing.'],

@@ -8,6 +8,7 @@
 import { EventEmitter } from 'node:events';
 import { delay } from '../../../core/port/clock.js';
 import type { Address, Connection, ConnectionState, EvalAndWait, Sender } from '../connections.js';
+import { redirectionOf } from '../redirection.js';
 import { NOT_CONNECTED, reasonOf } from '../store-failure.js';
 import { slotOf } from './key-slot.js';
 import { at, type ClientSource } from './node-redis-client.js';
@@ -149,8 +150,9 @@ export class ClusterConnection implements Connection, Sender {
 
   /** Where a command goes that was answered with this error; undefined when it is no matter of the Cluster. */
   private async redirected(reason: string, key: string | undefined, asked: SingleConnection): Promise<{ target: Target | undefined } | undefined> {
-    const [, kind, address] = /^(ASK|MOVED) \d+ (\S+)$/.exec(reason) ?? [];
-    if (address !== undefined) {
+    const redirection = redirectionOf(reason);
+    if (redirection !== undefined) {
+      const { kind, address } = redirection;
       if (kind === 'MOVED') void this.refresh();
       const node = this.nodeAt(addressOf(address, asked));
       if (!node.state.isOpen) await node.start().catch(() => {});
