@@ -359,7 +359,7 @@ const list = [
   ['lib/stores/redlock/redlock-node.ts', 'downgradeCall(this.keys.spotOf(key), { id, floor: 0 })', 'A node lets nobody in from a queue, so that a downgrade makes no fence there.', '0', '1'],
   ['lib/stores/redlock/redlock-node.ts', 'fence, floor: 0 }', 'A node lets nobody in from a queue, so that a forced release makes no fence there.', '0', '1'],
   ['lib/stores/redlock/redlock-node.ts', 'around, 1, link.runId', 'Nobody works under the grant of a trial; any fence will do.', '1'],
-  ['lib/stores/redlock/redlock-node.ts', "'COUNT', 500", 'How many keys one page of a scan has is a matter of speed.', '500', '500 * 1000'],
+  ['lib/stores/wire/redis-keys.ts', 'KEYS_PER_SCAN = 500', 'How many keys one page of a scan has is a matter of speed.', '500', '500 * 1000'],
   ['lib/stores/redlock/redlock-store.ts', 'private attempts = 0;', 'The numbers of the attempts have to differ; any will do to begin with.', '0', '1'],
   ['lib/stores/redlock/redlock-store.ts', '++this.attempts', 'The numbers of the attempts have to differ; they may go down as well.', '++this.attempts', '--this.attempts'],
   ['lib/stores/redlock/redlock-store.ts', 'await this.close();', 'close() has done everything before it returns its promise.', 'await this.close()', 'this.close()'],

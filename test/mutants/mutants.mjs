@@ -206,7 +206,7 @@ const list = [
   ['late renewals', core('lease/watchdog'), '((lease.trustedUntil - now) / 3) * spread', '((lease.trustedUntil - now) / 0.9) * spread', 'S3: leases are lost for nothing', 'single:calm'],
   ['short and long leases in one batch', core('lease/due-leases'), 'const length = likeLength(leaseMs);', 'const length = 0 * likeLength(leaseMs);', 'P3: a short lease takes long ones with it', 'test/core/lease/watchdog'],
   ['short and long leases in one command', redis('renewals'), '${likeLength(request.leaseMs)}`', '${0 * likeLength(request.leaseMs)}`', 'P3: the same, for renewals that come together by chance', 'test/stores/redis/unlike-leases'],
-  ['short and long leases in one poll', redlock('quorum-renewals'), '({ leaseMs }) => likeLength(leaseMs), BATCH', '() => 0, BATCH', 'P3: the same on a Redlock', 'test/stores/redlock/quorum-renewals'],
+  ['short and long leases in one poll', redlock('quorum-renewals'), '({ leaseMs }) => likeLength(leaseMs), MAX_RENEWED_TOGETHER', '() => 0, MAX_RENEWED_TOGETHER', 'P3: the same on a Redlock', 'test/stores/redlock/quorum-renewals'],
   ['renewed to its very end', core('lease/guarded-lease'), 'if (this.renewUntil - this.trustedUntil > TRAVEL_MS) return undefined;', 'if (now >= 0) return undefined;', 'maxHoldMs: renewals that nobody can answer in time are told as failures', 'test/core/lease/watchdog'],
   ['key queue leaks', core('queue/key-queue'), 'if (this.leases.count === 0) this.parts.queueIsIdle(this);', 'if (this.leases.count === 0) return;', 'L6: an entry for every key', 'single:calm'],
   ['work that ended is overdue', core('hold/hold'), 'if (this.isOver) return;', '', 'S3: a release that takes its time is told as a loss', 'test/core/hold/hold.test'],

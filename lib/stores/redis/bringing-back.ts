@@ -22,7 +22,7 @@ import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
 /** How many leases one command brings back at most. Each costs a server 13 to 40 µs, and all other commands wait meanwhile. */
-const BATCH = 60;
+const MAX_BROUGHT_BACK_TOGETHER = 60;
 /** How many commands are out to a server at most: enough to keep it busy, and few enough to be answered in time. */
 const MAX_COMMANDS_OUT = 4;
 
@@ -103,7 +103,7 @@ export class BringingBack {
   /** Brings leases back. The outcomes are in the order of the requests; never rejects. */
   private bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
     const sourceOf = ({ key }: LeaseRequest): number => this.parts.trust.sourceOf(this.parts.keys.groupOf(key));
-    return inBatches(requests, sourceOf, BATCH, (batch) => this.few.run(sourceOf(batch[0]!), () => this.send(batch)));
+    return inBatches(requests, sourceOf, MAX_BROUGHT_BACK_TOGETHER, (batch) => this.few.run(sourceOf(batch[0]!), () => this.send(batch)));
   }
 
   private async send(requests: readonly LeaseRequest[], isRepeated = false): Promise<readonly RenewOutcome[]> {

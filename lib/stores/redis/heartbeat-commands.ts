@@ -18,7 +18,7 @@ import { storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
 
 /** How many waiters one command has at most. Each costs the server about 5 µs. */
-const BATCH = 100;
+const MAX_HEARTBEATS_TOGETHER = 100;
 
 export interface HeartbeatParts {
   readonly runner: ScriptRunner;
@@ -39,7 +39,7 @@ export class HeartbeatCommands {
   /** Sends a heartbeat for each waiter. The outcomes are in the order of the waiters; never rejects. */
   heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     const { keys, trust } = this.parts;
-    return inBatches(waiters, ({ key }) => trust.sourceOf(keys.groupOf(key)), BATCH, (batch) => this.send(batch));
+    return inBatches(waiters, ({ key }) => trust.sourceOf(keys.groupOf(key)), MAX_HEARTBEATS_TOGETHER, (batch) => this.send(batch));
   }
 
   private async send(batch: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {

@@ -11,7 +11,7 @@ import type { ScriptCall } from '../wire/errand.js';
 import { failedLock } from './failed-lock.js';
 import { FewAtATime } from './few-at-a-time.js';
 import { GatheredRenewals } from './gathered-renewals.js';
-import { listOf, renewOutcomes, runsOf } from '../wire/lock-reply.js';
+import { listOf, MAX_RENEWED_TOGETHER, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import { readRenewHead, renewCall } from '../wire/lua.generated.js';
 import type { Memories } from './memories.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
@@ -20,8 +20,6 @@ import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
 
-/** How many leases one command renews at most: 250 cost the server well under a millisecond. */
-const BATCH = 250;
 /** How many commands are out to a server at most: enough to keep it busy. */
 const MAX_COMMANDS_OUT = 16;
 
@@ -37,13 +35,13 @@ export interface RenewalsParts {
 
 export class Renewals {
   private readonly few = new FewAtATime(MAX_COMMANDS_OUT);
-  private readonly acknowledged = new GatheredRenewals((requests) => this.runAcknowledged(requests), BATCH);
+  private readonly acknowledged = new GatheredRenewals((requests) => this.runAcknowledged(requests), MAX_RENEWED_TOGETHER);
 
   constructor(private readonly parts: RenewalsParts) {}
 
   /** Renews leases. The outcomes are in the order of the requests; never rejects. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    return inBatches(requests, (request) => this.togetherOf(request), BATCH, (batch) => this.send(batch));
+    return inBatches(requests, (request) => this.togetherOf(request), MAX_RENEWED_TOGETHER, (batch) => this.send(batch));
   }
 
   private sourceOf({ key }: RenewRequest): number {

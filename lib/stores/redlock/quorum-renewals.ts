@@ -11,6 +11,7 @@
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import { inBatches } from '../wire/batches.js';
+import { MAX_RENEWED_TOGETHER } from '../wire/lock-reply.js';
 import type { Ballot } from './ballot.js';
 import type { RenewedThere } from './node-vote.js';
 import { answersOf, hearing, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
@@ -18,9 +19,6 @@ import { quorumEnd } from './quorum.js';
 import type { QuorumContext } from './quorum-context.js';
 import type { RedlockNode } from './redlock-node.js';
 import { noReplicas } from './refusals.js';
-
-/** Leases in one command: so many cost a node well under a millisecond. */
-const BATCH = 250;
 
 type Nodes = Pick<QuorumContext, 'nodes' | 'quorum' | 'clock' | 'deadlines' | 'commandTimeoutMs'>;
 
@@ -45,7 +43,7 @@ export async function renewByQuorum(requests: readonly RenewRequest[], context: 
     const ballot = held(id);
     if (ballot?.state === 'held' && minReplicas === 0) parts.push({ at, ballot, leaseMs: Math.floor(leaseMs) });
   });
-  const told = await inBatches(parts, ({ leaseMs }) => likeLength(leaseMs), BATCH, (batch) => renewBatch(batch, context));
+  const told = await inBatches(parts, ({ leaseMs }) => likeLength(leaseMs), MAX_RENEWED_TOGETHER, (batch) => renewBatch(batch, context));
   parts.forEach(({ at }, n) => (outcomes[at] = told[n]!));
   return outcomes;
 }

@@ -18,14 +18,15 @@ export interface QuorumView {
   readonly ends: ReadonlyMap<string, number>;
 }
 
-const LONGEST_WAIT_MS = 500;
+/** For how long an inspection waits for nodes that do not answer, in ms. */
+const LONGEST_INSPECTION_MS = 500;
 
 /** Rejects with LockStoreError when fewer than a quorum of nodes answered. */
 export async function viewOf(key: string, { nodes, quorum, deadlines, commandTimeoutMs }: QuorumContext): Promise<QuorumView> {
   const replies = await poll({
     nodes,
     deadlines,
-    timeoutMs: Math.min(commandTimeoutMs, LONGEST_WAIT_MS),
+    timeoutMs: Math.min(commandTimeoutMs, LONGEST_INSPECTION_MS),
     ask: (node, hear) => hearing(node.inspect(key), hear),
     decide: (replies: ReadonlyMap<RedlockNode, Reply<NodeView>>) => {
       const heard = nodes.filter((node) => replies.has(node) || node.silent).length;

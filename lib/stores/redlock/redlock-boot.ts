@@ -11,7 +11,8 @@ import type { RedlockNode } from './redlock-node.js';
 
 /** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
 const STRAGGLERS_MS = 300;
-const AGAIN_MS = 500;
+/** The pause before a node that cannot vote yet is looked at again, in ms. */
+const LOOKS_AGAIN_AFTER_MS = 500;
 
 export class RedlockBoot {
   private readonly opened = new Set<RedlockNode>();
@@ -108,7 +109,7 @@ export class LateNodes {
       if (node.link.check.isUnderWay) this.lookAgain(node);
       else if (node.link.twin !== undefined) node.link.reconnect();
       else if (node.link.reachable) void this.join(node);
-    }, AGAIN_MS);
+    }, LOOKS_AGAIN_AFTER_MS);
   }
 
   close(): void {

@@ -10,7 +10,7 @@ import {
   type VoteArgs, type VoteReply,
 } from '../wire/lua.generated.js';
 import type { Connect } from '../wire/connections.js';
-import type { RedisKeys } from '../wire/redis-keys.js';
+import { KEYS_PER_SCAN, type RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { NEVER, TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
@@ -176,7 +176,7 @@ export class RedlockNode {
   /** One page of the keys that are locked on this node and start with `startsWith`. */
   async scan(startsWith: string, cursor: string): Promise<{ readonly next: string; readonly found: readonly string[] }> {
     const pattern = this.keys.lockPattern(startsWith);
-    const [next, found] = await this.link.walk<[string, string[]]>('list', (server) => server.call('scan', cursor, 'MATCH', pattern, 'COUNT', 500));
+    const [next, found] = await this.link.walk<[string, string[]]>('list', (server) => server.call('scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN));
     return { next, found: this.keys.keysAmong(found, startsWith) };
   }
 }
