@@ -250,7 +250,7 @@ export class RedisStore implements LockStore {
     const read = this.runner.timed<[string, string], void>('time', (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
       this.trust.clock.observe(source, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
-    await read.catch(() => undefined); // the next reply of a script brings the time as well
+    await read.catch(() => undefined); // The next reply of a script brings the time as well.
   }
 
   private askAll(): void {

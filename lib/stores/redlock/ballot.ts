@@ -118,7 +118,8 @@ export class Ballot {
     // Without a limit the vote might come too late and take the lock for a holder that has lost it.
     if (this.state !== 'held' || !this.standing.mayOutlive(this.context.clock.now()) || node.silent || !node.keepsLimits) return;
     const again = { ...this.request, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
-    this.ask(node, again, this.fence, this.standing.trustedUntil, () => {}); // after a failure the next renewal tries again
+    // After a failure the next renewal tries again.
+    this.ask(node, again, this.fence, this.standing.trustedUntil, () => {});
   }
 
   /** Ends the ballot. The caller releases it on the nodes, at once. */

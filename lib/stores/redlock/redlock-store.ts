@@ -125,7 +125,7 @@ export class RedlockStore implements LockStore {
     if (present !== undefined) return present;
     const refusal = refusalOf(request, this.closed, this.clock.now());
     if (refusal !== undefined) return Promise.reject(refusal);
-    const outcome = this.attempt(request); // which removes this entry when it was answered, and so after it was set
+    const outcome = this.attempt(request); // The attempt removes this entry when it was answered, which is after it was set.
     this.asking.set(id, outcome);
     return outcome;
   }

@@ -54,7 +54,8 @@ export class Withdrawals {
   private sendLater(withdrawal: Withdrawal): void {
     const { until } = withdrawal;
     if (this.closed || this.clock.now() >= until) return;
-    this.unanswered.add({ ...withdrawal, mark: undefined }); // the mark is sent only once: the waiter has given up or asked again by then
+    // The mark is sent only once, because the waiter has given up or asked again by then.
+    this.unanswered.add({ ...withdrawal, mark: undefined });
     this.timer ??= this.clock.setTimer(() => this.retry(), SENDS_AGAIN_AFTER_MS);
   }
 

@@ -123,7 +123,8 @@ export class ClusterConnection implements Connection, Sender {
       // Nothing is awaited where the node is connected, so that commands of one turn of the event loop leave in it.
       const target: Target = next?.node.state.isOpen ? next : await this.openTarget(key, tries);
       try {
-        if (target.asking) target.node.send(['ASKING']).catch(() => {}); // the command behind it fails too
+        // If ASKING fails, the command behind it fails too.
+        if (target.asking) target.node.send(['ASKING']).catch(() => {});
         return await deliver(target.node);
       } catch (error) {
         const reason = reasonOf(error);
