@@ -27,7 +27,7 @@ import type { Instant } from './machine-time.js';
 /** Locks whose leases ended without a release are looked for at most this often, in ms. */
 const COLLECT_EVERY_MS = 1_000;
 
-export interface MemoryStoreOptions {
+interface MemoryStoreOptions {
   readonly clock: Clock;
   readonly maxLeaseMs: number;
 }

@@ -5,7 +5,7 @@ import type { ScriptRunner } from '../wire/script-runner.js';
 import type { Spots } from './spots.js';
 import type { Trust } from './trust.js';
 
-export interface ForceReleaseParts {
+interface ForceReleaseParts {
   readonly runner: ScriptRunner;
   readonly spots: Spots;
   readonly trust: Trust;

@@ -17,7 +17,7 @@ const NODES_SETTLE_MS = 300;
 /** How long a new connection waits with its recall for the subscription, after which a recall has to follow in any case, in ms. */
 const AFTER_SUBSCRIPTION_MS = 300;
 
-export interface RecallsParts {
+interface RecallsParts {
   readonly clock: Clock;
   /** The slot groups that one command asks about, for each command. */
   readonly together: readonly (readonly number[])[];

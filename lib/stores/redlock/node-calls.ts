@@ -28,7 +28,7 @@ export function leavingCall(leaving: Leaving, process: string): BuiltCall {
 }
 
 /** A request about no lock that anybody else can name. */
-export type TrialRequest = Omit<VoteRequest, 'on'>;
+type TrialRequest = Omit<VoteRequest, 'on'>;
 
 export function trialVote(id: string, leaseMs: number): TrialRequest {
   return { id, leaseMs, mode: 'write', fences: 1, minHoldMs: 0, graceMs: 0, owner: undefined, label: undefined, waitedMs: DOES_NOT_WAIT, patienceMs: 0 };

@@ -45,7 +45,7 @@ export interface LinkOptions {
   readonly unchecked?: boolean | undefined;
 }
 
-export interface LinkListener {
+interface LinkListener {
   contended(ballotId: string, by: string | undefined): void;
   turn(key: string): void;
   lost(ballotId: string): void;

@@ -6,7 +6,7 @@ import type { Ballots } from './ballots.js';
 import type { RedlockNode } from './redlock-node.js';
 import type { Waiters } from './waiters.js';
 
-export interface NewsParts {
+interface NewsParts {
   readonly ballots: Ballots;
   readonly waiters: Waiters;
   readonly clock: Clock;

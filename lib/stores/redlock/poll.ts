@@ -36,7 +36,7 @@ export interface Asked {
   readonly heardAt: number;
 }
 
-export interface Poll<N extends Asked, A, R> {
+interface Poll<N extends Asked, A, R> {
   readonly nodes: readonly N[];
   /** The deadlines of all polls of a store, and their clock. */
   readonly deadlines: Deadlines;
@@ -106,7 +106,7 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
   });
 }
 
-export interface Agreement<N extends Asked, A> extends Pick<Poll<N, A, A>, 'nodes' | 'deadlines' | 'timeoutMs' | 'ask'> {
+interface Agreement<N extends Asked, A> extends Pick<Poll<N, A, A>, 'nodes' | 'deadlines' | 'timeoutMs' | 'ask'> {
   /** Whether it takes the lock from whoever has it, so that nobody should simply ask for it again. */
   readonly namesNobody?: boolean | undefined;
   /** Whether every node is waited for, also when a quorum has decided. */

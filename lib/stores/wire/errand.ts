@@ -39,7 +39,7 @@ export interface ScriptCall extends BuiltCall {
 }
 
 /** What is sent, and how. */
-export type Sending = Pick<Errand, 'what' | 'key' | 'redisKeys' | 'namesNobody' | 'timeoutMs' | 'send' | 'sendSource'>;
+type Sending = Pick<Errand, 'what' | 'key' | 'redisKeys' | 'namesNobody' | 'timeoutMs' | 'send' | 'sendSource'>;
 
 /** One call of a script, which is sent by its hash. */
 export function scriptSending({ client }: Line, { script, keys, args, key, timeoutMs, namesNobody, inOrder }: ScriptCall): Sending {

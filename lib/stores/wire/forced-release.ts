@@ -9,7 +9,7 @@ import { forceReleaseCall, readForceRelease, type ForceReleaseArgs } from './lua
 import type { LockKeys } from './redis-keys.js';
 import type { ScriptReply } from './script-runner.js';
 
-export interface ForcedRelease extends Omit<ForceReleaseArgs, 'notAfter'> {
+interface ForcedRelease extends Omit<ForceReleaseArgs, 'notAfter'> {
   readonly on: LockKeys;
 }
 

@@ -162,6 +162,7 @@ const sharedLimits = `local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local MAX_HOLDS_OF_OWNER = 1000
 local INSTANT = '%013.0f'`;
 
 const sharedListening = `local TAKES_ITS_TURN = '0'
@@ -255,7 +256,6 @@ local function ownedBy(lock, owner)
     end
   end
 end
-local MAX_HOLDS_OF_OWNER = 1000
 local function isFullFor(lock, owner)
   local holds = 0
   for _, holder in ipairs(lock.holders) do
@@ -673,7 +673,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '971db521f768e761eff1a48a5f075cab6cdbcf4f',
+  sha1: 'c975db693ceb4e0eaf7fa14c0bede4bbc2e6b6d0',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -948,7 +948,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const adopt = {
   name: 'adopt',
-  sha1: '39fafd7b9c43725115e93b128b531fb90869ff5b',
+  sha1: 'c9070f0dfac38485fce83ffc070c788afe578187',
   source: `local keys = KEYS
 local ticketId, ticketEnd, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV, (#ARGV - 8) / 3
 ${sharedServerTime}
@@ -1078,7 +1078,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '414e1d9203f7a7f515b68837f1c82cf596ae956c',
+  sha1: 'bc59bec44b019ec375d4c807db89ed3ae892cb04',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1262,7 +1262,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'd95ef429238ae2120b9d54bb4fd06aba16799905',
+  sha1: 'b674c30c477562982c99cfa51f072be1013da0dc',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1354,7 +1354,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '510f1f3f87c0461d139fb26a31531b9453466e1a',
+  sha1: 'd3e4f17d2098a7122fe4b8010913c35db97496c5',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1437,7 +1437,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '23e16fcfd16b9e6fd12bd6cbc7a4b2b7d5af00bb',
+  sha1: '7247078d75d4db0f89e2522896c959d3c00f8d38',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1597,7 +1597,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: 'fa83dca715e5e909f37a55b9d27d814b544ee9e1',
+  sha1: '5f6c09f97e4303be7d4f6bd44d2d9d4c0f75d577',
   source: `local keys = KEYS
 local ticketId, withinMs, notAfter, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV, (#ARGV - 3) / 2
 ${sharedServerTime}
@@ -1686,7 +1686,7 @@ export function readHandOff(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '0aceaa7a1e55c78217bf82bd59d7669870c02c71',
+  sha1: '1a8d77bcfa88a75ffa8d82300379df739084d2b6',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1828,7 +1828,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: '9389adf62be65db154de1ec46a2bb5b3bf5d8516',
+  sha1: '362ef5b3989f63ba6b2f2fa0ed3cd59641b64b1a',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1916,7 +1916,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'd712b747cad59d4173eb12783db52a4a1d242b49',
+  sha1: 'be6800ba602da45c1d013c64f4ee08ef943ce882',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -1969,7 +1969,7 @@ export function readRaiseFence(code: unknown): 'raised' | 'lost' {
 
 export const recall = {
   name: 'recall',
-  sha1: 'ad7d499d15f1c741b2df610035a9c0e30d2c6ebc',
+  sha1: 'f1b5100fcbb8b4d7a8a094549e5cdb06a512a6be',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -2027,7 +2027,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'e64fa3204840b3d1a40bc2b28cc48d1e7e52328a',
+  sha1: '81b33393b3f7b1bf7a76acb0dde8bcb9d142b85c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -2118,7 +2118,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: '8b5c92ccaf5806e880a2ffb0215e5b9daa7a039f',
+  sha1: '6e945a4ce7d2c6d4151427f43406a4a0a75d541f',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2279,7 +2279,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: '098131195a3a2da2072ad00be4288d1d9ebe07f9',
+  sha1: '22c8b53aa7eff1f1e270eebe2c750fef55ed0757',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

@@ -1,5 +1,5 @@
 /** What a node of a Cluster answers to a command for a slot that another node has. */
-export interface Redirection {
+interface Redirection {
   /** ASK: the slot is still being moved there. MOVED: it is there for good. */
   readonly kind: 'ASK' | 'MOVED';
   /** As the node wrote it: `host:port`, and only `:port` from a node that does not know its own host. */

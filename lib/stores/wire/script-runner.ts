@@ -15,7 +15,7 @@ import { UnexpectedReplyError } from './unexpected-reply.js';
 export type ScriptReply = number | string | readonly ScriptReply[];
 
 /** Makes the outcome from a reply. The server ran the call between the local instants `sentAt` and `receivedAt`. */
-export type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T | Promise<T>;
+type Decode<R, T> = (reply: R, sentAt: number, receivedAt: number) => T | Promise<T>;
 
 /** A connection is only given up after a silence of this length, in ms: an answer that misses a short deadline may only be slow. */
 const LEAST_SILENCE_MS = 1_000;

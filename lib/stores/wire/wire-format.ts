@@ -13,7 +13,7 @@ import { storeFailure } from './store-failure.js';
 /** The pause before a server that did not answer is asked again, in ms. */
 const CLAIMS_AGAIN_AFTER_MS = 100;
 
-export interface WireFormatParts {
+interface WireFormatParts {
   readonly runner: ScriptRunner;
   readonly keys: RedisKeys;
   readonly connections: Pick<Connections, 'node'>;

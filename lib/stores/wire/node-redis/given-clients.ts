@@ -11,7 +11,7 @@ export type CreateClient = (options: ClientOptions) => NodeRedisClient;
 type Kind = 'client' | 'cluster' | 'sentinel';
 
 /** A client that may be given; it is only asked what it was made with. */
-export interface GivenClient {
+interface GivenClient {
   readonly options?: ClientOptions | undefined;
   readonly _self: object;
   readonly isReady?: boolean;
