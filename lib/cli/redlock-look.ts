@@ -6,6 +6,7 @@ import { LockStoreError } from '../core/port/errors.js';
 import type { ListOptions, LockState } from '../core/port/lock-state.js';
 import type { QuorumContext } from '../stores/redlock/quorum-context.js';
 import { Deadlines } from '../stores/redlock/deadlines.js';
+import { forceReleaseByQuorum } from '../stores/redlock/forced-release.js';
 import { listByQuorum, viewOf } from '../stores/redlock/quorum-view.js';
 import { quorumOf } from '../stores/redlock/quorum.js';
 import type { Connect } from '../stores/wire/connections.js';
@@ -21,7 +22,6 @@ const STRAGGLERS_MS = 300;
 export class RedlockLook {
   private readonly context: QuorumContext;
   private readonly damaged: DamagedLocks;
-  private readonly quorum: number;
   private readonly startedAt: number;
 
   constructor(connects: readonly Connect[], options: Omit<RedlockStoreOptions, 'nodes'>) {
@@ -30,9 +30,9 @@ export class RedlockLook {
     // No lock is asked for here, so the floors and the withdrawals stay empty.
     const deadlines = new Deadlines(clock);
     const withdrawals = new Withdrawals(clock);
-    this.context = { nodes, clock, deadlines, commandTimeoutMs, floors: new FenceFloors(), withdrawals, answeredIn: () => {}, forgetful: () => {} };
+    const quorum = quorumOf(nodes.length);
+    this.context = { nodes, quorum, clock, deadlines, commandTimeoutMs, floors: new FenceFloors(), withdrawals, answeredIn: () => {}, forgetful: () => {} };
     this.damaged = new DamagedLocks(options.report, clock);
-    this.quorum = quorumOf(connects.length);
     this.startedAt = clock.now();
   }
 
@@ -46,14 +46,8 @@ export class RedlockLook {
   }
 
   /** Takes the lock away; true when a quorum of nodes did so. Rejects with LockStoreError when that is not known. */
-  async forceRelease(key: string, fence?: number): Promise<boolean> {
-    const answers = await Promise.allSettled(this.context.nodes.map((node) => node.forceRelease(key, fence)));
-    const taken = answers.filter((answer) => answer.status === 'fulfilled' && answer.value === 'taken').length;
-    const mute = answers.filter(({ status }) => status === 'rejected').length;
-    if (taken >= this.quorum) return true;
-    if (taken + mute < this.quorum) return false;
-    const answered = `only ${answers.length - mute} of ${answers.length} nodes answered`;
-    throw new LockStoreError(`Lock '${key}': ${answered}, ${taken} of them took it away. Try again.`, { key });
+  forceRelease(key: string, fence?: number): Promise<boolean> {
+    return forceReleaseByQuorum(key, fence, this.context, true);
   }
 
   async close(): Promise<void> {
@@ -62,14 +56,14 @@ export class RedlockLook {
 
   /** Connects to the nodes: a question makes a node connect, although the question itself fails. Rejects when no quorum is connected. */
   private async connect(): Promise<void> {
-    const { nodes, clock } = this.context;
+    const { nodes, quorum, clock } = this.context;
     const away = nodes.filter(({ link }) => !link.reachable);
     const failures = await Promise.all(away.map((node) => node.scan('', '0').then(() => undefined, (error: unknown) => error)));
     const up = nodes.filter(({ link }) => link.reachable).length;
-    if (up === nodes.length || (up >= this.quorum && clock.now() - this.startedAt > STRAGGLERS_MS)) return;
+    if (up === nodes.length || (up >= quorum && clock.now() - this.startedAt > STRAGGLERS_MS)) return;
     const known = failures.filter((error) => error instanceof LockStoreError);
     const reasons = known.flatMap((error) => error.nodes.map(({ node, reason }) => `${node}: ${reason}`)).join('; ');
-    throw new LockStoreError(`Locks: only ${up} of ${nodes.length} Redlock nodes answer, and a quorum is ${this.quorum} (${reasons}).`, {
+    throw new LockStoreError(`Locks: only ${up} of ${nodes.length} Redlock nodes answer, and a quorum is ${quorum} (${reasons}).`, {
       retryable: known.every(({ retryable }) => retryable),
     });
   }

@@ -5,6 +5,7 @@
 //     --- RETURNS each 0 gone: none  meaning                    the same without fields
 //     --- RETURNS all head: now, runId text                     what stands once, at the beginning
 //     --- RETURNS each holder: id text, fence                   what is repeated behind it
+//     --- RETURNS 1 raised  meaning                             an answer that is its code alone, where all are
 //
 // Other lines say in words what is not a list.
 import { camel, capital } from './names.mjs';
@@ -22,8 +23,11 @@ const KINDS = {
   'w or r': ['LockMode', (item) => `${item} === 'w' ? 'write' : 'read'`],
 };
 const ANSWER = /^--- RETURNS (all|each|(?:each )?\d+) ([a-z][a-z ]*): (.*?)(?: {2,}(\S.*))?$/;
+const CODE_ALONE = /^--- RETURNS (\d+) ([a-z]+)(?: {2}.*)?$/;
 
 export function repliesOf(file, name, lines) {
+  const returns = lines.filter((line) => line.startsWith('--- RETURNS '));
+  if (returns.every((line) => CODE_ALONE.test(line))) return wordReader(name, returns.map((line) => CODE_ALONE.exec(line)));
   const found = lines.map((line) => ANSWER.exec(line)).filter((match) => match !== null).map(([line, label, kind, list, meaning]) => ({
     label, kind, meaning, code: /\d+/.exec(label)?.[0], fields: (list === 'none' ? [] : list.split(', ')).map((item) => fieldOf(file, line, item)),
   }));
@@ -60,6 +64,18 @@ export function read${Name}(reply: ReplyItems, at = 0, code = Number(reply[at]))
 ${answers.map(({ code, kind, fields }) => `    case ${code}:\n      return { ${[`kind: '${kind}'`, ...fields.map((field, n) => `${field.name}: ${field.read(place(n + 1))}`)].join(', ')} };`).join('\n')}
     default:
       throw unexpected(reply);
+  }
+}
+`;
+}
+
+function wordReader(name, answers) {
+  return `/** Reads the answer of ${name}.lua, which is a code alone. @throws Error */
+export function read${capital(camel(name))}(code: unknown): ${answers.map(([, , word]) => `'${word}'`).join(' | ')} {
+  switch (code) {
+${answers.map(([, code, word]) => `    case ${code}:\n      return '${word}';`).join('\n')}
+    default:
+      throw unexpected(code);
   }
 }
 `;

@@ -290,7 +290,7 @@ export class Acting {
   }
 
   private serverTimeOf(what: Question | 'message', reply: readonly (string | number)[]): number {
-    return Number(reply[what === 'acquire' || what === 'adopt' ? 1 : 0]);
+    return Number(reply[what === 'acquire' || what === 'hand off' || what === 'adopt' ? 1 : 0]);
   }
 
   /** What its task says on the wire, where a permit is a mode and their number stands in the owner's place (bundled-acquire.ts). */

@@ -1,7 +1,7 @@
 /** How a process hands its hold to a ticket, and how another one adopts it: core/hold/tickets.ts and core/hold/adoption.ts as changes of a state. */
 import { ticketIdOf } from '../../lib/core/port/ticket.js';
 import {
-  adoptCall, adoptHeadSize, bringBackHeadSize, handOffCall, readAdoptHead, readAdoptHold, readBringBack, readHandOffHead, type ReplyItems,
+  adoptCall, adoptHeadSize, bringBackHeadSize, handOffCall, readAdoptHead, readAdoptHold, readBringBack, readHandOff, type ReplyItems,
 } from '../../lib/stores/wire/lua.generated.js';
 import { LONG_AGO, trustOf } from '../../lib/stores/wire/server-clock.js';
 import { UNKNOWN_MEMORY } from '../../lib/stores/wire/redis-keys.js';
@@ -44,14 +44,14 @@ listeners['hand off'] = (acting, { id, reply }) => {
   const { handing } = client;
   if (handing?.id !== id) return;
   handing.asking = false;
-  const told = reply && readHandOffHead(reply);
-  if (told === undefined || told.lost < 0) {
+  const told = reply && readHandOff(reply);
+  if (told === undefined || told.kind === 'late') {
     if (told !== undefined && handing.limit === 0 && now < handing.notAfter) return sendHandOff(acting, handing);
     // It is asked for again under the same ticket, while the lease can still be there. Beside those that stay a copy of this try must be too late.
     handing.askAt = handing.stays && !acting.has('a hand-off beside readers is repeated at once') ? handing.notAfter + 1 : now;
     return handing.askAt >= handing.until ? giveBack(acting, handing) : undefined;
   }
-  if (told.lost > 0) {
+  if (told.kind === 'lost') {
     if (acting.rules.recoveryMs > 0 && !handing.wasBroughtBack && now < handing.until) return bringBack(acting, handing);
     return giveBack(acting, handing);
   }

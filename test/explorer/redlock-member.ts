@@ -164,7 +164,7 @@ export class Voting {
       if (!votes.some(({ raised }) => raised === 'sent')) this.end();
       return;
     }
-    const trustedUntil = quorumEnd(ends, votes.length);
+    const trustedUntil = quorumEnd(ends, quorumOf(votes.length));
     if (trustedUntil <= now) return this.end();
     changeMember(state, at, { trustedUntil });
     if (fence <= state.highest) state.broken ??= `S2: a fence of ${this.member.name} does not exceed an earlier one`;

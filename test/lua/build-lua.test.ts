@@ -135,6 +135,16 @@ describe('the build of the scripts', () => {
     expect(text).toContain('readLookHead(reply: ReplyItems, at = 0): LookHead {\n  return { now: Number(reply[at]) };');
   });
 
+  it('reads an answer that is a code alone as its word, where all are such answers', () => {
+    const returns = ['--- RETURNS 1 taken', '--- RETURNS 0 gone  nobody has it'];
+    write('take.lua', ...HEADER.slice(0, 3), ...returns, BIND, 'return 1');
+    const text = built();
+    expect(text).toContain("export function readTake(code: unknown): 'taken' | 'gone' {\n  switch (code) {\n    case 1:\n      return 'taken';");
+    expect(text).toContain("    case 0:\n      return 'gone';\n    default:\n      throw unexpected(code);");
+    write('take.lua', ...HEADER.slice(0, 3), ...returns, '--- RETURNS refused  in words', BIND, 'return 1');
+    expect(built()).not.toContain('readTake');
+  });
+
   it('knows lists behind what is named alone', () => {
     const header = ['--- Renews.', '--- KEYS[...] lockKeys  the locks', '--- ARGV[1] leaseMs: number  how long', '--- ARGV[...] ids: text  the holders', '--- RETURNS 1 done'];
     write('renew.lua', ...header, BIND, 'return 1');

@@ -25,27 +25,27 @@ async function adopt(lock: LuaLock, id: string, how: Partial<AdoptArgs> & { read
 const outcomeOf = (reply: ReplyItems): string => readAdoptHead(reply).outcome;
 
 describe('hand-off.lua', () => {
-  it('answers 0 and the end of the ticket, which stands in the place of the hold with its fence', async () => {
+  it('answers 1 and the end of the ticket, which stands in the place of the hold with its fence', async () => {
     const lock = lua.lock('ho1');
     const { fence } = await lock.takes('p.1', { label: 'Orders.order' });
-    const [now, lost, until] = await handOff(lock, 'p.1');
-    expect(lost).toBe(0);
+    const [code, now, until] = await handOff(lock, 'p.1');
+    expect(code).toBe(1);
     expect(until).toBe(now! + 5_000);
     expect(await lock.inspect()).toEqual(['w', 1, TICKET, fence, '-', expect.any(Number), 'Orders.order', 0]);
     expect(await lua.client.pttl(lock.lockKey)).toBeGreaterThan(5_000);
     expect(await lock.lastFence()).toBe(fence);
   });
 
-  it('answers which hold is not there, and does nothing for any', async () => {
+  it('answers 2 and which hold is not there, and does nothing for any', async () => {
     const lock = lua.lock('ho2');
-    expect(await handOff(lock, 'p.1')).toEqual([expect.any(Number), 1, 0]);
+    expect(await handOff(lock, 'p.1')).toEqual([2, expect.any(Number), 1]);
     await lock.takes('p.1', { leaseMs: 100 });
     await lua.past((await lua.now()) + 110);
-    expect((await handOff(lock, 'p.1'))[1]).toBe(1);
+    expect((await handOff(lock, 'p.1'))[0]).toBe(2);
     expect(await lua.client.exists(lock.fenceKey)).toBe(1);
     const [, waits] = (await lock.acquire('p.2')) as string;
     expect(waits).toBeDefined();
-    expect((await handOff(lock, 'p.3'))[1]).toBe(1);
+    expect((await handOff(lock, 'p.3'))[0]).toBe(2);
     expect(((await lock.inspect()) as unknown[]).slice(0, 3)).toEqual(['w', 1, 'p.2']);
   });
 
@@ -53,19 +53,19 @@ describe('hand-off.lua', () => {
     const lock = lua.lock('ho3');
     await lock.takes('p.1');
     const [, , until] = await handOff(lock, 'p.1');
-    expect(await handOff(lock, 'p.1', { withinMs: 30_000 })).toEqual([expect.any(Number), 0, until]);
+    expect(await handOff(lock, 'p.1', { withinMs: 30_000 })).toEqual([1, expect.any(Number), until]);
   });
 
-  it('answers -1 after its limit, and nothing is done: a copy makes no second ticket of a used one, beside readers who stayed', async () => {
+  it('answers 3 after its limit, and nothing is done: a copy makes no second ticket of a used one, beside readers who stayed', async () => {
     const lock = lua.lock('ho6');
     await lock.takes('p.1', { mode: 'r' });
     const notAfter = (await lua.now()) + 200;
-    expect((await handOff(lock, 'p.1', { stays: true, notAfter }))[1]).toBe(0);
+    expect((await handOff(lock, 'p.1', { stays: true, notAfter }))[0]).toBe(1);
     expect(outcomeOf(await adopt(lock, 'w.1'))).toBe('adopted');
     await lua.past(notAfter);
-    expect(await handOff(lock, 'p.1', { stays: true, notAfter })).toEqual([expect.any(Number), -1, 0]);
+    expect(await handOff(lock, 'p.1', { stays: true, notAfter })).toEqual([3, expect.any(Number)]);
     expect(outcomeOf(await adopt(lock, 'w.2'))).toBe('gone');
-    expect(await handOff(lock, 'p.9', { notAfter })).toEqual([expect.any(Number), -1, 0]);
+    expect(await handOff(lock, 'p.9', { notAfter })).toEqual([3, expect.any(Number)]);
   });
 
   it('leaves the queue as it is, and does not let readers in beside a reader that waits for a writer', async () => {
@@ -84,8 +84,8 @@ describe('hand-off.lua', () => {
     await lua.client.config('SET', 'maxmemory', '1');
     try {
       const { script, keys, args } = handOffCall({ keys: [lock] }, { ticketId: TICKET, withinMs: 5_000, notAfter: NEVER, holds: [{ id: 'p.1', stays: false }] });
-      const [, lost] = (await lua.shipped({ script, keys, args })) as number[];
-      expect(lost).toBe(0);
+      const [code] = (await lua.shipped({ script, keys, args })) as number[];
+      expect(code).toBe(1);
     } finally {
       await lua.client.config('SET', 'maxmemory', '0');
     }

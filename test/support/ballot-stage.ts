@@ -106,6 +106,7 @@ export function onStage(play: (stage: Stage) => Promise<void>, waitedMs = -1, ho
     const told: string[] = [];
     const context = {
       nodes: nodes as unknown as RedlockNode[],
+      quorum: 3,
       clock,
       commandTimeoutMs: 2_000,
       floors,

@@ -2,6 +2,7 @@
 import type { LockStoreError } from '../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, ReleaseRequest, RenewOutcome } from '../../lib/core/port/lock-store.js';
 import type { LuaScript } from '../../lib/stores/wire/lua.generated.js';
+import type { LuaReply } from '../simulation/lua-interpreter.js';
 import { ServerError } from '../simulation/lua-values.js';
 import type { SimServer } from '../simulation/sim-server.js';
 import { granted } from './acquire-request.js';
@@ -55,6 +56,11 @@ export class RedlockRequests {
 /** The master refuses the script from now on, as it does for a user who may not run what the script runs. */
 export function refuses(server: SimServer, script: LuaScript, words: string): void {
   intercept(server, script, (_go, reply) => reply(new ServerError(words)));
+}
+
+/** Something between the process and the master answers the script from now on, or the answer to another one is taken for it. */
+export function answersWith(server: SimServer, script: LuaScript, answer: LuaReply): void {
+  intercept(server, script, (_go, reply) => reply(answer));
 }
 
 /** The script is held up on its way to the master. Returns what lets it arrive, when nobody waits for its answer any more. */

@@ -42,6 +42,6 @@ function wellFormed(text: string): string {
 }
 
 /** The character as `%XX` for each of its bytes in UTF-8. */
-function percent(char: string): string {
+export function percent(char: string): string {
   return Array.from(Buffer.from(char), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('');
 }

@@ -1,7 +1,7 @@
 /**
- * The lock algorithm as a small state machine: each command gets the time, changes the state, and gives a reply and wakes. It
- * reads no clock and waits for nothing. The embedded store runs on it, and the Lua scripts are compared with it command by
- * command (test/model), so it can be read as their specification.
+ * The lock algorithm as a small state machine: each command gets the time, changes the state, and gives the port's answer and wakes.
+ * It reads no clock and waits for nothing. Its time is that of the holders, so a lease is trusted to its last instant. The embedded
+ * store runs on it, and the Lua scripts are compared with it command by command (test/model), so it can be read as their specification.
  *
  * Every command but renew, hand-off and inspect settles the lock: it drops holders and waiters whose time is over, and grants the lock to the
  * waiters whose turn it is. So the queue behind a holder that crashed is served by the next command on the lock.
@@ -10,11 +10,15 @@
  *        │                               ▼            renew     never creates, never revives, never shortens
  *        └─────▶ waiting ──▶ pushed grant, short until its first renewal
  */
-import type { AdoptRequest, HandOffRequest } from '../../core/port/ticket-store.js';
+import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest } from '../../core/port/ticket-store.js';
 import type { LockState } from '../../core/port/lock-state.js';
-import { FIRST_LEASE_MS, type AcquireRequest, type HolderRef, type ReleaseRequest, type RenewRequest } from '../../core/port/lock-store.js';
+import {
+  FIRST_LEASE_MS, type AcquireAnswer, type AcquireOutcome, type AcquireRequest, type HeartbeatOutcome, type HolderRef, type ReleaseRequest, type RenewOutcome,
+  type RenewRequest, type Wake,
+} from '../../core/port/lock-store.js';
 import {
   describe,
+  grantOf,
   holderOf,
   holderOwnedBy,
   firstInLine,
@@ -22,6 +26,7 @@ import {
   isFullFor,
   isMeantBy,
   lastEnd,
+  leaseEnd,
   leave,
   mayJoin,
   newRecord,
@@ -33,20 +38,14 @@ import {
   type LockRecord,
   type Waiter,
 } from './lock-record.js';
-import {
-  grantOf,
-  WAITER_LEASE_MS,
-  type AcquireReply,
-  type AdoptReply,
-  type Granted,
-  type HandOffReply,
-  type HeartbeatReply,
-  type Instant,
-  type MachineWake,
-  type RenewReply,
-  type Waiting,
-} from './machine-reply.js';
+import { WAITER_LEASE_MS, type Instant, type Late } from './machine-time.js';
 import { adopt, handOff } from './ticket-machine.js';
+
+/** When asking again may make sense, in ms, as the port wants it said. Nobody goes by it: whoever waits has a place here. */
+const BUSY_RETRY_MS = 25;
+
+/** What both an acquire and a heartbeat may answer. */
+type GrantOrPlace = Extract<HeartbeatOutcome, { kind: 'granted' | 'waiting' }>;
 
 export class LockMachine {
   /** One record for each lock that is taken, removed with its last holder. */
@@ -54,16 +53,16 @@ export class LockMachine {
   /** The last fence, one for all keys. The scripts keep one for each slot group, which only a Cluster needs. */
   private lastFence = 0;
 
-  constructor(private readonly wake: (wake: MachineWake) => void) {}
+  constructor(private readonly wake: (wake: Wake) => void) {}
 
-  acquire(request: AcquireRequest, at: Instant): AcquireReply {
+  acquire(request: AcquireRequest, at: Instant): AcquireOutcome | Late {
     if (at.ms > request.notAfter) return { kind: 'late' };
     const { key, id, replaces, handsOn } = request;
     if (replaces === undefined || this.leaveAndSettle({ key, id: replaces, abandoned: replaces === id }, at, handsOn ? request : undefined)) return this.answer(request, at);
     return { ...this.answer(request, at), replacedLost: true };
   }
 
-  private answer(request: AcquireRequest, at: Instant): AcquireReply {
+  private answer(request: AcquireRequest, at: Instant): AcquireAnswer {
     const lock = this.settle(request.key, at);
     if (lock === undefined) return this.grantNow(request, this.open(request), at);
     const held = holderOf(lock, request.id);
@@ -77,22 +76,22 @@ export class LockMachine {
       return isFullFor(lock, request.owner) ? { kind: 'full' } : this.grantNow(request, lock, at, kin.fence);
     }
     if (mayJoin(lock, request.mode)) return this.grantNow(request, lock, at);
-    return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy' };
+    return request.queue ? this.enqueue(request, lock, at) : { kind: 'busy', retryInMs: BUSY_RETRY_MS };
   }
 
   /** Renews one holder and does not settle the lock, because a renewal in Redis uses one Redis key only. */
-  renew(request: RenewRequest, at: Instant): RenewReply {
+  renew(request: RenewRequest, at: Instant): RenewOutcome {
     const lock = this.locks.get(request.key);
     const holder = lock && holderOf(lock, request.id);
     if (lock === undefined || holder === undefined || holder.end < at.ms) return { kind: 'lost' };
     // The end is never moved back, because the holder trusts the end that an earlier answer gave it. It is not before minEnd
     // either: a grant to a waiter is short at first, and gets its minHoldMs with the first renewal.
     holder.end = Math.max(holder.end, at.ms + request.leaseMs + holder.graceMs, holder.minEnd + holder.graceMs);
-    return { kind: 'renewed', end: holder.end - holder.graceMs, contended: isContended(lock) };
+    return { kind: 'renewed', trustedUntil: leaseEnd(holder), contended: isContended(lock) };
   }
 
   /** Keeps a waiter's place in the queue, or returns its grant, whose wake may have been lost. */
-  heartbeat(ref: HolderRef, at: Instant): HeartbeatReply {
+  heartbeat(ref: HolderRef, at: Instant): HeartbeatOutcome {
     const lock = this.settle(ref.key, at);
     const held = lock && holderOf(lock, ref.id);
     if (lock !== undefined && held !== undefined) return { kind: 'granted', grant: grantOf(lock, held) };
@@ -132,11 +131,11 @@ export class LockMachine {
     return 'downgraded';
   }
 
-  handOff(request: HandOffRequest, at: Instant): HandOffReply {
+  handOff(request: HandOffRequest, at: Instant): HandOffOutcome | Late {
     return handOff(request, at, (key) => this.locks.get(key));
   }
 
-  adopt(request: AdoptRequest, at: Instant): AdoptReply {
+  adopt(request: AdoptRequest, at: Instant): AdoptOutcome | Late {
     return adopt(request, at, (key) => this.settle(key, at), () => this.reserveFences(1, at));
   }
 
@@ -198,7 +197,7 @@ export class LockMachine {
     return lock;
   }
 
-  private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, sharedFence?: number): Granted {
+  private grantNow(request: AcquireRequest, lock: LockRecord, at: Instant, sharedFence?: number): GrantOrPlace {
     return { kind: 'granted', grant: grantOf(lock, this.enter(lock, request, Math.max(request.leaseMs, request.minHoldMs), at, sharedFence)) };
   }
 
@@ -214,7 +213,7 @@ export class LockMachine {
   }
 
   /** Grants to a waiter whose owner was granted the lock after it had queued, but no write beside readers, and no hold above the limit. */
-  private besideOwner(lock: LockRecord, place: Waiter, at: Instant): Granted | undefined {
+  private besideOwner(lock: LockRecord, place: Waiter, at: Instant): GrantOrPlace | undefined {
     const kin = holderOwnedBy(lock, place.owner);
     if (kin === undefined || (lock.mode === 'read' && place.mode === 'write') || isFullFor(lock, place.owner)) return undefined;
     lock.waiting[place.mode].delete(place.id);
@@ -237,7 +236,7 @@ export class LockMachine {
     return first;
   }
 
-  private enqueue(request: AcquireRequest, lock: LockRecord, at: Instant): Waiting {
+  private enqueue(request: AcquireRequest, lock: LockRecord, at: Instant): GrantOrPlace {
     const { id, mode, leaseMs, minHoldMs, graceMs, fences, owner, label } = request;
     const wasContended = isContended(lock);
     const place = { id, mode, end: 0, leaseMs, minHoldMs, graceMs, fences, owner, label };
@@ -250,7 +249,7 @@ export class LockMachine {
 }
 
 /** Keeps the waiter's place. Only the first in line learns when to ask again, so one question is asked for each lease that ends. */
-function keepPlace(lock: LockRecord, place: Waiter, at: Instant): Waiting {
+function keepPlace(lock: LockRecord, place: Waiter, at: Instant): GrantOrPlace {
   place.end = at.ms + WAITER_LEASE_MS;
   return firstInLine(lock) === place ? { kind: 'waiting', askAgainInMs: nextEnd(lock) - at.ms + 1 } : { kind: 'waiting' };
 }

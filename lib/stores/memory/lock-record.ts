@@ -14,7 +14,7 @@ import type { LockMode } from '../../core/port/lock-mode.js';
 import { isTicketId } from '../../core/port/ticket.js';
 import { untilFree } from '../../core/port/until-free.js';
 import type { LockState } from '../../core/port/lock-state.js';
-import { MAX_HOLDS_OF_OWNER } from '../../core/port/lock-store.js';
+import { MAX_HOLDS_OF_OWNER, type Grant } from '../../core/port/lock-store.js';
 
 export interface Holder {
   readonly id: string;
@@ -125,6 +125,17 @@ export function firstInLine(lock: LockRecord): Waiter | undefined {
   const [reader] = lock.waiting.read.values();
   const [writer] = lock.waiting.write.values();
   return lock.mode === 'write' ? (reader ?? writer) : (writer ?? reader);
+}
+
+/** The last instant of a holder's lease, before its grace. */
+export function leaseEnd({ end, graceMs }: Holder): number {
+  return end - graceMs;
+}
+
+/** What a holder is told that it has. */
+export function grantOf(lock: LockRecord, holder: Holder): Grant {
+  const { fence, fences } = holder;
+  return { fence, fences, mode: lock.mode, trustedUntil: leaseEnd(holder), contended: isContended(lock) };
 }
 
 /** The last instant at which the lock is taken, if no holder renews or releases it. */

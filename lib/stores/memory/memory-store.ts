@@ -11,7 +11,6 @@ import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
-  Grant,
   HeartbeatOutcome,
   HolderRef,
   LockStore,
@@ -23,10 +22,8 @@ import type {
 } from '../../core/port/lock-store.js';
 import type { AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRequest, TicketStore } from '../../core/port/ticket-store.js';
 import { LockMachine } from './lock-machine.js';
-import type { Instant, MachineGrant, MachineWake } from './machine-reply.js';
+import type { Instant } from './machine-time.js';
 
-/** When asking again may make sense, in ms, as the port wants it said. Nobody goes by it: whoever waits has a place here. */
-const RETRY_MS = 25;
 /** Locks whose leases ended without a release are looked for at most this often, in ms. */
 const COLLECT_EVERY_MS = 1_000;
 
@@ -68,34 +65,20 @@ export class MemoryStore implements LockStore {
 
   async acquire(request: AcquireRequest): Promise<AcquireOutcome> {
     this.assertCanServe(request);
-    const reply = this.machine.acquire(request, this.instant());
+    const outcome = this.machine.acquire(request, this.instant());
     this.watchForEnds();
-    switch (reply.kind) {
-      case 'granted':
-        return { kind: 'granted', grant: trusted(reply.grant), replacedLost: reply.replacedLost };
-      case 'busy':
-        return { kind: 'busy', retryInMs: RETRY_MS, replacedLost: reply.replacedLost };
-      case 'late':
-        throw lateError(request.key);
-      default:
-        return reply;
-    }
+    if (outcome.kind === 'late') throw lateError(request.key);
+    return outcome;
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const at = this.instant();
-    return requests.map((request) => {
-      const reply = this.machine.renew(request, at);
-      return reply.kind === 'lost' ? reply : { kind: 'renewed', trustedUntil: reply.end, contended: reply.contended };
-    });
+    return requests.map((request) => this.machine.renew(request, at));
   }
 
   async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     const at = this.instant();
-    const outcomes = waiters.map((waiter): HeartbeatOutcome => {
-      const reply = this.machine.heartbeat(waiter, at);
-      return reply.kind === 'granted' ? { kind: 'granted', grant: trusted(reply.grant) } : reply;
-    });
+    const outcomes = waiters.map((waiter) => this.machine.heartbeat(waiter, at));
     this.watchForEnds();
     return outcomes;
   }
@@ -140,20 +123,18 @@ export class MemoryStore implements LockStore {
   }
 
   private async handOff(request: HandOffRequest): Promise<HandOffOutcome> {
-    const reply = this.machine.handOff(request, this.instant());
-    if (reply.kind === 'late') throw lateError(request.holds[0]!.key);
-    return reply;
+    const outcome = this.machine.handOff(request, this.instant());
+    if (outcome.kind === 'late') throw lateError(request.holds[0]!.key);
+    return outcome;
   }
 
   private async adopt(request: AdoptRequest): Promise<AdoptOutcome> {
     const [{ key }] = request.holds as [AdoptRequest['holds'][number]];
     this.assertCanServe({ key, minReplicas: request.minReplicas });
-    const at = this.instant();
-    const reply = this.machine.adopt(request, at);
+    const outcome = this.machine.adopt(request, this.instant());
     this.watchForEnds();
-    if (reply.kind === 'late') throw lateError(key);
-    if (reply.kind === 'gone') return { ...reply, now: at.ms, memory: undefined };
-    return { kind: 'adopted', holds: reply.holds.map((hold) => ({ ...hold, grant: trusted(hold.grant) })) };
+    if (outcome.kind === 'late') throw lateError(key);
+    return outcome;
   }
 
   private assertCanServe({ key, minReplicas }: Pick<AcquireRequest, 'key' | 'minReplicas'>): void {
@@ -167,9 +148,8 @@ export class MemoryStore implements LockStore {
   }
 
   /** Delivers a wake in a later microtask, because a listener that asks the store again must not find it in the middle of a command. */
-  private deliver(wake: MachineWake): void {
-    const told: Wake = wake.kind === 'granted' ? { ...wake, grant: trusted(wake.grant) } : wake;
-    void Promise.resolve().then(() => this.listener?.(told));
+  private deliver(wake: Wake): void {
+    void Promise.resolve().then(() => this.listener?.(wake));
   }
 
   private watchForEnds(): void {
@@ -188,8 +168,4 @@ export class MemoryStore implements LockStore {
     if (this.collector !== undefined) this.clock.clearTimer(this.collector);
     this.collector = undefined;
   }
-}
-
-function trusted({ fence, fences, mode, end, contended }: MachineGrant): Grant {
-  return { fence, fences, mode, trustedUntil: end, contended };
 }

@@ -2,13 +2,13 @@
  * What the lock machine does for tickets: a ticket takes the place of a holder, and a new holder takes the place of the ticket. Like a
  * renewal, a hand-off does not settle the lock: the lock is taken before and after, and nobody is let in.
  */
-import type { AdoptRequest, HandedHold, HandOffRequest } from '../../core/port/ticket-store.js';
-import { holderOf, type Holder, type LockRecord } from './lock-record.js';
-import { grantOf, type AdoptReply, type HandOffReply, type Instant, type MachineAdoption } from './machine-reply.js';
+import type { AdoptedHold, AdoptOutcome, AdoptRequest, HandedHold, HandOffOutcome, HandOffRequest } from '../../core/port/ticket-store.js';
+import { grantOf, holderOf, leaseEnd, type Holder, type LockRecord } from './lock-record.js';
+import type { Instant, Late } from './machine-time.js';
 
 type LockOf = (key: string) => LockRecord | undefined;
 
-export function handOff({ ticketId, withinMs, holds, notAfter }: HandOffRequest, at: Instant, lockOf: LockOf): HandOffReply {
+export function handOff({ ticketId, withinMs, holds, notAfter }: HandOffRequest, at: Instant, lockOf: LockOf): HandOffOutcome | Late {
   if (at.ms > notAfter) return { kind: 'late' };
   let until = at.ms + withinMs;
   for (const { key, id } of holds) {
@@ -32,18 +32,18 @@ function giveTo(ticketId: string, until: number, lock: LockRecord, { id, stays }
   else replace(lock, id, ticket);
 }
 
-export function adopt(request: AdoptRequest, at: Instant, lockOf: LockOf, nextFence: () => number): AdoptReply {
+export function adopt(request: AdoptRequest, at: Instant, lockOf: LockOf, nextFence: () => number): AdoptOutcome | Late {
   if (at.ms > request.notAfter) return { kind: 'late' };
   for (const { key, id } of request.holds) {
     const lock = lockOf(key);
     if (liveHolder(lock, id, at) !== undefined) continue;
     const ticket = liveHolder(lock, request.ticketId, at);
-    if (ticket === undefined || Math.min(request.until, leaseEnd(ticket)) < at.ms) return { kind: 'gone', key };
+    if (ticket === undefined || Math.min(request.until, leaseEnd(ticket)) < at.ms) return { kind: 'gone', key, now: at.ms, memory: undefined };
   }
   return { kind: 'adopted', holds: request.holds.map(({ key, id }) => adoptOne(request, id, lockOf(key)!, at, nextFence)) };
 }
 
-function adoptOne({ ticketId, leaseMs, graceMs, label }: AdoptRequest, id: string, lock: LockRecord, at: Instant, nextFence: () => number): MachineAdoption {
+function adoptOne({ ticketId, leaseMs, graceMs, label }: AdoptRequest, id: string, lock: LockRecord, at: Instant, nextFence: () => number): AdoptedHold {
   const present = liveHolder(lock, id, at);
   if (present !== undefined) return adoptionOf(lock, present, at);
   const ticket = holderOf(lock, ticketId)!;
@@ -62,7 +62,7 @@ function sharedFence(lock: LockRecord, ticket: Holder, at: Instant): number | un
   return undefined;
 }
 
-function adoptionOf(lock: LockRecord, holder: Holder, at: Instant): MachineAdoption {
+function adoptionOf(lock: LockRecord, holder: Holder, at: Instant): AdoptedHold {
   const { owner, minEnd } = holder;
   return { grant: grantOf(lock, holder), owner, permits: lock.permits, minHoldMs: Math.max(0, minEnd - at.ms) };
 }
@@ -70,10 +70,6 @@ function adoptionOf(lock: LockRecord, holder: Holder, at: Instant): MachineAdopt
 function liveHolder(lock: LockRecord | undefined, id: string, at: Instant): Holder | undefined {
   const holder = lock && holderOf(lock, id);
   return holder !== undefined && holder.end >= at.ms ? holder : undefined;
-}
-
-function leaseEnd({ end, graceMs }: Holder): number {
-  return end - graceMs;
 }
 
 /** Puts a holder into the place of another one: the order of the holders stays. */

@@ -4,8 +4,9 @@
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
  *      │         └──(fence not above one seen before: the server lost its memory)──▶ replaced by another request of its id
  *      ├────▶ waiting ──(the message of its grant arrived before)──▶ granted
- *      ├────▶ busy | upgrade | full
- *      └────▶ recovering: the server forgot, and grants nothing new for a while
+ *      ├────▶ busy | upgrade | full | permits
+ *      ├────▶ recovering: the server forgot, and grants nothing new for a while
+ *      └────▶ late ──(the time of the server was not known before)──▶ asked once more, with a limit in that time; else an error
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';

@@ -4,9 +4,9 @@
  */
 import type { HeldLease, RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import type { Clock } from '../../core/port/clock.js';
-import { batchesOf } from '../wire/batches.js';
+import { inBatches } from '../wire/batches.js';
 import type { ScriptCall } from '../wire/errand.js';
-import { listOf } from '../wire/lock-reply.js';
+import { listOf, sharing } from '../wire/lock-reply.js';
 import {
   addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, type BringBackArgs, type BringBackReply, type ScriptArgument,
 } from '../wire/lua.generated.js';
@@ -14,6 +14,7 @@ import type { RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
+import { failedLock } from './failed-lock.js';
 import { FewAtATime } from './few-at-a-time.js';
 import type { Memories } from './memories.js';
 import type { Releases } from './releases.js';
@@ -21,7 +22,7 @@ import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
 /** How many leases one command brings back at most. Each costs a server 13 to 40 µs, and all other commands wait meanwhile. */
-const BATCH = 60;
+const MAX_BROUGHT_BACK_TOGETHER = 60;
 /** How many commands are out to a server at most: enough to keep it busy, and few enough to be answered in time. */
 const MAX_COMMANDS_OUT = 4;
 
@@ -46,7 +47,7 @@ function saysWhatItIs(request: RenewRequest): request is LeaseRequest {
   return request.held !== undefined;
 }
 
-function inPairs<T>(requests: readonly T[], outcomes: readonly RenewOutcome[]): [T, RenewOutcome][] {
+function inPairs<T, R>(requests: readonly T[], outcomes: readonly R[]): [T, R][] {
   return requests.map((request, at) => [request, outcomes[at]!]);
 }
 
@@ -67,23 +68,20 @@ export class BringingBack {
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { renewals, recoveryMs } = this.parts;
     if (recoveryMs === 0) return renewals.renew(requests);
-    const outcomes = new Map<RenewRequest, RenewOutcome>();
-    const parts = batchesOf(requests, ({ minReplicas }) => minReplicas, Infinity).map((part) => part.map((position) => requests[position]!));
-    await Promise.all(parts.map((part) => this.renewPart(part, outcomes)));
-    return requests.map((request) => outcomes.get(request)!);
+    return inBatches(requests, ({ minReplicas }) => minReplicas, Infinity, (part) => this.renewPart(part));
   }
 
   /**
    * What another memory knew is brought back without a renewal that would not find it, and what the server has nevertheless is renewed
    * by that as well.
    */
-  private async renewPart(requests: readonly RenewRequest[], outcomes: Map<RenewRequest, RenewOutcome>): Promise<void> {
+  private async renewPart(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const found = requests.filter((request) => !this.isBroughtBackFirst(request));
-    for (const [request, outcome] of inPairs(found, found.length === 0 ? [] : await this.parts.renewals.renew(found))) outcomes.set(request, outcome);
+    const outcomes = new Map<RenewRequest, RenewOutcome>(inPairs(found, found.length === 0 ? [] : await this.parts.renewals.renew(found)));
     const missing = requests.filter(saysWhatItIs).filter((request) => (outcomes.get(request)?.kind ?? 'lost') === 'lost');
-    if (missing.length === 0) return;
     const back = inPairs(missing, await this.bringBack(missing));
     await Promise.all(back.map(async ([request, outcome]) => outcomes.set(request, await this.acknowledged(request, outcome))));
+    return requests.map((request) => outcomes.get(request)!);
   }
 
   private isBroughtBackFirst({ key, minReplicas, held }: RenewRequest): boolean {
@@ -103,40 +101,36 @@ export class BringingBack {
   }
 
   /** Brings leases back. The outcomes are in the order of the requests; never rejects. */
-  private async bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
-    const { keys, trust } = this.parts;
-    const outcomes: RenewOutcome[] = new Array(requests.length);
-    const batches = batchesOf(requests, ({ key }) => trust.sourceOf(keys.groupOf(key)), BATCH);
-    await Promise.all(
-      batches.map((batch) => this.few.run(trust.sourceOf(keys.groupOf(requests[batch[0]!]!.key)), () => this.one(requests, batch, outcomes))),
-    );
-    return outcomes;
+  private bringBack(requests: readonly LeaseRequest[]): Promise<readonly RenewOutcome[]> {
+    const sourceOf = ({ key }: LeaseRequest): number => this.parts.trust.sourceOf(this.parts.keys.groupOf(key));
+    return inBatches(requests, sourceOf, MAX_BROUGHT_BACK_TOGETHER, (batch) => this.few.run(sourceOf(batch[0]!), () => this.send(batch)));
   }
 
-  private async one(all: readonly LeaseRequest[], wanted: readonly number[], outcomes: RenewOutcome[], isRepeated = false): Promise<void> {
-    const { runner, trust, keys } = this.parts;
+  private async send(requests: readonly LeaseRequest[], isRepeated = false): Promise<readonly RenewOutcome[]> {
     // A lease that was released since the renewal was sent must not be brought back, because nobody would release it again.
-    const batch = wanted.filter((position) => all[position]!.held.isHeld);
-    for (const position of wanted) outcomes[position] = { kind: 'lost' };
-    if (batch.length === 0) return;
-    const requests = batch.map((position) => all[position]!);
-    const group = keys.groupOf(requests[0]!.key);
-    const late: number[] = [];
+    const held = requests.filter((request) => request.held.isHeld);
+    const outcomes = new Map(inPairs(held, held.length === 0 ? [] : await this.answersTo(held, isRepeated)));
+    const late = held.filter((request) => outcomes.get(request) === undefined);
+    // This answer has brought the server's time, so that the request can be sent again with a limit.
+    if (late.length > 0) for (const [request, outcome] of inPairs(late, await this.send(late, true))) outcomes.set(request, outcome);
+    return requests.map((request) => outcomes.get(request) ?? { kind: 'lost' });
+  }
+
+  /** The outcomes of one command; undefined for a request that came too late and that was not sent again yet. Never rejects. */
+  private async answersTo(requests: readonly LeaseRequest[], isRepeated: boolean): Promise<readonly (RenewOutcome | undefined)[]> {
+    const { runner, trust, keys } = this.parts;
     try {
-      await runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
+      return await runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
         const told = listOf(reply);
-        trust.observe(group, { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
-        batch.forEach((position, n) => {
+        trust.observe(keys.groupOf(requests[0]!.key), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
+        return requests.map((request, n) => {
           const news = readBringBack(told, bringBackHeadSize + bringBackSize * n);
-          if (news.kind === 'late' && !isRepeated) late.push(position);
-          else outcomes[position] = this.outcomeOf(requests[n]!, news, sentAt);
+          return news.kind === 'late' && !isRepeated ? undefined : this.outcomeOf(request, news, sentAt);
         });
       });
     } catch (error) {
-      return this.unanswered(all, batch, outcomes, error);
+      return this.unanswered(requests, error);
     }
-    // This answer has brought the server's time, so that the request can be sent again with a limit.
-    if (late.length > 0) await this.one(all, late, outcomes, true);
   }
 
   private callFor(requests: readonly LeaseRequest[]): ScriptCall {
@@ -148,16 +142,16 @@ export class BringingBack {
     return { script: bringBack, key: onlyKeyOf(requests), keys, args, timeoutMs, inOrder: true };
   }
 
-  /** Notes what is known of leases whose call failed. Those of a slot that is being moved are asked for one by one. */
-  private async unanswered(all: readonly LeaseRequest[], batch: readonly number[], outcomes: RenewOutcome[], error: unknown): Promise<void> {
+  /** What is known of leases whose call failed. Those of a slot that is being moved are asked for one by one. */
+  private async unanswered(requests: readonly LeaseRequest[], error: unknown): Promise<readonly RenewOutcome[]> {
     const { node, clock, timeoutMs } = this.parts;
     const isMoving = isTryAgain(error);
-    if (batch.length > 1 && isMoving) return void (await Promise.all(batch.map((position) => this.one(all, [position], outcomes))));
-    const kept = isMoving ? await this.renewedWhereItIs(all[batch[0]!]!) : undefined;
-    if (kept !== undefined) return void (outcomes[batch[0]!] = kept);
-    const cause = storeFailure(error, { what: 'bring-back', key: onlyKeyOf(batch.map((position) => all[position]!)), node });
+    if (requests.length > 1 && isMoving) return (await Promise.all(requests.map((one) => this.send([one])))).flat();
+    const kept = isMoving ? await this.renewedWhereItIs(requests[0]!) : undefined;
+    if (kept !== undefined) return [kept];
+    const cause = storeFailure(error, { what: 'bring-back', key: onlyKeyOf(requests), node });
     const lateUntil = clock.now() + timeoutMs;
-    for (const position of batch) outcomes[position] = { kind: 'unknown', cause, lateUntil };
+    return requests.map(() => ({ kind: 'unknown', cause, lateUntil }));
   }
 
   /**
@@ -172,13 +166,13 @@ export class BringingBack {
   private argsOf({ key, id, leaseMs, graceMs = 0, held }: LeaseRequest): BringBackArgs {
     const { clock, trust, keys, maxLeaseMs, recoveryMs, timeoutMs } = this.parts;
     const now = clock.now();
-    const { mode, trustedUntil, firstFence, fences, minHoldUntil, memory, owner, permits, label, ticketId } = held;
+    const { trustedUntil, firstFence, fences, minHoldUntil, memory, label, ticketId } = held;
     // The limit is not later than the timeout of the answer, so that a release, which waits until then, comes last (lateUntil).
     const notAfter = trust.clock.before(trust.sourceOf(keys.groupOf(key)), Math.min(trustedUntil, now + timeoutMs), now) || LONG_AGO;
     const minHoldMs = Math.max(0, Math.ceil(minHoldUntil - now));
     return {
-      id, mode: permits === undefined ? mode : 'permit', notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, known: memory, ticketId, owner: permits === undefined ? owner : String(permits), label,
+      id, ...sharing(held), notAfter, leaseMs: Math.floor(leaseMs), fence: firstFence, fences, minHoldMs, graceMs,
+      longestMs: maxLeaseMs, recoveryMs, known: memory, ticketId, label,
     };
   }
 
@@ -200,9 +194,6 @@ export class BringingBack {
   }
 
   private failed(key: string, words: string): RenewOutcome {
-    const { node, keys } = this.parts;
-    const { lockKey, queueKey, fenceKey } = keys.spotOf(key);
-    const redisKeys = [lockKey, queueKey, fenceKey];
-    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'bring-back', key, node, redisKeys }) };
+    return failedLock(words, 'bring-back', this.parts.node, this.parts.keys.spotOf(key));
   }
 }

@@ -6,11 +6,12 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
-import { listOf, recoveringError, type ServerGrant } from '../wire/lock-reply.js';
+import { listOf, recoveringError, sharing, type ServerGrant } from '../wire/lock-reply.js';
 import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
 import { UNKNOWN_MEMORY } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, type Exchange } from '../wire/server-clock.js';
+import { unexpected } from '../wire/unexpected-reply.js';
 import { grantedAt, type PushedGrant } from '../wire/wake-channel.js';
 import type { Acquiring } from './acquiring.js';
 import type { Place } from './places.js';
@@ -56,15 +57,16 @@ export class BundledAcquire implements BundledRequest {
     const { needsListener, parts } = this.acquiring;
     const { trust, memories, maxLeaseMs, recoveryMs } = parts;
     const { group } = this.spot;
-    const { id, mode, leaseMs, fences, queue, label, owner, permits, replaces, handsOn = false, graceMs = 0 } = this.request;
+    const { id, leaseMs, fences, queue, label, replaces, handsOn = false, graceMs = 0 } = this.request;
+    const { mode, owner } = sharing(this.request);
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(group);
     this.floor = trust.floors.of(group);
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined;
     addAcquire(keys, args, this.spot, {
-      id, mode: permits === undefined ? mode : 'permit', leaseMs: Math.floor(leaseMs), queue, needsListener, plain, handsOn,
+      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, handsOn,
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, replaces, owner: permits === undefined ? owner : String(permits), label,
+      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
     });
   }
 
@@ -76,7 +78,7 @@ export class BundledAcquire implements BundledRequest {
     const { clock, trust } = this.acquiring.parts;
     const receivedAt = clock.now();
     if (this.hasFailed) return;
-    if (typeof reply === 'string') return this.grantedAsAsked(Number(reply), sentAt, receivedAt);
+    if (typeof reply === 'string') return this.grantedAsAsked(reply, sentAt, receivedAt);
     const list = listOf(reply);
     const code = Number(list[0]);
     const replacedLost = code >= REPLACED_LOST;
@@ -95,9 +97,11 @@ export class BundledAcquire implements BundledRequest {
   }
 
   /** Reads the commonest answer, which is only a fence: it is the server's time in µs as well, from which the rest follows. */
-  private grantedAsAsked(fence: number, sentAt: number, receivedAt: number): void {
+  private grantedAsAsked(reply: string, sentAt: number, receivedAt: number): void {
     const { request, spot } = this;
     const { trust } = this.acquiring.parts;
+    const fence = Number(reply);
+    if (!(fence > 0)) throw unexpected(reply);
     const serverNow = Math.floor(fence / 1000);
     const exchange: Exchange = { sentAt, receivedAt, serverNow };
     trust.clock.observe(spot.source, exchange);

@@ -3,11 +3,12 @@
  * grants whose message was lost.
  */
 import type { HeartbeatOutcome, HolderRef } from '../../core/port/lock-store.js';
-import { batchesOf } from '../wire/batches.js';
+import { inBatches } from '../wire/batches.js';
 import { listOf } from '../wire/lock-reply.js';
 import {
   addHeartbeat, heartbeat, heartbeatHeadSize, heartbeatSize, readHeartbeat, readHeartbeatHead, type HeartbeatReply, type ScriptArgument,
 } from '../wire/lua.generated.js';
+import { failedLock } from './failed-lock.js';
 import type { Memories } from './memories.js';
 import type { Places } from './places.js';
 import type { LockSpot, RedisKeys } from '../wire/redis-keys.js';
@@ -17,7 +18,7 @@ import { storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
 
 /** How many waiters one command has at most. Each costs the server about 5 µs. */
-const BATCH = 100;
+const MAX_HEARTBEATS_TOGETHER = 100;
 
 export interface HeartbeatParts {
   readonly runner: ScriptRunner;
@@ -36,17 +37,14 @@ export class HeartbeatCommands {
   constructor(private readonly parts: HeartbeatParts) {}
 
   /** Sends a heartbeat for each waiter. The outcomes are in the order of the waiters; never rejects. */
-  async heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
+  heartbeat(waiters: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     const { keys, trust } = this.parts;
-    const outcomes: HeartbeatOutcome[] = new Array(waiters.length);
-    const batches = batchesOf(waiters, ({ key }) => trust.sourceOf(keys.groupOf(key)), BATCH);
-    await Promise.all(batches.map((batch) => this.one(waiters, batch, outcomes)));
-    return outcomes;
+    return inBatches(waiters, ({ key }) => trust.sourceOf(keys.groupOf(key)), MAX_HEARTBEATS_TOGETHER, (batch) => this.send(batch));
   }
 
-  private async one(all: readonly HolderRef[], batch: readonly number[], outcomes: HeartbeatOutcome[]): Promise<void> {
+  private async send(batch: readonly HolderRef[]): Promise<readonly HeartbeatOutcome[]> {
     const { runner, keys, trust, memories, node, maxLeaseMs, recoveryMs } = this.parts;
-    const waiters = batch.map((position) => ({ id: all[position]!.id, spot: keys.spotOf(all[position]!.key) }));
+    const waiters = batch.map(({ id, key }) => ({ id, spot: keys.spotOf(key) }));
     const key = waiters.length === 1 ? waiters[0]!.spot.key : undefined;
     const redisKeys: string[] = [];
     const args: ScriptArgument[] = [];
@@ -55,28 +53,21 @@ export class HeartbeatCommands {
     });
     const call = { script: heartbeat, key, keys: redisKeys, args };
     try {
-      await runner.run(call, (reply, sentAt, receivedAt) => {
+      return await runner.run(call, (reply, sentAt, receivedAt) => {
         const told = listOf(reply);
         const exchange: Exchange = { sentAt, receivedAt, serverNow: readHeartbeatHead(told).now };
         trust.observe(waiters[0]!.spot.group, exchange);
-        waiters.forEach(({ id, spot }, n) => {
-          outcomes[batch[n]!] = this.outcomeOf(id, spot, readHeartbeat(told, heartbeatHeadSize + heartbeatSize * n), exchange);
-        });
+        return waiters.map(({ id, spot }, n) => this.outcomeOf(id, spot, readHeartbeat(told, heartbeatHeadSize + heartbeatSize * n), exchange));
       });
     } catch (error) {
       const cause = storeFailure(error, { what: 'heartbeat', key, node });
-      for (const position of batch) outcomes[position] = { kind: 'unknown', cause };
+      return batch.map(() => ({ kind: 'unknown', cause }));
     }
   }
 
-  private refused({ key, lockKey, queueKey, fenceKey }: LockSpot, words: string): HeartbeatOutcome {
-    const redisKeys = [lockKey, queueKey, fenceKey];
-    return { kind: 'unknown', cause: storeFailure(new Error(words), { what: 'heartbeat', key, node: this.parts.node, redisKeys }) };
-  }
-
   private outcomeOf(id: string, spot: LockSpot, told: HeartbeatReply, exchange: Exchange): HeartbeatOutcome {
-    const { places, trust, memories, missed } = this.parts;
-    if (told.kind === 'refused') return this.refused(spot, told.words);
+    const { places, trust, memories, node, missed } = this.parts;
+    if (told.kind === 'refused') return failedLock(told.words, 'heartbeat', node, spot);
     if (told.kind === 'waiting') return { kind: 'waiting', askAgainInMs: told.leftMs < 0 ? undefined : told.leftMs };
     const place = places.get(id);
     if (told.kind === 'gone') {

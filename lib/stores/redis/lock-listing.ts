@@ -6,11 +6,9 @@
 import type { LockState } from '../../core/port/lock-state.js';
 import type { DamagedLocks } from '../wire/damaged-locks.js';
 import type { Connections } from '../wire/connections.js';
-import type { RedisKeys } from '../wire/redis-keys.js';
+import { KEYS_PER_SCAN, type RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import { storeFailure } from '../wire/store-failure.js';
-
-const PAGE = 500;
 
 export async function* listLocks(
   runner: ScriptRunner,
@@ -26,7 +24,7 @@ export async function* listLocks(
   for (const node of masters) {
     let cursor = '0';
     do {
-      const [next, page] = await runner.command<[string, string[]]>('list', () => node.call('scan', cursor, 'MATCH', pattern, 'COUNT', PAGE));
+      const [next, page] = await runner.command<[string, string[]]>('list', () => node.call('scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN));
       cursor = next;
       const states = await damaged.without(keys.keysAmong(page, startsWith).map(inspect));
       for (const state of states) if (state.mode !== null || state.waiters.length > 0) yield state;

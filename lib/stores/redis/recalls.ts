@@ -9,7 +9,7 @@
 import type { Clock, Timer } from '../../core/port/clock.js';
 
 /** The pause before one of the questions without an answer is asked again, in ms. A master that is down must not cost the others much. */
-const RETRY_MS = 100;
+const ASKS_AGAIN_AFTER_MS = 100;
 /** A recall without an answer is sent again after this long, in ms: a late answer counts all the same. */
 const ANSWERS_WITHIN_MS = 300;
 /** How long nodes that come and go are followed by no other recall than the first, in ms: several are lost, or change places, together. */
@@ -127,7 +127,7 @@ export class Recalls {
       // Any of them, because of two masters that are down only one may be back.
       const any = left[Math.floor(Math.random() * left.length)];
       if (any !== undefined && this.isOpen) void this.ask(any);
-    }, RETRY_MS);
+    }, ASKS_AGAIN_AFTER_MS);
   }
 
   private stopTimer(): void {

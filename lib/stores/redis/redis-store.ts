@@ -27,7 +27,7 @@ import { Bundles } from '../wire/bundles.js';
 import { HeartbeatCommands } from './heartbeat-commands.js';
 import { listLocks } from './lock-listing.js';
 import { lockState } from '../wire/lock-reply.js';
-import { downgradeCall, inspectCall } from '../wire/lua.generated.js';
+import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated.js';
 import { Outage } from '../wire/outage.js';
 import { BringingBack } from './bringing-back.js';
 import { Memories } from './memories.js';
@@ -172,7 +172,7 @@ export class RedisStore implements LockStore {
   downgrade({ key, id }: HolderRef): Promise<'downgraded' | 'lost'> {
     const spot = this.keys.spotOf(key);
     const call = downgradeCall(spot, { id, floor: this.trust.floors.of(spot.group), recoveryMs: this.options.recoveryMs });
-    return this.runner.run({ ...call, key }, (reply) => (reply === 1 ? 'downgraded' : 'lost'));
+    return this.runner.run({ ...call, key }, readDowngrade);
   }
 
   inspect(key: string): Promise<LockState> {
@@ -250,7 +250,7 @@ export class RedisStore implements LockStore {
     const read = this.runner.timed<[string, string], void>('time', (client) => client.call('time'), ([seconds, micros], sentAt, receivedAt) => {
       this.trust.clock.observe(source, { sentAt, receivedAt, serverNow: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) });
     });
-    await read.catch(() => undefined); // the next reply of a script brings the time as well
+    await read.catch(() => undefined); // The next reply of a script brings the time as well.
   }
 
   private askAll(): void {

@@ -6,11 +6,12 @@
 import type { LockStoreError } from '../../core/port/errors.js';
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
-import { batchesOf } from '../wire/batches.js';
+import { inBatches } from '../wire/batches.js';
 import type { ScriptCall } from '../wire/errand.js';
+import { failedLock } from './failed-lock.js';
 import { FewAtATime } from './few-at-a-time.js';
 import { GatheredRenewals } from './gathered-renewals.js';
-import { listOf, renewOutcomes, runsOf } from '../wire/lock-reply.js';
+import { listOf, MAX_RENEWED_TOGETHER, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import { readRenewHead, renewCall } from '../wire/lua.generated.js';
 import type { Memories } from './memories.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
@@ -19,8 +20,6 @@ import { trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import type { Trust } from './trust.js';
 
-/** How many leases one command renews at most: 250 cost the server well under a millisecond. */
-const BATCH = 250;
 /** How many commands are out to a server at most: enough to keep it busy. */
 const MAX_COMMANDS_OUT = 16;
 
@@ -36,15 +35,13 @@ export interface RenewalsParts {
 
 export class Renewals {
   private readonly few = new FewAtATime(MAX_COMMANDS_OUT);
-  private readonly acknowledged = new GatheredRenewals((requests) => this.sendAcknowledged(requests), BATCH);
+  private readonly acknowledged = new GatheredRenewals((requests) => this.runAcknowledged(requests), MAX_RENEWED_TOGETHER);
 
   constructor(private readonly parts: RenewalsParts) {}
 
   /** Renews leases. The outcomes are in the order of the requests; never rejects. */
-  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
-    const outcomes: RenewOutcome[] = new Array(requests.length);
-    await Promise.all(batchesOf(requests, (request) => this.togetherOf(request), BATCH).map((batch) => this.one(requests, batch, outcomes)));
-    return outcomes;
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    return inBatches(requests, (request) => this.togetherOf(request), MAX_RENEWED_TOGETHER, (batch) => this.send(batch));
   }
 
   private sourceOf({ key }: RenewRequest): number {
@@ -55,24 +52,19 @@ export class Renewals {
     return `${this.sourceOf(request)} ${request.minReplicas} ${likeLength(request.leaseMs)}`;
   }
 
-  private async one(all: readonly RenewRequest[], batch: readonly number[], outcomes: RenewOutcome[]): Promise<void> {
-    const requests = batch.map((position) => all[position] as RenewRequest);
+  /** Sends requests that may share a command and agree on minReplicas. Never rejects. */
+  private async send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+    const [first] = requests as readonly [RenewRequest];
     try {
-      const [first] = requests as [RenewRequest];
-      const told = await (first.minReplicas > 0 ? this.acknowledged.renew(this.togetherOf(first), requests) : this.few.run(this.sourceOf(first), () => this.send(requests)));
-      batch.forEach((position, n) => (outcomes[position] = told[n] as RenewOutcome));
+      return await (first.minReplicas > 0 ? this.acknowledged.renew(this.togetherOf(first), requests) : this.few.run(this.sourceOf(first), () => this.run(requests)));
     } catch (error) {
-      if (batch.length > 1 && isTryAgain(error)) {
-        await Promise.all(batch.map((position) => this.one(all, [position], outcomes)));
-        return;
-      }
-      const cause = this.failure(error, requests[0]?.key);
-      for (const position of batch) outcomes[position] = { kind: 'unknown', cause };
+      if (requests.length > 1 && isTryAgain(error)) return (await Promise.all(requests.map((one) => this.send([one])))).flat();
+      const cause = this.failure(error, first.key);
+      return requests.map(() => ({ kind: 'unknown', cause }));
     }
   }
 
-  /** Sends requests that may share a command and agree on minReplicas. */
-  private send(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  private run(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const { runner, keys, trust, memories } = this.parts;
     const [{ key }] = requests as readonly [RenewRequest];
     const known = requests.map((request) => memories.knownOf(keys.groupOf(request.key)));
@@ -84,7 +76,7 @@ export class Renewals {
   }
 
   /** What the server does not know is lost, however many replicas acknowledged it: then nothing was written. */
-  private sendAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
+  private runAcknowledged(requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> {
     const [{ key, minReplicas }] = requests as readonly [RenewRequest];
     return this.parts.runner.runAcknowledged(this.callFor(requests), minReplicas, (reply, acknowledged, sentAt) => {
       const outcomes = this.outcomesOf(reply, requests, sentAt);
@@ -107,19 +99,16 @@ export class Renewals {
   }
 
   private outcomesOf(reply: ScriptReply, requests: readonly RenewRequest[], sentAt: number): RenewOutcome[] {
-    const { keys } = this.parts;
+    const { keys, node } = this.parts;
     return renewOutcomes<RenewRequest, RenewOutcome>(
       reply,
       requests,
       (leftMs, contended) => (leftMs < 0 ? { kind: 'lost' } : { kind: 'renewed', trustedUntil: trustOf(leftMs, sentAt), contended }),
-      (words, { key }) => {
-        const redisKeys = [keys.lock(key)];
-        return { kind: 'unknown', cause: this.failure(new Error(words), key, redisKeys) };
-      },
+      (words, { key }) => failedLock(words, 'renew', node, { key, lockKey: keys.lock(key) }),
     );
   }
 
-  private failure(error: unknown, key: string | undefined, redisKeys?: readonly string[]): LockStoreError {
-    return storeFailure(error, { what: 'renew', key, node: this.parts.node, redisKeys });
+  private failure(error: unknown, key: string | undefined): LockStoreError {
+    return storeFailure(error, { what: 'renew', key, node: this.parts.node });
   }
 }

@@ -9,16 +9,17 @@ import type { AdoptedHold, AdoptOutcome, AdoptRequest, HandOffOutcome, HandOffRe
 import { inTime, type Timed } from '../wire/in-time.js';
 import { listOf, recoveringError } from '../wire/lock-reply.js';
 import {
-  adoptCall, adoptHeadSize, adoptHoldSize, handOffCall, readAdoptHead, readAdoptHold, readHandOffHead, type AdoptHead, type ReplyItems,
+  adoptCall, adoptHeadSize, adoptHoldSize, handOffCall, readAdoptHead, readAdoptHold, readHandOff, type AdoptHead, type ReplyItems,
 } from '../wire/lua.generated.js';
 import type { ScriptRunner } from '../wire/script-runner.js';
 import type { Exchange } from '../wire/server-clock.js';
+import { unexpected } from '../wire/unexpected-reply.js';
 import type { Memories } from './memories.js';
 import type { Renewals } from './renewals.js';
 import type { Spot, Spots } from './spots.js';
 import type { Trust } from './trust.js';
 
-interface TicketParts {
+export interface TicketParts {
   readonly runner: ScriptRunner;
   readonly spots: Spots;
   readonly trust: Trust;
@@ -75,10 +76,16 @@ export class RedisTickets implements TicketStore {
     return inTime<HandOffOutcome>(this.timed(key, notAfter, spotsOfHolds), (limit) => {
       const call = handOffCall({ keys: spotsOfHolds }, { ticketId, withinMs, notAfter: limit, holds });
       return runner.run<HandOffOutcome | 'late'>({ ...call, key }, (reply, sentAt, receivedAt) => {
-        const { now, lost, until } = readHandOffHead(listOf(reply));
-        trust.clock.observe(spotsOfHolds[0]!.source, { sentAt, receivedAt, serverNow: now });
-        if (lost < 0) return 'late';
-        return lost > 0 ? { kind: 'lost', key: holds[lost - 1]!.key } : { kind: 'handedOff', until };
+        const told = readHandOff(listOf(reply));
+        trust.clock.observe(spotsOfHolds[0]!.source, { sentAt, receivedAt, serverNow: told.now });
+        switch (told.kind) {
+          case 'handed off':
+            return { kind: 'handedOff', until: told.until };
+          case 'lost':
+            return { kind: 'lost', key: holds[told.position - 1]!.key };
+          case 'late':
+            return 'late';
+        }
       });
     });
   }
@@ -107,8 +114,9 @@ export class RedisTickets implements TicketStore {
       const told = listOf(reply);
       const head = readAdoptHead(told);
       const exchange = { sentAt, receivedAt, serverNow: head.now };
+      const outcome = this.outcomeOf(request, head, told, spotsOfHolds, exchange);
       trust.clock.observe(spotsOfHolds[0]!.source, exchange);
-      return this.outcomeOf(request, head, told, spotsOfHolds, exchange);
+      return outcome;
     });
   }
 
@@ -117,13 +125,16 @@ export class RedisTickets implements TicketStore {
     const { key } = holds[0]!;
     switch (head.outcome) {
       case 'adopted':
+        if (told.length !== adoptHeadSize + adoptHoldSize * holds.length) throw unexpected(told);
         return { kind: 'adopted', holds: spotsOfHolds.map(({ group }, n) => this.adoptedHold(group, told, adoptHeadSize + adoptHoldSize * n, exchange)) };
       case 'gone':
         return { kind: 'gone', key: holds[detail - 1]!.key, now, memory };
       case 'recovering':
         return { kind: 'recovering', retryInMs: detail, cause: recoveringError(key, this.parts.node, detail) };
-      default:
+      case 'late':
         return 'late';
+      default:
+        throw unexpected(told);
     }
   }
 

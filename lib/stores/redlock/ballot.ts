@@ -11,7 +11,7 @@ import { agreeOnFence, correctFence } from './fence-agreement.js';
 import { answersOf, noQuorum, poll, voteTimeoutMs, type Hear, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';
 import { HAS_IT_ELSEWHERE, textOfVote, wordOf, type GrantedVote, type Leaving, type NodeVote, type VoteRequest, type Word } from './node-vote.js';
-import { quorumEnd, quorumOf, verdict } from './quorum.js';
+import { quorumEnd, verdict } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 import { retryPause } from './retry-pause.js';
 import { Standing } from './standing.js';
@@ -66,8 +66,7 @@ export class Ballot {
 
   /** Asks all nodes. Rejects with LockStoreError when no quorum answered. Unless it is granted, the ballot is over then. */
   async cast(notAfter: number): Promise<AcquireOutcome> {
-    const { nodes, clock, deadlines, commandTimeoutMs, floors } = this.context;
-    const quorum = quorumOf(nodes.length);
+    const { nodes, quorum, clock, deadlines, commandTimeoutMs, floors } = this.context;
     this.castAt = this.heardAt = clock.now();
     const limit = Math.min(notAfter, this.castAt + Math.max(this.leaseMs, commandTimeoutMs));
     const proposal = Math.max(floors.of(this.request.on.group) + 1, Math.floor(clock.wallNow()) * 1_000);
@@ -119,7 +118,8 @@ export class Ballot {
     // Without a limit the vote might come too late and take the lock for a holder that has lost it.
     if (this.state !== 'held' || !this.standing.mayOutlive(this.context.clock.now()) || node.silent || !node.keepsLimits) return;
     const again = { ...this.request, leaseMs, minHoldMs: 0, waitedMs: HAS_IT_ELSEWHERE, patienceMs: 0 };
-    this.ask(node, again, this.fence, this.standing.trustedUntil, () => {}); // after a failure the next renewal tries again
+    // After a failure the next renewal tries again.
+    this.ask(node, again, this.fence, this.standing.trustedUntil, () => {});
   }
 
   /** Ends the ballot. The caller releases it on the nodes, at once. */
@@ -174,8 +174,8 @@ export class Ballot {
 
   private granted(ends: readonly number[]): AcquireOutcome {
     if (this.state === 'over') return this.busy([]);
-    const { nodes, clock } = this.context;
-    const trustedUntil = quorumEnd(ends, nodes.length);
+    const { quorum, clock } = this.context;
+    const trustedUntil = quorumEnd(ends, quorum);
     if (clock.now() >= trustedUntil) {
       const message = `Lock '${this.key}': a quorum granted it, but its ${this.leaseMs} ms were over before all had answered. It is safe to try again.`;
       throw new LockStoreError(message, { key: this.key });
@@ -194,10 +194,11 @@ export class Ballot {
     if (result === 'upgrade' || result === 'full') return { kind: result };
     const answers = answersOf(replies).map(([, vote]) => vote);
     // Without answers from a quorum nobody knows whether the lock is busy.
+    const { nodes, quorum } = this.context;
     const failures = replies.size - answers.length;
     const against = answers.filter(isAgainst);
-    const unreachable = failures > this.context.nodes.length - quorumOf(this.context.nodes.length);
-    if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, this.context.nodes, replies, textOfVote);
+    const unreachable = failures > nodes.length - quorum;
+    if (unreachable || against.length === 0) throw noQuorum('a grant', this.key, nodes, replies, textOfVote);
     return this.busy(against);
   }
 

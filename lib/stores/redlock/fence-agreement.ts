@@ -6,7 +6,6 @@
 import type { GrantedVote, VoteRequest } from './node-vote.js';
 import { answersOf, hearing, noQuorum, poll, voteTimeoutMs, type Reply } from './poll.js';
 import type { QuorumContext } from './quorum-context.js';
-import { quorumOf } from './quorum.js';
 import type { RedlockNode } from './redlock-node.js';
 
 type Votes = ReadonlyMap<RedlockNode, GrantedVote>;
@@ -22,7 +21,7 @@ export function agreeOnFence(fence: number, request: VoteRequest, votes: Votes, 
     if (vote.fence === fence) ends.push(vote.end);
     else others.push(node);
   }
-  if (ends.length < quorumOf(context.nodes.length)) return writeBack(fence, request, others, ends, votes, context);
+  if (ends.length < context.quorum) return writeBack(fence, request, others, ends, votes, context);
   for (const node of others) correctFence(node, request, fence);
   return ends;
 }
@@ -39,7 +38,7 @@ function writeBack(
   others: readonly RedlockNode[],
   settled: readonly number[],
   votes: Votes,
-  { nodes, deadlines, commandTimeoutMs }: QuorumContext,
+  { quorum, deadlines, commandTimeoutMs }: QuorumContext,
 ): Promise<readonly number[]> {
   return poll({
     nodes: others,
@@ -48,7 +47,7 @@ function writeBack(
     ask: (node, hear) => hearing(node.raiseFence(request, fence), hear),
     decide: (replies: ReadonlyMap<RedlockNode, Reply<boolean>>) => {
       const ends = [...settled, ...answersOf(replies).flatMap(([node, stands]) => (stands ? votes.get(node)!.end : []))];
-      if (ends.length >= quorumOf(nodes.length)) return ends;
+      if (ends.length >= quorum) return ends;
       if (replies.size < others.length) return undefined;
       throw noQuorum('its agreement on a fence', request.on.key, others, replies, (stands) => (stands ? 'agreed' : 'lost the vote'));
     },

@@ -2,7 +2,7 @@
  * Asks a node of a Redlock whether it remembers what it granted, and brings it back when it does not (recovery.ts).
  */
 import { listOf } from '../wire/lock-reply.js';
-import { admitCall, greetCall, readGreetMemory, readSurveyHead, surveyCall, surveyHeadSize, type SurveyKeys } from '../wire/lua.generated.js';
+import { admitCall, greetCall, readAdmit, readGreetMemory, readSurveyHead, surveyCall, surveyHeadSize, type SurveyKeys } from '../wire/lua.generated.js';
 import { SLOT_GROUPS, type RedisKeys } from '../wire/redis-keys.js';
 import type { NodeLink } from './node-link.js';
 
@@ -55,7 +55,7 @@ export class NodeMemory {
   admit({ runId, since }: Memory, fences: readonly number[]): Promise<boolean> {
     const { epochKey, fenceKeys } = this.memoryKeys();
     const call = admitCall({ epochKey, fenceKeys: fenceKeys.slice(0, fences.length) }, { maxLeaseMs: this.maxLeaseMs, runId, since, floors: fences });
-    return this.link.run(call, (reply) => reply === 1);
+    return this.link.run(call, (reply) => readAdmit(reply) === 'admitted');
   }
 
   private memoryKeys(): SurveyKeys {

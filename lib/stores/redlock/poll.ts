@@ -109,6 +109,8 @@ export function poll<N extends Asked, A, R>(question: Poll<N, A, R>): Promise<R>
 interface Agreement<N extends Asked, A> extends Pick<Poll<N, A, A>, 'nodes' | 'deadlines' | 'timeoutMs' | 'ask'> {
   /** Whether it takes the lock from whoever has it, so that nobody should simply ask for it again. */
   readonly namesNobody?: boolean | undefined;
+  /** Whether every node is waited for, also when a quorum has decided. */
+  readonly waitsForAll?: boolean | undefined;
 }
 
 /** A poll whose answers are words. Returns the word of a quorum; rejects with LockStoreError when no word has a quorum. */
@@ -117,10 +119,11 @@ export function agree<N extends Asked, A extends string>(
   key: string | undefined,
   question: Agreement<N, A>,
 ): Promise<A> {
-  const { nodes, namesNobody } = question;
+  const { nodes, namesNobody, waitsForAll } = question;
   return poll<N, A, A>({
     ...question,
     decide: (replies) => {
+      if (waitsForAll && replies.size < nodes.length) return undefined;
       if (replies.size < quorumOf(nodes.length)) return undefined;
       const word = verdict<A>(
         nodes.map((node) => {

@@ -7,6 +7,8 @@ import type { Withdrawals } from './withdrawals.js';
 
 export interface QuorumContext {
   readonly nodes: readonly RedlockNode[];
+  /** How many of the nodes must agree. */
+  readonly quorum: number;
   readonly clock: Clock;
   readonly deadlines: Deadlines;
   readonly commandTimeoutMs: number;

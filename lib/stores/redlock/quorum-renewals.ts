@@ -10,21 +10,20 @@
  */
 import { likeLength } from '../../core/port/like-lengths.js';
 import type { RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
-import { batchesOf } from '../wire/batches.js';
+import { inBatches } from '../wire/batches.js';
+import { MAX_RENEWED_TOGETHER } from '../wire/lock-reply.js';
 import type { Ballot } from './ballot.js';
 import type { RenewedThere } from './node-vote.js';
 import { answersOf, hearing, leaseTimeoutMs, noQuorum, poll, type Reply } from './poll.js';
-import { quorumEnd, quorumOf } from './quorum.js';
+import { quorumEnd } from './quorum.js';
 import type { QuorumContext } from './quorum-context.js';
 import type { RedlockNode } from './redlock-node.js';
 import { noReplicas } from './refusals.js';
 
-/** Leases in one command: so many cost a node well under a millisecond. */
-const BATCH = 250;
-
-type Nodes = Pick<QuorumContext, 'nodes' | 'clock' | 'deadlines' | 'commandTimeoutMs'>;
+type Nodes = Pick<QuorumContext, 'nodes' | 'quorum' | 'clock' | 'deadlines' | 'commandTimeoutMs'>;
 
 interface Part {
+  /** Its position in the list of what was asked for. */
   readonly at: number;
   readonly ballot: Ballot;
   readonly leaseMs: number;
@@ -44,26 +43,28 @@ export async function renewByQuorum(requests: readonly RenewRequest[], context: 
     const ballot = held(id);
     if (ballot?.state === 'held' && minReplicas === 0) parts.push({ at, ballot, leaseMs: Math.floor(leaseMs) });
   });
-  const batches = batchesOf(parts, ({ leaseMs }) => likeLength(leaseMs), BATCH);
-  await Promise.all(batches.map((batch) => renewBatch(batch.map((n) => parts[n]!), context, outcomes)));
+  const told = await inBatches(parts, ({ leaseMs }) => likeLength(leaseMs), MAX_RENEWED_TOGETHER, (batch) => renewBatch(batch, context));
+  parts.forEach(({ at }, n) => (outcomes[at] = told[n]!));
   return outcomes;
 }
 
-async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, commandTimeoutMs }: Nodes, outcomes: RenewOutcome[]): Promise<void> {
+async function renewBatch(parts: readonly Part[], { nodes, quorum, clock, deadlines, commandTimeoutMs }: Nodes): Promise<readonly RenewOutcome[]> {
   const shortestMs = Math.min(...parts.map(({ leaseMs }) => leaseMs));
   for (const { ballot, leaseMs } of parts) ballot.standing.lasts(leaseMs + ballot.graceMs + shortestMs);
   const sentAt = clock.now();
   const request = parts.map(({ ballot: { key, id, graceMs }, leaseMs }) => ({ key, id, leaseMs, graceMs }));
   /** The leases that a node has let be taken away, or may have. */
   const taken = new Set<number>();
+  /** Empty until all of them are known. */
+  let outcomes: readonly RenewOutcome[] = [];
   const lookForTaken = (node: RedlockNode, answer: Answer): void =>
     parts.forEach(({ ballot }, n) => void (answer[n] === undefined && ballot.standing.mayBeTakenFrom(node, sentAt) && taken.add(n)));
-  /** Notes where the leases stand, and gives back those that are not lost. It is called when all outcomes are known. */
+  /** Notes where the leases stand, and gives back those that are known not to be lost. */
   const heard = (node: RedlockNode, answer: Answer): void => {
-    parts.forEach(({ at, ballot, leaseMs }, n) => {
+    parts.forEach(({ ballot, leaseMs }, n) => {
       const there = answer[n];
       if (there !== undefined) return ballot.standing.keptBy(node, there.end);
-      const kind = outcomes[at]?.kind;
+      const kind = outcomes[n]?.kind;
       const mayHaveIt = kind === 'renewed' ? !ballot.standing.wasTakenFrom(node, sentAt) : kind === 'unknown' && !taken.has(n);
       if (mayHaveIt) ballot.rejoin(node, leaseMs);
     });
@@ -73,7 +74,7 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, com
     deadlines,
     timeoutMs: leaseTimeoutMs(shortestMs, commandTimeoutMs),
     ask: (node, hear) => hearing(node.renew(request, Math.min(commandTimeoutMs, shortestMs / 3)), hear),
-    decide: (replies: Answers) => (replies.size === nodes.length || parts.every((_, n) => hasQuorum(n, replies, nodes.length)) ? new Map(replies) : undefined),
+    decide: (replies: Answers) => (replies.size === nodes.length || parts.every((_, n) => hasQuorum(n, replies, quorum)) ? new Map(replies) : undefined),
     late: (node, reply) => {
       if (reply.kind === 'failure') return;
       lookForTaken(node, reply.answer);
@@ -81,25 +82,25 @@ async function renewBatch(parts: readonly Part[], { nodes, clock, deadlines, com
     },
   });
   for (const [node, answer] of answersOf(replies)) lookForTaken(node, answer);
-  parts.forEach((part, n) => {
+  outcomes = parts.map((part, n): RenewOutcome => {
     // A ballot that was taken back meanwhile is not held any more, though the nodes renewed it before.
-    const outcome: RenewOutcome = part.ballot.state === 'held' ? outcomeOf(part, n, nodes, replies, !taken.has(n) && part.ballot.standing.mayOutlive(clock.now())) : { kind: 'lost' };
+    const outcome: RenewOutcome = part.ballot.state === 'held' ? outcomeOf(part, n, nodes, quorum, replies, !taken.has(n) && part.ballot.standing.mayOutlive(clock.now())) : { kind: 'lost' };
     if (outcome.kind === 'renewed') part.ballot.standing.renewed(outcome.trustedUntil);
-    outcomes[part.at] = outcome;
+    return outcome;
   });
   for (const [node, answer] of answersOf(replies)) heard(node, answer);
+  return outcomes;
 }
 
-function hasQuorum(n: number, replies: Answers, nodes: number): boolean {
-  return answersOf(replies).filter(([, answer]) => answer[n] !== undefined).length >= quorumOf(nodes);
+function hasQuorum(n: number, replies: Answers, quorum: number): boolean {
+  return answersOf(replies).filter(([, answer]) => answer[n] !== undefined).length >= quorum;
 }
 
 /** `mayOutlive`: whether the lease may go on although a quorum of nodes lacks it. */
-function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], replies: Answers, mayOutlive: boolean): RenewOutcome {
+function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], quorum: number, replies: Answers, mayOutlive: boolean): RenewOutcome {
   const answers = answersOf(replies);
   const there = answers.flatMap(([, answer]) => answer[n] ?? []);
-  const quorum = quorumOf(nodes.length);
-  if (there.length >= quorum) return renewed(there, nodes.length);
+  if (there.length >= quorum) return renewed(there, quorum);
   // While one node has the lease, the nodes that do not have it can be given it again.
   const isLost = answers.length - there.length >= quorum && !(there.length > 0 && mayOutlive);
   if (isLost) return { kind: 'lost' };
@@ -107,7 +108,7 @@ function outcomeOf({ ballot }: Part, n: number, nodes: readonly RedlockNode[], r
 }
 
 /** It is enough that one node says that somebody waits. */
-function renewed(there: readonly RenewedThere[], nodes: number): RenewOutcome {
-  const trustedUntil = quorumEnd(there.map(({ end }) => end), nodes);
+function renewed(there: readonly RenewedThere[], quorum: number): RenewOutcome {
+  const trustedUntil = quorumEnd(there.map(({ end }) => end), quorum);
   return { kind: 'renewed', trustedUntil, contended: there.some(({ contended }) => contended) };
 }

@@ -33,6 +33,6 @@ export function verdict<V extends string | number>(votes: readonly Vote<V>[]): V
 }
 
 /** The last instant at which a quorum of nodes still has a lease that ends on them at these instants; -Infinity if no quorum has it. */
-export function quorumEnd(ends: readonly number[], nodes: number): number {
-  return [...ends].sort((one, other) => other - one)[quorumOf(nodes) - 1] ?? -Infinity;
+export function quorumEnd(ends: readonly number[], quorum: number): number {
+  return [...ends].sort((one, other) => other - one)[quorum - 1] ?? -Infinity;
 }

@@ -33,9 +33,12 @@ export interface RecoverySurroundings {
 
 /** All processes see the end of a quarantine at the same time; within this many ms each acts at a random instant. */
 const SPREAD_MS = 100;
-const RETRY_MS = 500;
-/** A quarantine may end early, by an operator. */
-const LOOK_MS = 2_000;
+/** The pause before a node is greeted again that did not answer, or could not be let in, in ms. */
+const GREETS_AGAIN_AFTER_MS = 500;
+/** How long the other nodes have to tell their fences, in ms. */
+const SURVEYED_WITHIN_MS = 500;
+/** A node in quarantine is greeted at least this often, in ms, because an operator may end its quarantine early. */
+const GREETED_EVERY_MS = 2_000;
 
 export class Recovery {
   private readonly attending = new Set<RedlockNode>();
@@ -53,7 +56,7 @@ export class Recovery {
     if (this.attending.has(node) || this.closed) return;
     this.attending.add(node);
     this.cancelTimer(node);
-    let againInMs: number | undefined = RETRY_MS;
+    let againInMs: number | undefined = GREETS_AGAIN_AFTER_MS;
     try {
       const memory = await node.memory.greet(this.seen());
       // A server that is a node already is greeted as that one.
@@ -81,10 +84,10 @@ export class Recovery {
       return undefined;
     }
     this.tell(node, memory);
-    if (memory.leftMs > 0) return Math.min(memory.leftMs, LOOK_MS) + SPREAD_MS * Math.random();
+    if (memory.leftMs > 0) return Math.min(memory.leftMs, GREETED_EVERY_MS) + SPREAD_MS * Math.random();
     const fences = await this.survey(node);
-    if (fences === undefined) return RETRY_MS * (0.5 + Math.random());
-    return (await node.memory.admit(memory, fences)) ? 0 : RETRY_MS;
+    if (fences === undefined) return GREETS_AGAIN_AFTER_MS * (0.5 + Math.random());
+    return (await node.memory.admit(memory, fences)) ? 0 : GREETS_AGAIN_AFTER_MS;
   }
 
   /** For each slot group the fence that all new fences must exceed; undefined while too few nodes that may remember it answer. */
@@ -95,7 +98,7 @@ export class Recovery {
     const replies = await poll({
       nodes: others,
       deadlines,
-      timeoutMs: Math.min(commandTimeoutMs, RETRY_MS),
+      timeoutMs: Math.min(commandTimeoutMs, SURVEYED_WITHIN_MS),
       ask: (other, hear) => hearing(other.memory.survey(), hear),
       decide: (replies: ReadonlyMap<RedlockNode, Reply<Survey>>) => (replies.size === others.length ? new Map(replies) : undefined),
     });

@@ -11,17 +11,21 @@ import type { RedlockNode } from './redlock-node.js';
 
 /** When a quorum is connected, the boot waits this long, in ms, for the other nodes before the application starts without them. */
 const STRAGGLERS_MS = 300;
-const AGAIN_MS = 500;
+/** The pause before a node that cannot vote yet is looked at again, in ms. */
+const LOOKS_AGAIN_AFTER_MS = 500;
 
 export class RedlockBoot {
   private readonly opened = new Set<RedlockNode>();
   private readonly failures = new Map<RedlockNode, LockStoreError>();
+  private readonly quorum: number;
 
   constructor(
     private readonly nodes: readonly RedlockNode[],
     private readonly clock: Clock,
     private readonly greet: (node: RedlockNode) => Promise<unknown>,
-  ) {}
+  ) {
+    this.quorum = quorumOf(nodes.length);
+  }
 
   /** Returns a warning when some nodes are missing. Rejects with LockStoreError when there is no quorum, naming every node. */
   async run(): Promise<string | undefined> {
@@ -29,7 +33,7 @@ export class RedlockBoot {
       let stragglers: object | undefined;
       const all = this.nodes.map(async (node) => {
         await this.open(node);
-        if (this.opened.size >= quorumOf(this.nodes.length)) stragglers ??= this.clock.setTimer(resolve, STRAGGLERS_MS);
+        if (this.opened.size >= this.quorum) stragglers ??= this.clock.setTimer(resolve, STRAGGLERS_MS);
       });
       void Promise.all(all).then(() => {
         if (stragglers !== undefined) this.clock.clearTimer(stragglers);
@@ -51,14 +55,13 @@ export class RedlockBoot {
   }
 
   private judge(): string | undefined {
-    const { nodes, opened, failures } = this;
+    const { nodes, quorum, opened, failures } = this;
     const missing = nodes
       .filter((node) => !opened.has(node))
       .map((node): NodeFailure => ({ node: node.name, reason: reasonFor(failures.get(node)) }));
     if (missing.length === 0) return undefined;
     const details = missing.map(({ node, reason }) => `${node}: ${reason}`).join('; ');
     for (const error of failures.values()) if (!error.retryable) throw error;
-    const quorum = quorumOf(nodes.length);
     if (opened.size >= quorum) return `Locks: ${missing.length} of ${nodes.length} Redlock nodes cannot be used now (${details}). The others are a quorum.`;
     const message = `Locks: only ${opened.size} of ${nodes.length} Redlock nodes can be used, and a quorum is ${quorum} (${details}).`;
     throw new LockStoreError(message, { nodes: missing });
@@ -106,7 +109,7 @@ export class LateNodes {
       if (node.link.check.isUnderWay) this.lookAgain(node);
       else if (node.link.twin !== undefined) node.link.reconnect();
       else if (node.link.reachable) void this.join(node);
-    }, AGAIN_MS);
+    }, LOOKS_AGAIN_AFTER_MS);
   }
 
   close(): void {

@@ -6,13 +6,15 @@ import type { LockStoreError } from '../../core/port/errors.js';
 import { forcedRelease } from '../wire/forced-release.js';
 import { listOf, lockState, releaseOutcome, renewOutcomes, runsOf } from '../wire/lock-reply.js';
 import {
-  downgradeCall, giveBackCall, inspectCall, raiseFenceCall, readRenewHead, readVote, renewCall, voteCall, type BuiltCall, type VoteArgs, type VoteReply,
+  downgradeCall, giveBackCall, inspectCall, raiseFenceCall, readDowngrade, readRaiseFence, readRenewHead, readVote, renewCall, voteCall, type BuiltCall,
+  type VoteArgs, type VoteReply,
 } from '../wire/lua.generated.js';
 import type { Connect } from '../wire/connections.js';
-import type { RedisKeys } from '../wire/redis-keys.js';
+import { KEYS_PER_SCAN, type RedisKeys } from '../wire/redis-keys.js';
 import type { ScriptReply } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { NEVER, TRIAL_LEASE_MS, trialOf } from '../wire/trial-lock.js';
+import { unexpected } from '../wire/unexpected-reply.js';
 import { NodeLink, type LinkOptions } from './node-link.js';
 import { NodeMemory } from './node-memory.js';
 import type { NodeNews } from './node-news.js';
@@ -116,7 +118,7 @@ export class RedlockNode {
 
   /** Sets the fence of a ballot on this node. False when the ballot does not stand here. */
   raiseFence({ on, id, fences }: VoteRequest, fence: number): Promise<boolean> {
-    return this.link.run({ ...raiseFenceCall(on, { id, fence, fences }), key: on.key }, (reply) => reply === 1);
+    return this.link.run({ ...raiseFenceCall(on, { id, fence, fences }), key: on.key }, (reply) => readRaiseFence(reply) === 'raised');
   }
 
   /** Renews leases on this node. The result of a lease is undefined when it does not stand here. */
@@ -142,7 +144,7 @@ export class RedlockNode {
   }
 
   downgrade(key: string, id: string): Promise<'downgraded' | 'lost'> {
-    return this.link.run({ ...downgradeCall(this.keys.spotOf(key), { id, floor: 0 }), key }, (reply) => (reply === 1 ? 'downgraded' : 'lost'));
+    return this.link.run({ ...downgradeCall(this.keys.spotOf(key), { id, floor: 0 }), key }, readDowngrade);
   }
 
   forceRelease(key: string, fence: number | undefined): Promise<'taken' | 'none'> {
@@ -174,7 +176,7 @@ export class RedlockNode {
   /** One page of the keys that are locked on this node and start with `startsWith`. */
   async scan(startsWith: string, cursor: string): Promise<{ readonly next: string; readonly found: readonly string[] }> {
     const pattern = this.keys.lockPattern(startsWith);
-    const [next, found] = await this.link.walk<[string, string[]]>('list', (server) => server.call('scan', cursor, 'MATCH', pattern, 'COUNT', 500));
+    const [next, found] = await this.link.walk<[string, string[]]>('list', (server) => server.call('scan', cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN));
     return { next, found: this.keys.keysAmong(found, startsWith) };
   }
 }
@@ -182,5 +184,7 @@ export class RedlockNode {
 /** What the node says of its vote. Where it granted what was asked for it says no more than its time. */
 function toldBy(reply: ScriptReply, { proposal: fence, leaseMs, mode }: VoteArgs): VoteReply {
   if (typeof reply !== 'number') return readVote(listOf(reply));
+  // Other scripts answer 0 and 1, which are no time.
+  if (reply <= 1) throw unexpected(reply);
   return { kind: 'granted', now: reply, fence, leftMs: leaseMs, mode, shared: false, next: undefined };
 }

@@ -30,6 +30,7 @@ import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
 import { Ballot } from './ballot.js';
 import { Ballots } from './ballots.js';
 import { Deadlines } from './deadlines.js';
+import { forceReleaseByQuorum } from './forced-release.js';
 import { Members } from './members.js';
 import { agree, hearing, leaseTimeoutMs, type Hear } from './poll.js';
 import { renewByQuorum } from './quorum-renewals.js';
@@ -101,7 +102,7 @@ export class RedlockStore implements LockStore {
     this.members = new Members(nodes, { ...options, keys: this.keys, news, floors, deadlines });
     const answeredIn = (tookMs: number): void => void (this.tookMs = tookMs);
     const forgetful = (node: RedlockNode): void => this.members.forgot(node);
-    this.context = { nodes: this.members.nodes, clock, deadlines, commandTimeoutMs, floors, withdrawals, answeredIn, forgetful };
+    this.context = { nodes: this.members.nodes, quorum, clock, deadlines, commandTimeoutMs, floors, withdrawals, answeredIn, forgetful };
   }
 
   async open(): Promise<void> {
@@ -124,7 +125,7 @@ export class RedlockStore implements LockStore {
     if (present !== undefined) return present;
     const refusal = refusalOf(request, this.closed, this.clock.now());
     if (refusal !== undefined) return Promise.reject(refusal);
-    const outcome = this.attempt(request); // which removes this entry when it was answered, and so after it was set
+    const outcome = this.attempt(request); // The attempt removes this entry when it was answered, which is after it was set.
     this.asking.set(id, outcome);
     return outcome;
   }
@@ -179,10 +180,8 @@ export class RedlockStore implements LockStore {
     return listByQuorum(startsWith, this.context, this.damaged);
   }
 
-  async forceRelease(key: string, fence?: number): Promise<boolean> {
-    const { nodes, deadlines, commandTimeoutMs: timeoutMs } = this.context;
-    const ask = (node: RedlockNode, hear: Hear<'taken' | 'none'>): void => hearing(node.forceRelease(key, fence), hear);
-    return (await agree('a forced release', key, { nodes, deadlines, timeoutMs, ask, namesNobody: fence === undefined })) === 'taken';
+  forceRelease(key: string, fence?: number): Promise<boolean> {
+    return forceReleaseByQuorum(key, fence, this.context);
   }
 
   async tryOut(): Promise<void> {

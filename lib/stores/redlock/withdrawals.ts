@@ -17,9 +17,10 @@ export interface Withdrawal extends Leaving {
   readonly until: number;
 }
 
-const RETRY_MS = 250;
+/** The pause before withdrawals without an answer are sent again, in ms. */
+const SENDS_AGAIN_AFTER_MS = 250;
 /** How many are sent again to a node in one turn: few enough to be no burden to a node that has just come back. */
-const BATCH = 250;
+const MAX_SENT_AGAIN_TOGETHER = 250;
 
 export class Withdrawals {
   /** Withdrawals that were not answered and have to be sent again. */
@@ -53,8 +54,9 @@ export class Withdrawals {
   private sendLater(withdrawal: Withdrawal): void {
     const { until } = withdrawal;
     if (this.closed || this.clock.now() >= until) return;
-    this.unanswered.add({ ...withdrawal, mark: undefined }); // the mark is sent only once: the waiter has given up or asked again by then
-    this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
+    // The mark is sent only once, because the waiter has given up or asked again by then.
+    this.unanswered.add({ ...withdrawal, mark: undefined });
+    this.timer ??= this.clock.setTimer(() => this.retry(), SENDS_AGAIN_AFTER_MS);
   }
 
   private retry(): void {
@@ -63,12 +65,12 @@ export class Withdrawals {
     let sent = 0;
     for (const withdrawal of this.unanswered) {
       const ended = now >= withdrawal.until;
-      if (!ended && (!withdrawal.node.connected || sent >= BATCH)) continue;
+      if (!ended && (!withdrawal.node.connected || sent >= MAX_SENT_AGAIN_TOGETHER)) continue;
       this.unanswered.delete(withdrawal);
       if (ended) continue;
       sent++;
       this.add(withdrawal);
     }
-    if (this.unanswered.size > 0) this.timer ??= this.clock.setTimer(() => this.retry(), RETRY_MS);
+    if (this.unanswered.size > 0) this.timer ??= this.clock.setTimer(() => this.retry(), SENDS_AGAIN_AFTER_MS);
   }
 }

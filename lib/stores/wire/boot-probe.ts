@@ -38,7 +38,8 @@ export interface Probed {
   readonly memories?: { learnAtBoot(): Promise<void> };
 }
 
-const PAUSE_MS = 100;
+/** The pause before a server that is loading, busy or failing over is probed again, in ms. */
+const PROBES_AGAIN_AFTER_MS = 100;
 /** One slot group of each number of digits, because an access rule has a pattern for each. */
 const GROUPS_BY_DIGITS = [0, 10, 100];
 
@@ -51,7 +52,7 @@ export async function probe(probed: Probed): Promise<ServerFacts | undefined> {
   const deadline = options.clock.now() + options.bootTimeoutMs;
   try {
     await connected(connections, options.clock, options.bootTimeoutMs);
-    while (!(await isFit(probed, deadline))) await delay(options.clock, PAUSE_MS);
+    while (!(await isFit(probed, deadline))) await delay(options.clock, PROBES_AGAIN_AFTER_MS);
     const facts = await factsOf(probed.runner, connections);
     checkEviction(facts, probed);
     return facts;
@@ -66,7 +67,7 @@ async function isFit(probed: Probed, deadline: number): Promise<boolean> {
     await check(probed);
     return true;
   } catch (error) {
-    if (error instanceof LockStoreError && error.retryable && probed.options.clock.now() + PAUSE_MS < deadline) return false;
+    if (error instanceof LockStoreError && error.retryable && probed.options.clock.now() + PROBES_AGAIN_AFTER_MS < deadline) return false;
     throw error;
   }
 }

@@ -8,7 +8,7 @@ import type { Report } from '../../core/port/report.js';
 import { isDamage } from './store-failure.js';
 
 /** Damaged locks are reported at most this often, in ms, because a board lists the locks about twice a second. */
-const QUIET_MS = 10_000;
+const REPORTED_EVERY_MS = 10_000;
 
 export class DamagedLocks {
   private toldAt = -Infinity;
@@ -34,7 +34,7 @@ export class DamagedLocks {
   private tell(damaged: readonly LockStoreError[]): void {
     const [first] = damaged;
     const now = this.clock.now();
-    if (first === undefined || now - this.toldAt < QUIET_MS) return;
+    if (first === undefined || now - this.toldAt < REPORTED_EVERY_MS) return;
     this.toldAt = now;
     const others = damaged.length > 1 ? ` (and ${damaged.length - 1} more like it)` : '';
     this.report({ kind: 'damaged lock', level: 'error', message: `A list of locks leaves out one that is damaged${others}. ${first.message}` });

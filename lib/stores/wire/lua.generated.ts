@@ -162,6 +162,7 @@ const sharedLimits = `local WAITER_LEASE_MS = 2500
 local FIRST_LEASE_MS = 1500
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local MAX_HOLDS_OF_OWNER = 1000
 local INSTANT = '%013.0f'`;
 
 const sharedListening = `local TAKES_ITS_TURN = '0'
@@ -255,7 +256,6 @@ local function ownedBy(lock, owner)
     end
   end
 end
-local MAX_HOLDS_OF_OWNER = 1000
 local function isFullFor(lock, owner)
   local holds = 0
   for _, holder in ipairs(lock.holders) do
@@ -673,7 +673,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '971db521f768e761eff1a48a5f075cab6cdbcf4f',
+  sha1: 'c975db693ceb4e0eaf7fa14c0bede4bbc2e6b6d0',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -934,9 +934,21 @@ export function admitCall(on: AdmitKeys, request: AdmitArgs): BuiltCall {
   return { script: admit, keys: [on.epochKey, ...on.fenceKeys], args: [request.maxLeaseMs, request.runId, request.since, ...request.floors] };
 }
 
+/** Reads the answer of admit.lua, which is a code alone. @throws Error */
+export function readAdmit(code: unknown): 'admitted' | 'refused' {
+  switch (code) {
+    case 1:
+      return 'admitted';
+    case 0:
+      return 'refused';
+    default:
+      throw unexpected(code);
+  }
+}
+
 export const adopt = {
   name: 'adopt',
-  sha1: '39fafd7b9c43725115e93b128b531fb90869ff5b',
+  sha1: 'c9070f0dfac38485fce83ffc070c788afe578187',
   source: `local keys = KEYS
 local ticketId, ticketEnd, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV, (#ARGV - 8) / 3
 ${sharedServerTime}
@@ -1066,7 +1078,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: '414e1d9203f7a7f515b68837f1c82cf596ae956c',
+  sha1: 'bc59bec44b019ec375d4c807db89ed3ae892cb04',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1250,7 +1262,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'd95ef429238ae2120b9d54bb4fd06aba16799905',
+  sha1: 'b674c30c477562982c99cfa51f072be1013da0dc',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1299,6 +1311,18 @@ export function downgradeCall(on: DowngradeKeys, request: DowngradeArgs): BuiltC
   return { script: downgrade, keys: [on.lockKey, on.queueKey, on.fenceKey], args: [request.id, request.floor, request.recoveryMs ?? ''] };
 }
 
+/** Reads the answer of downgrade.lua, which is a code alone. @throws Error */
+export function readDowngrade(code: unknown): 'downgraded' | 'lost' {
+  switch (code) {
+    case 1:
+      return 'downgraded';
+    case 0:
+      return 'lost';
+    default:
+      throw unexpected(code);
+  }
+}
+
 export const fencedWrite = {
   name: 'fenced-write',
   sha1: '616af4e33f3a2b0b301859de4f706380908acbc5',
@@ -1330,7 +1354,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '510f1f3f87c0461d139fb26a31531b9453466e1a',
+  sha1: 'd3e4f17d2098a7122fe4b8010913c35db97496c5',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1413,7 +1437,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '23e16fcfd16b9e6fd12bd6cbc7a4b2b7d5af00bb',
+  sha1: '7247078d75d4db0f89e2522896c959d3c00f8d38',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1573,7 +1597,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: '1053814257a2056dc0c64a9f10b8c44c6f19b70f',
+  sha1: '5f6c09f97e4303be7d4f6bd44d2d9d4c0f75d577',
   source: `local keys = KEYS
 local ticketId, withinMs, notAfter, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV, (#ARGV - 3) / 2
 ${sharedServerTime}
@@ -1584,7 +1608,7 @@ ${sharedCloseLock}
 local function requestOf(n)
   return { lockKey = keys[2 * n - 1], queueKey = keys[2 * n], id = args[2 * n + 2], stays = args[2 * n + 3] == '1' }
 end
-if now > notAfter then return { now, -1, 0 } end
+if now > notAfter then return { 3, now } end
 local holds, lost, last = {}, 0, now + withinMs
 for n = 1, count do
   local hold = requestOf(n)
@@ -1595,7 +1619,7 @@ for n = 1, count do
   if hold.ticket then last = leaseEnd(hold.ticket) end
   holds[n] = hold
 end
-if lost > 0 then return { now, lost, 0 } end
+if lost > 0 then return { 2, now, lost } end
 local function handOff(hold)
   local lock, ticket = hold.lock, {}
   for field, value in pairs(hold.holder) do ticket[field] = value end
@@ -1612,7 +1636,7 @@ end
 for _, hold in ipairs(holds) do
   if not hold.ticket then handOff(hold) end
 end
-return { now, 0, last }`,
+return { 1, now, last }`,
 } as const satisfies LuaScript;
 
 /** The Redis keys of a call of hand-off.lua. */
@@ -1637,22 +1661,32 @@ export function handOffCall(on: HandOffKeys, request: HandOffArgs): BuiltCall {
   return { script: handOff, keys: [...on.keys.flatMap((each) => [each.lockKey, each.queueKey])], args: [request.ticketId, request.withinMs, request.notAfter, ...request.holds.flatMap((each) => [each.id, each.stays ? 1 : 0])] };
 }
 
-/** lost is the hold that is not there, counted from 1, or 0 when all were handed off, or -1 after notAfter; until is the last server time in ms at which the ticket can be adopted. */
-export interface HandOffHead {
-  readonly now: number;
-  readonly lost: number;
-  readonly until: number;
-}
+/** What hand-off.lua answers. */
+export type HandOffReply =
+  /** The last server time in ms at which the ticket can be adopted. */
+  | { readonly kind: 'handed off'; readonly now: number; readonly until: number }
+  /** Which hold is not there, counted from 1; nothing was done for any. */
+  | { readonly kind: 'lost'; readonly now: number; readonly position: number }
+  /** After notAfter: nothing was done. */
+  | { readonly kind: 'late'; readonly now: number };
 
-export const handOffHeadSize = 3;
-
-export function readHandOffHead(reply: ReplyItems, at = 0): HandOffHead {
-  return { now: Number(reply[at]), lost: Number(reply[at + 1]), until: Number(reply[at + 2]) };
+/** Reads the answer of hand-off.lua that begins with its code at `at`. @throws Error */
+export function readHandOff(reply: ReplyItems, at = 0, code = Number(reply[at])): HandOffReply {
+  switch (code) {
+    case 1:
+      return { kind: 'handed off', now: Number(reply[at + 1]), until: Number(reply[at + 2]) };
+    case 2:
+      return { kind: 'lost', now: Number(reply[at + 1]), position: Number(reply[at + 2]) };
+    case 3:
+      return { kind: 'late', now: Number(reply[at + 1]) };
+    default:
+      throw unexpected(reply);
+  }
 }
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '0aceaa7a1e55c78217bf82bd59d7669870c02c71',
+  sha1: '1a8d77bcfa88a75ffa8d82300379df739084d2b6',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1794,7 +1828,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: '9389adf62be65db154de1ec46a2bb5b3bf5d8516',
+  sha1: '362ef5b3989f63ba6b2f2fa0ed3cd59641b64b1a',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1882,7 +1916,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'd712b747cad59d4173eb12783db52a4a1d242b49',
+  sha1: 'be6800ba602da45c1d013c64f4ee08ef943ce882',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -1921,9 +1955,21 @@ export function raiseFenceCall(on: RaiseFenceKeys, request: RaiseFenceArgs): Bui
   return { script: raiseFence, keys: [on.lockKey, on.fenceKey], args: [request.id, request.fence, request.fences] };
 }
 
+/** Reads the answer of raise-fence.lua, which is a code alone. @throws Error */
+export function readRaiseFence(code: unknown): 'raised' | 'lost' {
+  switch (code) {
+    case 1:
+      return 'raised';
+    case 0:
+      return 'lost';
+    default:
+      throw unexpected(code);
+  }
+}
+
 export const recall = {
   name: 'recall',
-  sha1: 'ad7d499d15f1c741b2df610035a9c0e30d2c6ebc',
+  sha1: 'f1b5100fcbb8b4d7a8a094549e5cdb06a512a6be',
   source: `local fenceKeys = KEYS
 local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
 ${sharedServerTime}
@@ -1981,7 +2027,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: 'e64fa3204840b3d1a40bc2b28cc48d1e7e52328a',
+  sha1: '81b33393b3f7b1bf7a76acb0dde8bcb9d142b85c',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -2072,7 +2118,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: '8b5c92ccaf5806e880a2ffb0215e5b9daa7a039f',
+  sha1: '6e945a4ce7d2c6d4151427f43406a4a0a75d541f',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2233,7 +2279,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: '098131195a3a2da2072ad00be4288d1d9ebe07f9',
+  sha1: '22c8b53aa7eff1f1e270eebe2c750fef55ed0757',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

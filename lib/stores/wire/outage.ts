@@ -22,7 +22,8 @@ export interface OutageListener {
 const IN_DOUBT_MS = 500;
 /** An outage ends when nothing failed for this long, in ms. An answer alone does not end it: in a Cluster it may be another master's. */
 const QUIET_MS = 500;
-const LOOK_MS = 100;
+/** How often it is looked whether an outage has ended or must be told, in ms. */
+const LOOKS_EVERY_MS = 100;
 const ASKED_EVERY_MS = 1_000;
 
 /** Error replies that concern every lock. Others concern a single key, a moving slot, or the call itself. */
@@ -88,7 +89,7 @@ export class Outage {
     if (this.since === undefined || (this.refusesWrites && !WRITES.includes(what))) return;
     // The outage ended with the first answer after the last failure, unless another failure follows.
     if (this.answeredAt <= this.failedAt) this.answeredAt = this.clock.now();
-    this.lookIn(LOOK_MS);
+    this.lookIn(LOOKS_EVERY_MS);
   }
 
   close(): void {
@@ -110,7 +111,7 @@ export class Outage {
     const answers = answeredAt > failedAt;
     if (answers && now - failedAt >= QUIET_MS) return this.end(answeredAt - since);
     if (!this.told && (answers ? failedAt : now) - since >= IN_DOUBT_MS) this.tell();
-    if (answers || !this.told) return this.lookIn(LOOK_MS);
+    if (answers || !this.told) return this.lookIn(LOOKS_EVERY_MS);
     // Only a write could show that the server is back, and the next request for a lock is one.
     if (this.refusesWrites) return;
     // When no caller uses the server, only this question shows that it is back.

@@ -24,6 +24,9 @@ export const UNKNOWN_RUN_ID = '-'.repeat(40);
 /** How a memory begins whose server does not say who it is. */
 export const NO_SERVER = `${'0'.repeat(16)}:`;
 
+/** How many keys a server looks at for one page of a SCAN: all other commands wait meanwhile. */
+export const KEYS_PER_SCAN = 500;
+
 const LONGEST_PREFIX_BYTES = 64;
 const FNV_START = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;

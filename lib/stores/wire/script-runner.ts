@@ -59,7 +59,8 @@ export class ScriptRunner {
     const until = this.clock.now() + timeoutMs;
     const send = async () => {
       await this.whenReady(connection);
-      if (this.clock.now() >= until) throw new Error('not connected in time'); // its caller has got an error already
+      // The caller has got an error for the deadline already, and may have sent what comes next.
+      if (this.clock.now() >= until) throw new Error('not connected in time');
       return connection.evalAndWait({ source: script.source, keys, args, replicas, waitMs: Math.max(1, Math.floor(0.8 * timeoutMs)) });
     };
     return new Promise<T>((resolve, failed) => {

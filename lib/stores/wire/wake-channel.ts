@@ -69,7 +69,8 @@ export class WakeChannel {
 
   /** Subscribes for the first time. Rejects with the error of the server; after later failures this class subscribes again. */
   async open(): Promise<void> {
-    this.stop(); // an earlier try of this boot may have subscribed already
+    // An earlier try of this boot may have subscribed already.
+    this.stop();
     const client = this.start();
     try {
       await this.subscribe(client);

@@ -11,7 +11,7 @@ import type { ScriptRunner } from './script-runner.js';
 import { storeFailure } from './store-failure.js';
 
 /** The pause before a server that did not answer is asked again, in ms. */
-const RETRY_MS = 100;
+const CLAIMS_AGAIN_AFTER_MS = 100;
 
 interface WireFormatParts {
   readonly runner: ScriptRunner;
@@ -48,7 +48,7 @@ export class WireFormat {
     this.isKeeping = true;
     let error = await this.failure();
     while (error?.retryable === true && isWanted()) {
-      await delay(this.parts.clock, RETRY_MS);
+      await delay(this.parts.clock, CLAIMS_AGAIN_AFTER_MS);
       error = await this.failure();
     }
     this.isKeeping = false;

@@ -1,8 +1,8 @@
 /** Commands of the lock machine at chosen instants: what is granted, who is woken, and what happens at the very end of a time. */
 import { describe, expect, it } from '@jest/globals';
-import { FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER, type AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import { FIRST_LEASE_MS, MAX_HOLDS_OF_OWNER, type AcquireRequest, type Grant } from '../../../lib/core/port/lock-store.js';
 import { LockMachine } from '../../../lib/stores/memory/lock-machine.js';
-import { WAITER_LEASE_MS, type AcquireReply, type MachineGrant } from '../../../lib/stores/memory/machine-reply.js';
+import { WAITER_LEASE_MS } from '../../../lib/stores/memory/machine-time.js';
 
 type Asking = Partial<AcquireRequest>;
 
@@ -11,9 +11,9 @@ function setUp() {
   const woken: string[] = [];
   const machine = new LockMachine(({ kind, id }) => woken.push(`${id} ${kind}`));
   const at = (ms: number) => ({ ms, us: 0 });
-  const ask = (id: string, how: Asking = {}, ms = 0): AcquireReply =>
+  const ask = (id: string, how: Asking = {}, ms = 0) =>
     machine.acquire({ key: 'k', id, mode: 'write', leaseMs: 10_000, queue: true, fences: 1, minHoldMs: 0, minReplicas: 0, notAfter: Infinity, ...how }, at(ms));
-  const granted = (id: string, how?: Asking, ms?: number): MachineGrant => {
+  const granted = (id: string, how?: Asking, ms?: number): Grant => {
     const reply = ask(id, how, ms);
     if (reply.kind !== 'granted') throw new Error(`expected a grant, got ${reply.kind}`);
     return reply.grant;
@@ -164,8 +164,8 @@ describe('A waiter', () => {
     told();
     release('x');
     expect(told()).toEqual(['a0 granted']);
-    expect(heartbeat('a1')).toMatchObject({ kind: 'granted', grant: { end: 100 } });
-    for (let n = 2; n < MAX_HOLDS_OF_OWNER; n += 1) expect(heartbeat(`a${n}`)).toMatchObject({ kind: 'granted', grant: { end: FIRST_LEASE_MS } });
+    expect(heartbeat('a1')).toMatchObject({ kind: 'granted', grant: { trustedUntil: 100 } });
+    for (let n = 2; n < MAX_HOLDS_OF_OWNER; n += 1) expect(heartbeat(`a${n}`)).toMatchObject({ kind: 'granted', grant: { trustedUntil: FIRST_LEASE_MS } });
     expect(heartbeat(`a${MAX_HOLDS_OF_OWNER}`).kind).toBe('waiting');
     expect(ids(look().waiters)).toEqual([`a${MAX_HOLDS_OF_OWNER}`]);
   });
@@ -175,7 +175,7 @@ describe('A waiter', () => {
     granted('a');
     ask('b', { minHoldMs: 30_000, graceMs: 5_000 });
     release('a');
-    expect(renew('b', 1_000, 0)).toEqual({ kind: 'renewed', end: 30_000, contended: false });
+    expect(renew('b', 1_000, 0)).toEqual({ kind: 'renewed', trustedUntil: 30_000, contended: false });
   });
 });
 

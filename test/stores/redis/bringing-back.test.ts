@@ -63,7 +63,7 @@ function stage({ answer = (_call: Call): readonly (number | string)[] => [], isT
     await new Promise(setImmediate);
     await hold;
     const said = answer(call);
-    decode([SERVER, ...(said.length > 0 ? said : call.keys.filter((_, n) => n % 3 === 0).flatMap(() => BACK))], 1_000, 1_000);
+    return decode([SERVER, ...(said.length > 0 ? said : call.keys.filter((_, n) => n % 3 === 0).flatMap(() => BACK))], 1_000, 1_000);
   };
   const renew = async (requests: readonly RenewRequest[]): Promise<readonly RenewOutcome[]> => {
     renewals.push(requests.map(({ id, minReplicas }) => `${id} ${minReplicas}`));

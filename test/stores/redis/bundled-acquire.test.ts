@@ -10,6 +10,7 @@ import { Trust } from '../../../lib/stores/redis/trust.js';
 import { acquire, type ScriptArgument } from '../../../lib/stores/wire/lua.generated.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { marginOf } from '../../../lib/stores/wire/server-clock.js';
+import { UnexpectedReplyError } from '../../../lib/stores/wire/unexpected-reply.js';
 import type { PushedGrant } from '../../../lib/stores/wire/wake-channel.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -53,6 +54,12 @@ const grantOf = (fence = FENCE + 5, memory?: string) => [1, NOW, fence, 2, 1, NO
 const message = (fence = FENCE + 7): PushedGrant => ({ key: 'k', id: 'p.1', fence, fences: 1, mode: 'write', end: NOW + 1_500, lengthMs: 1_500, contended: true });
 
 describe('A request for a lock', () => {
+  it.each(['OK', '', 'version=2 groups=256 maxLeaseMs=60000'])('does not take a text that is no fence for a grant: %j', (text) => {
+    const { ask, trust } = stage();
+    expect(() => ask().one.answered(text, 1_000)).toThrow(UnexpectedReplyError);
+    expect(trust.floors.of(spot.group)).toBe(0);
+  });
+
   it('says what is wanted, until when the server may act, and what is known when it is sent', () => {
     const { ask, to, trust, acquiring } = stage();
     acquiring.needsListener = true;

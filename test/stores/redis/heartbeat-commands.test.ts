@@ -31,7 +31,7 @@ function stage({ isCluster = false, fails = '' } = {}) {
     await new Promise(setImmediate);
     if (fails !== '') throw new Error(fails);
     const asked = call.keys.filter((_, n) => n % 3 === 0).map((lockKey) => answers.get(keys.keyOf(lockKey)!) ?? GONE);
-    decode([SERVER, ...asked.flat()], 1_000, 1_010);
+    return decode([SERVER, ...asked.flat()], 1_000, 1_010);
   };
   const memories = { of: (group: number) => `sent ${group}`, knownOf: (group: number) => `known ${group}` };
   const parts = { runner: { run }, keys, places, trust, memories, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs: 400, missed: (id: string) => void missed.push(id) };

@@ -81,6 +81,18 @@ describe('A word', () => {
     await expect(agreed).rejects.toMatchObject({ retryable: false, message: expect.stringMatching(/The outcome is not known, and another holder may have the lock now: look with inspect\(\)/) });
   });
 
+  it('that waits for all is decided by the last of them, though a quorum said the same before', async () => {
+    const { question, answer, fail } = setUp(3);
+    let word: string | undefined;
+    const agreed = agree('a forced release', 'k', { ...question, waitsForAll: true }).then((said) => (word = said));
+    answer(0, 'taken');
+    answer(1, 'taken');
+    await new Promise(setImmediate);
+    expect(word).toBeUndefined();
+    fail(2, outOfOrder(true));
+    expect(await agreed).toBe('taken');
+  });
+
   it('of a tie of four nodes that need an operator is not to be asked for again', async () => {
     const { question, answer, fail } = setUp(4);
     const agreed = agree('a trial', 'k', question);

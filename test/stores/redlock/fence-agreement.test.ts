@@ -6,6 +6,7 @@ import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
 import { agreeOnFence } from '../../../lib/stores/redlock/fence-agreement.js';
 import type { GrantedVote, VoteRequest } from '../../../lib/stores/redlock/node-vote.js';
 import type { QuorumContext } from '../../../lib/stores/redlock/quorum-context.js';
+import { quorumOf } from '../../../lib/stores/redlock/quorum.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
@@ -27,7 +28,7 @@ function voted(fences: readonly number[], knows: (n: number) => boolean = () => 
       return true;
     },
   }));
-  const context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 1_000 } as unknown as QuorumContext;
+  const context = { nodes, quorum: quorumOf(nodes.length), clock, deadlines: new Deadlines(clock), commandTimeoutMs: 1_000 } as unknown as QuorumContext;
   const votes = new Map(nodes.map((node, n) => [node as unknown as RedlockNode, { fence: fences[n], end: 100 + n } as unknown as GrantedVote]));
   const agree = () => agreeOnFence(Math.max(...fences), REQUEST, votes, context);
   return { clock, told, agree };

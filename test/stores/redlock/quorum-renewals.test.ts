@@ -5,6 +5,7 @@ import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { RenewOutcome } from '../../../lib/core/port/lock-store.js';
 import type { Ballot } from '../../../lib/stores/redlock/ballot.js';
 import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
+import { quorumOf } from '../../../lib/stores/redlock/quorum.js';
 import { renewByQuorum } from '../../../lib/stores/redlock/quorum-renewals.js';
 import type { RenewedThere } from '../../../lib/stores/redlock/node-vote.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
@@ -32,7 +33,7 @@ async function renewal(words: readonly Word[], mayOutlive = true, isTakenBack = 
   const standing = { lasts: () => {}, renewed: () => {}, keptBy: () => {}, mayOutlive: () => mayOutlive, wasTakenFrom, mayBeTakenFrom };
   const ballot = { key: 'k', id: 'p.1/1', state: 'held', standing, rejoin } as unknown as Ballot;
   const requests = [{ key: 'k', id: 'p.1', leaseMs: LEASE_MS, minReplicas: 0 }];
-  const renewing = renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, () => ballot);
+  const renewing = renewByQuorum(requests, { nodes, quorum: quorumOf(nodes.length), clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, () => ballot);
   if (isTakenBack) Object.assign(ballot, { state: 'over' });
   const [outcome] = await clock.runUntil(renewing);
   await clock.advance(LEASE_MS);
@@ -107,7 +108,7 @@ describe('A renewal by quorum', () => {
     })) as unknown as RedlockNode[];
     const held = (id: string): Ballot => ({ key: id, id: `${id}/1`, state: 'held', standing: { lasts: () => {}, keptBy: () => {}, wasTakenFrom: () => false, mayBeTakenFrom: () => false, mayOutlive: () => true, renewed: () => {} } }) as unknown as Ballot;
     const requests = [30_000, 150, 30_000, 400].map((leaseMs, n) => ({ key: `p.${n}`, id: `p.${n}`, leaseMs, minReplicas: 0 }));
-    const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, held));
+    const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, quorum: quorumOf(nodes.length), clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, held));
     expect(outcomes.map(({ kind }) => kind)).toEqual(['renewed', 'unknown', 'renewed', 'renewed']);
   });
 });
@@ -154,7 +155,7 @@ async function renewAll(leases: readonly Held[], afterMs: readonly (number | 'fa
     rejoin: (node: RedlockNode, leaseMs: number) => void told.push(`${n} rejoins ${node.name} for ${leaseMs}`),
   })) as unknown as Ballot[];
   const requests = leases.map(({ leaseMs = LEASE_MS, minReplicas = 0 }, n) => ({ key: `k${n}`, id: `${n}`, leaseMs, minReplicas }));
-  const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, (id) => ballots[Number(id)]));
+  const outcomes = await clock.runUntil(renewByQuorum(requests, { nodes, quorum: quorumOf(nodes.length), clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 }, (id) => ballots[Number(id)]));
   const tookMs = clock.now() - start;
   await clock.advance(5_000);
   return { outcomes, told, seen, sent, tookMs, start };

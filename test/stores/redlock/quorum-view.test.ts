@@ -7,6 +7,7 @@ import { DamagedLocks } from '../../../lib/stores/wire/damaged-locks.js';
 import { Deadlines } from '../../../lib/stores/redlock/deadlines.js';
 import type { NodeView } from '../../../lib/stores/redlock/node-vote.js';
 import type { QuorumContext } from '../../../lib/stores/redlock/quorum-context.js';
+import { quorumOf } from '../../../lib/stores/redlock/quorum.js';
 import { listByQuorum, viewOf, type QuorumView } from '../../../lib/stores/redlock/quorum-view.js';
 import type { RedlockNode } from '../../../lib/stores/redlock/redlock-node.js';
 import { FakeClock } from '../../support/fake-clock.js';
@@ -33,7 +34,7 @@ function setUp(says: readonly Says[], silent: readonly number[] = [], commandTim
       return { state: { key, mode: holders.length === 0 ? null : (what.mode ?? 'write'), holders, waiters: [] } as LockState, ends: what.holders.map(({ end = 0 }) => end) };
     },
   })) as unknown as RedlockNode[];
-  const context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs } as unknown as QuorumContext;
+  const context = { nodes, quorum: quorumOf(nodes.length), clock, deadlines: new Deadlines(clock), commandTimeoutMs } as unknown as QuorumContext;
   return { clock, nodes, context, view: (): Promise<QuorumView> => clock.runUntil(viewOf('k', context)) };
 }
 
@@ -140,7 +141,7 @@ describe('A list of locks', () => {
         return { next: from + 2 < keys.length ? String(from + 2) : '0', found };
       },
     })) as unknown as RedlockNode[];
-    const context = { nodes, clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 } as unknown as QuorumContext;
+    const context = { nodes, quorum: quorumOf(nodes.length), clock, deadlines: new Deadlines(clock), commandTimeoutMs: 2_000 } as unknown as QuorumContext;
     const keys: string[] = [];
     const list = async (): Promise<void> => {
       for await (const state of listByQuorum('', context, new DamagedLocks(() => {}, clock))) keys.push(state.key);

@@ -1,5 +1,7 @@
 /** Answers that were for other requests, as they come when one answer got lost on the way and its connection lives on. */
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import type { AcquireRequest } from '../../../lib/core/port/lock-store.js';
+import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { lockState } from '../../../lib/stores/wire/lock-reply.js';
 import { acquireRequest } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
@@ -32,22 +34,31 @@ async function oneTurn(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-it('an answer that was for no such request ends its connection, and the next request gets its own answer', async () => {
+type Question = (store: RedisStore, ask: AcquireRequest) => Promise<unknown>;
+const inspects: Question = (store) => store.inspect('another lock');
+const releases: Question = (store, ask) => store.release(ask);
+const downgrades: Question = (store, ask) => store.downgrade(ask);
+
+it.each([
+  ['an inspection', inspects, releases],
+  ['a downgrade', downgrades, inspects],
+])('an answer that was for no such request as %s ends its connection, and the next request gets its own answer', async (_, misleads, follows) => {
   const store = await openRedisStore(proxy.url, 'p', { commandTimeoutMs: 60_000 });
   const ask = acquireRequest({ notAfter: performance.now() + 60_000 });
   expect(await store.acquire(ask)).toMatchObject({ kind: 'granted' });
   const { accepted } = proxy;
   const before = await runsOfScripts();
   proxy.dropReplies(true);
-  const misled = store.inspect('another lock').catch((error: unknown) => error);
+  const misled = misleads(store, ask).catch((error: unknown) => error);
   await eventually(async () => expect(await runsOfScripts()).toBe(before + 1));
   await oneTurn();
   proxy.dropReplies(false);
-  // The answer to this release is taken for that to the inspection.
-  const unanswered = store.release(ask).catch((error: unknown) => error);
+  // Its answer is taken for that to the question before.
+  const unanswered = follows(store, ask).catch((error: unknown) => error);
   expect(await misled).toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('no script of this library gives') });
   await eventually(() => expect(proxy.accepted).toBeGreaterThan(accepted), 5_000);
   expect(await unanswered).toMatchObject({ code: 'LOCK_STORE' });
+  await store.release(ask).catch(() => undefined);
   await eventually(async () => expect(await store.inspect(ask.key)).toMatchObject({ key: ask.key, mode: null, holders: [] }));
 });
 

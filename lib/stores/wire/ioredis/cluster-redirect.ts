@@ -3,6 +3,7 @@
  * pipeline of which a part succeeded, and WAIT succeeds on every node.
  */
 import type { Redis } from 'ioredis';
+import { redirectionOf } from '../redirection.js';
 import type { RedisClient } from './ioredis-connection.js';
 
 interface Redirect {
@@ -13,8 +14,9 @@ interface Redirect {
 
 /** The node to which an error redirects; undefined when it is no redirection, or the node is not known. MOVED also refreshes the slots. */
 export function redirectOf(client: RedisClient, error: unknown): Redirect | undefined {
-  const [, kind, address] = /^(ASK|MOVED) \d+ (\S+)$/.exec(String((error as { message?: unknown }).message)) ?? [];
-  if (address === undefined || !('refreshSlotsCache' in client)) return undefined;
+  const redirection = redirectionOf(String((error as { message?: unknown }).message));
+  if (redirection === undefined || !('refreshSlotsCache' in client)) return undefined;
+  const { kind, address } = redirection;
   if (kind === 'MOVED') client.refreshSlotsCache();
   const { natMap } = client.options;
   const mapped = typeof natMap === 'function' ? natMap(address) : natMap?.[address];

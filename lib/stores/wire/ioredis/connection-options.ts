@@ -23,7 +23,7 @@ const NEXT_ROUND_MS = 10;
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const SENTINEL_ANSWERS_WITHIN_MS = 500;
 /** Within this time, in ms, all answers to commands that were sent together have come. */
-const ENOUGH_MS = 50;
+const ONE_ERROR_IN_MS = 50;
 
 /** The options that are forced on a connection. Of two timeouts that the user gave (`given`), the shorter one counts. */
 export function forcedOptions(given: RedisOptions, needs: Needs): RedisOptions {
@@ -93,7 +93,7 @@ function pauseUnlessClosed(needs: Needs, isFirst = false): number | null {
 }
 
 /**
- * Makes a function that is true for the first matching error in {@link ENOUGH_MS}. One is enough to leave a server, and ioredis adds
+ * Makes a function that is true for the first matching error in {@link ONE_ERROR_IN_MS}. One is enough to leave a server, and ioredis adds
  * a listener to the socket for each, until Node warns of a leak.
  */
 function firstOf(pattern: RegExp, clock: Clock): (error: Error) => boolean {
@@ -101,7 +101,7 @@ function firstOf(pattern: RegExp, clock: Clock): (error: Error) => boolean {
   return ({ message }) => {
     const now = clock.now();
     if (now < enoughUntil || !pattern.test(message)) return false;
-    enoughUntil = now + ENOUGH_MS;
+    enoughUntil = now + ONE_ERROR_IN_MS;
     return true;
   };
 }

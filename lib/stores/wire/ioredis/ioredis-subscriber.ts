@@ -8,7 +8,8 @@ export class IoredisSubscriber implements Subscriber {
   /** `client` connects when it is told to, and does not reconnect. */
   constructor(private readonly client: Redis) {
     nameWhenReady(client);
-    client.on('error', () => {}); // an error is followed by 'end'
+    // Nothing is done about an error, because the client emits 'end' after it.
+    client.on('error', () => {});
   }
 
   async open(channels: readonly string[], hear: (message: string) => void, flushed?: () => void): Promise<void> {

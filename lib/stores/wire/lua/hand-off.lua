@@ -8,7 +8,9 @@
 --- ARGV[...] holds  for each hold:
 ---   id: text     of its holder
 ---   stays: flag  whether this holder stays beside the ticket, because others of its process read on under it
---- RETURNS all head: now, lost, until  lost is the hold that is not there, counted from 1, or 0 when all were handed off, or -1 after notAfter; until is the last server time in ms at which the ticket can be adopted
+--- RETURNS 1 handed off: now, until  the last server time in ms at which the ticket can be adopted
+--- RETURNS 2 lost: now, position  which hold is not there, counted from 1; nothing was done for any
+--- RETURNS 3 late: now  after notAfter: nothing was done
 --- INVARIANT a ticket that is there is not handed off again, and keeps its end
 --- INVARIANT beside a hold that stays, a copy of the request that comes after the adoption makes the ticket anew, so it must be late
 --- INVARIANT what minHoldMs keeps taken beyond the ticket's time stands as its grace: it cannot be adopted in it
@@ -21,7 +23,7 @@
 --- @include shared/close-lock
 --- @request
 
-if now > notAfter then return { now, -1, 0 } end
+if now > notAfter then return { 3, now } end
 
 local holds, lost, last = {}, 0, now + withinMs
 for n = 1, count do
@@ -33,7 +35,7 @@ for n = 1, count do
   if hold.ticket then last = leaseEnd(hold.ticket) end
   holds[n] = hold
 end
-if lost > 0 then return { now, lost, 0 } end
+if lost > 0 then return { 2, now, lost } end
 
 -- The ticket has all that is known of the hold, but for its time.
 local function handOff(hold)
@@ -53,4 +55,4 @@ end
 for _, hold in ipairs(holds) do
   if not hold.ticket then handOff(hold) end
 end
-return { now, 0, last }
+return { 1, now, last }

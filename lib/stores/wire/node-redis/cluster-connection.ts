@@ -8,6 +8,7 @@
 import { EventEmitter } from 'node:events';
 import { delay } from '../../../core/port/clock.js';
 import type { Address, Connection, ConnectionState, EvalAndWait, Sender } from '../connections.js';
+import { redirectionOf } from '../redirection.js';
 import { NOT_CONNECTED, reasonOf } from '../store-failure.js';
 import { slotOf } from './key-slot.js';
 import { at, type ClientSource } from './node-redis-client.js';
@@ -122,7 +123,8 @@ export class ClusterConnection implements Connection, Sender {
       // Nothing is awaited where the node is connected, so that commands of one turn of the event loop leave in it.
       const target: Target = next?.node.state.isOpen ? next : await this.openTarget(key, tries);
       try {
-        if (target.asking) target.node.send(['ASKING']).catch(() => {}); // the command behind it fails too
+        // If ASKING fails, the command behind it fails too.
+        if (target.asking) target.node.send(['ASKING']).catch(() => {});
         return await deliver(target.node);
       } catch (error) {
         const reason = reasonOf(error);
@@ -149,8 +151,9 @@ export class ClusterConnection implements Connection, Sender {
 
   /** Where a command goes that was answered with this error; undefined when it is no matter of the Cluster. */
   private async redirected(reason: string, key: string | undefined, asked: SingleConnection): Promise<{ target: Target | undefined } | undefined> {
-    const [, kind, address] = /^(ASK|MOVED) \d+ (\S+)$/.exec(reason) ?? [];
-    if (address !== undefined) {
+    const redirection = redirectionOf(reason);
+    if (redirection !== undefined) {
+      const { kind, address } = redirection;
       if (kind === 'MOVED') void this.refresh();
       const node = this.nodeAt(addressOf(address, asked));
       if (!node.state.isOpen) await node.start().catch(() => {});

@@ -86,7 +86,8 @@ export class ClusterMap {
 
   private async ask(node: ClientSource | undefined, send: (args: string[]) => Promise<unknown>): Promise<readonly Range[]> {
     const late = delay(this.needs.clock, ANSWERS_WITHIN_MS).then(() => Promise.reject(new Error('connect ETIMEDOUT')));
-    late.catch(() => {}); // it may be late after the answer
+    // It rejects also after the answer has come, when nobody waits for it any more.
+    late.catch(() => {});
     const reply = await Promise.race([send(['CLUSTER', 'SLOTS']), late]);
     return Array.isArray(reply) ? reply.map((range: unknown) => rangeOf(range, hostOf(node))) : [];
   }

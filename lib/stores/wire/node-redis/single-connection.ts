@@ -137,7 +137,8 @@ export class SingleConnection implements Connection, Sender {
     if (this.pause !== undefined) clock.clearTimer(this.pause);
     if (!this.closed) {
       this.letGo ??= clock.keepAlive();
-      this.pause = clock.setTimer(() => void this.connect().catch(() => {}), retryMs); // its error was told to those who listen
+      // connect() tells its error to those who listen.
+      this.pause = clock.setTimer(() => void this.connect().catch(() => {}), retryMs);
     }
     this.events.emit('end');
   }

@@ -1,9 +1,11 @@
--- Lengths that all processes must agree on, in ms: part of the wire format (redis-keys.md).
+-- Limits that all processes must agree on, those with MS in ms: part of the wire format (redis-keys.md). Some stand in TypeScript as
+-- well; test/lua/limits.test.ts compares them.
 local WAITER_LEASE_MS = 2500 -- a waiter that is silent for longer loses its place
 local FIRST_LEASE_MS = 1500 -- the most that a grant made to a waiter lasts until its first renewal
 -- Expiry of a Redis key is garbage collection: later than the truth, and the queue never outlives its lock.
 local LOCK_GRACE_MS = 1000
 local QUEUE_GRACE_MS = 500
+local MAX_HOLDS_OF_OWNER = 1000 -- each hold of an owner is a line that whoever looks at the lock reads
 -- An instant in a record has thirteen digits whatever the server's clock shows, so that records can be cut and instants
 -- compared as text.
 local INSTANT = '%013.0f'

@@ -2,6 +2,11 @@
 --
 --   <mode><queued><odd> <end> <id> <fence> <fences> <minEnd> <owner> <label> <graceMs>
 --
+--   w00 1795236000000 web-1.7 1795236000000123 1 0 - Orders.pay 500
+--   123 5          17 19
+--
+-- The second line shows the columns that scripts cut out by their numbers: mode 1, queued 2, odd 3, end 5 to 17, and the first id from 19.
+--
 -- mode    w or r: how it is held; p by several, each with a permit: then the owner's place says how many permits there are
 -- queued  1 while somebody waits, else 0: only then the queue's key means anything
 -- odd     0 for one holder without minHoldMs, whose release may delete the key unread; 1 where one has to look closer
@@ -12,6 +17,15 @@
 -- Makes the table from the string. The request gives lockKey, queueKey, fenceKey; floor; known and recoveryMs (memory.lua); and
 -- longestMs, the longest lease there can be: an end beyond it was written before the server's clock was set back, and is brought to
 -- where it must have been at the latest. A script leaves out what it does not need.
+--
+-- Others write these fields of the table while they work on it, and closeLock reads what they wrote:
+--
+-- told           news for holders and waiters, each { id, text, mode }; a holder in place of the text is its grant
+-- asking         the ids whose own request runs this script, and which hear of their turn by its answer
+-- queue          the ends of the two lists of waiters, once they were read (queue.lua)
+-- recoversForMs  for how many ms more the server lets nobody new in; nothing before somebody has asked for it (memory.lua)
+-- frees          whether something is given back, which a full server has to let through
+-- deleted        whether a command that deletes has run already: after it a full server lets the others through
 local function parseLock(text, request)
   local latest = now + (request.longestMs or math.huge)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
@@ -92,9 +106,6 @@ local function ownedBy(lock, owner)
     end
   end
 end
-
--- Each hold of an owner is a line that whoever looks at the lock reads: there is an end to their number.
-local MAX_HOLDS_OF_OWNER = 1000
 
 local function isFullFor(lock, owner)
   local holds = 0

@@ -7,6 +7,12 @@
 -- A memory is named `<server><since>`: sixteen letters of the server's run id and a colon, or in a Cluster eight of the run id,
 -- eight of the node's id and an @; and the server time in ms from which it counts. Another run id is a restart, or another server
 -- in this one's place; no record at all is a server that came up empty or was flushed. Whichever script comes first notices it.
+--
+--   0123456789abcdef:1795236000000
+--   1              17
+--
+-- So of a memory the columns 1 to 17 are the server, where the colon or the @ in column 17 says whether it is one of a Cluster, and the
+-- time stands from column 18 on. In a record whose fence has sixteen digits, the memory begins with column 18 (acquire.lua).
 
 -- A user without the right to ask who the server is has no recovery but from a flush.
 local NO_SERVER = '0000000000000000:'
