@@ -1,5 +1,6 @@
 /** `writeFenced`: writes into a Redis hash, and refuses the write of a holder when a later holder has written already. */
 import { LockUsageError } from './core/port/errors.js';
+import { show } from './core/port/option-values.js';
 import { fencedWriteCall } from './stores/wire/lua.generated.js';
 
 /** The part of a client of ioredis (Redis or Cluster) or of node-redis that {@link writeFenced} needs. */
@@ -22,8 +23,8 @@ interface NodeRedisEval {
  *
  *     await writeFenced(redis, 'account:7', lease.fence, { balance: 100 })
  *
- * @throws LockUsageError when `fence` is not a positive safe integer, or when `fields` has a field named `fence`; the errors
- * of the client
+ * @throws LockUsageError when `fence` is not a positive safe integer, when `fields` has a field named `fence`, or when the client does
+ * not answer what the script said, as a pipeline does; the errors of the client
  */
 export async function writeFenced(
   client: EvalClient,
@@ -37,7 +38,12 @@ export async function writeFenced(
   const written = isNodeRedis(client)
     ? await client.eval(script.source, { keys: [...keys], arguments: args.map(String) })
     : await client.eval(script.source, keys.length, ...keys, ...args);
-  return Number(written) === 1 ? 'written' : 'stale';
+  // A client may be set to give numbers as texts.
+  if (String(written) === '1') return 'written';
+  if (String(written) === '0') return 'stale';
+  throw new LockUsageError(
+    `writeFenced('${key}'): the client answered ${show(written)}, from which nobody can tell whether it wrote. Give it a client, and no pipeline or transaction.`,
+  );
 }
 
 /** Clients of ioredis have defineCommand. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import { writeFenced } from '../lib/fenced-write.js';
+import { writeFenced, type EvalClient } from '../lib/fenced-write.js';
 import { startRedis, type RedisServer } from './support/redis-server.js';
 
 describe('A guarded hash', () => {
@@ -24,6 +24,11 @@ describe('A guarded hash', () => {
     expect(await writeFenced(redis, 'account', next, { balance: 4 })).toBe('written');
     expect(await writeFenced(redis, 'account', fence, { balance: 5 })).toBe('stale');
     expect(await redis.hget('account', 'balance')).toBe('4');
+  });
+
+  it('wants a client that answers: a pipeline says nothing of what was written', async () => {
+    const pipeline = redis.pipeline() as unknown as EvalClient;
+    await expect(writeFenced(pipeline, 'account', 9, { balance: 1 })).rejects.toThrow("writeFenced('account'): the client answered an object");
   });
 
   it('wants a fence', async () => {

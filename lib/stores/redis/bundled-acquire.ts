@@ -58,7 +58,8 @@ export class BundledAcquire implements BundledRequest {
     const { trust, memories, maxLeaseMs, recoveryMs } = parts;
     const { group } = this.spot;
     const { id, leaseMs, fences, queue, label, replaces, handsOn = false, graceMs = 0 } = this.request;
-    const { mode, owner } = sharing(this.request);
+    // Most requests want no permit, and for them no object is made.
+    const { mode, owner } = this.request.permits === undefined ? this.request : sharing(this.request);
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(group);
     this.floor = trust.floors.of(group);
