@@ -226,7 +226,7 @@ describe('what the placeholders of a route look into', () => {
   });
 
   it('is what a function makes of the context: its errors name the route', async () => {
-    await expect(keyOf(() => '', 'http', [{}])).rejects.toThrow(/^LockInterceptor\.of\(a function\), its key function: /);
+    await expect(keyOf(() => '', 'http', [{}])).rejects.toThrow(/^LockInterceptor\.of\(a function\): /);
   });
 
   it('is malformed: the error comes when the route is defined', () => {

@@ -8,9 +8,11 @@ const AFTERMATH_MS = 20_000;
 interface Inside {
   readonly store: { readonly store: InsideStore };
   readonly calls: {
-    readonly queue: { readonly size: number };
-    readonly host: { readonly watchdog: { readonly schedule: { readonly size: number } } };
-    readonly timeouts: { readonly looks: Counted; readonly waiting: { readonly byHeldKey: Counted } };
+    readonly parts: {
+      readonly queue: Counted;
+      readonly host: { readonly watchdog: { readonly schedule: Counted } };
+      readonly timeouts: { readonly looks: Counted; readonly waiting: { readonly byHeldKey: Counted } };
+    };
   };
 }
 
@@ -49,7 +51,7 @@ export class Remains {
 
   private inProcess({ process, locks }: Member): void {
     const { store, calls } = locks as unknown as Inside;
-    const { queue, host, timeouts } = calls;
+    const { queue, host, timeouts } = calls.parts;
     const counts: Record<string, number> = {
       ...inStore(store.store),
       timers: process.timers.size,

@@ -79,7 +79,8 @@ export class BackgroundRelease {
 
   /** Called when the store has answered the release of a lease. */
   released(lease: EndingLease): void {
-    this.remembered.add(lease, lease.askedAt ?? this.clock.now());
+    const { key, id, abandoned, memory, askedAt = this.clock.now(), storeLengthMs } = lease;
+    this.remembered.add({ key, id, abandoned, memory, endsAt: askedAt + storeLengthMs });
     if (lease.lateUntil !== -Infinity) this.releaseLate(lease);
   }
 

@@ -2,7 +2,6 @@
  * The last releases that the store has answered. A store that loses its last writes, as a replica that is promoted, still has the
  * leases, and their locks would stay taken until they end: so these releases are made once more.
  */
-import type { EndingLease } from './background-release.js';
 
 /**
  * So many of the last releases are remembered: what a replica lacks when it is promoted are the last milliseconds, in which a process
@@ -24,9 +23,8 @@ export class RememberedReleases {
   private ring: AnsweredRelease[] = [];
   private next = 0;
 
-  /** `askedAt`: when the store was asked for the release, in clock.now() time. */
-  add({ key, id, abandoned, memory, storeLengthMs }: EndingLease, askedAt: number): void {
-    this.ring[this.next] = { key, id, abandoned, memory, endsAt: askedAt + storeLengthMs };
+  add(release: AnsweredRelease): void {
+    this.ring[this.next] = release;
     this.next = (this.next + 1) % MAX_REMEMBERED;
   }
 
