@@ -199,10 +199,13 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
     const { clock, watchdog } = this.parts;
     const now = clock.now();
     if (watchdog.isOutdated(countedFrom, this.replacements, now)) return this.ask();
-    switch (verdictOn(grant, now, this.leaseMs, !this.options.renew && this.wasRefused)) {
+    const isFirstOfFixed = !this.options.renew && this.wasRefused;
+    switch (verdictOn(grant, now, this.leaseMs, isFirstOfFixed)) {
       case 'over':
         return this.failed(slownessError(this.key, this.leaseMs));
       case 'short':
+        // A caller whose time is over before the renewal is answered is told of the slow store: the lock is not busy.
+        if (!isFirstOfFixed) this.lastError = slownessError(this.key, this.leaseMs);
         return void this.lengthen(grant);
       case 'good':
         return this.answer({ kind: 'granted', grant, at: now });
@@ -212,8 +215,6 @@ export class StoreRequest extends RequestFields implements OutgoingRequest, Wait
   private async lengthen(grant: Grant): Promise<void> {
     if (this.isLengthening) return;
     this.isLengthening = true;
-    // A caller that does not wait for longer than this is told of the slow store: the lock is not busy.
-    this.lastError = slownessError(this.key, this.leaseMs);
     const longer = await lengthened(grant, this, this.parts);
     this.isLengthening = false;
     if (!longer) this.ask();
