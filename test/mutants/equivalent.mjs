@@ -145,6 +145,7 @@ const list = [
   ['lib/core/port/resolve-options.ts', 'template: given.template ??', 'A module sets no template, so its default is undefined as well.', undefined, 'given.template'],
   ['lib/core/port/resolve-options.ts', 'expectsBusy: given.expectsBusy ??', 'A module sets no expectsBusy, so its default is undefined as well.', undefined, 'given.expectsBusy'],
   ['lib/core/port/ticket-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
+  ['lib/nest/async-options.ts', ': true', 'A name counts because it is in the list; the value is for the compiler.', 'true', 'false'],
   // lib/core/hold
   ['lib/core/hold/sibling-gate.ts', 'if (this.line.has(caller)) caller.tellWaiting();', 'A caller that was let in says nothing.', undefined, 'true'],
   ['lib/core/hold/hold-part.ts', 'return this.gate?.isEmpty ?? true;', 'It is asked only of a hold that was entered, and that one has a gate.'],

@@ -212,14 +212,15 @@ describe('forRootAsync', () => {
     await expect(refused).rejects.toThrow('LockModule.forRootAsync: Options has no method create(), which gives the options of the module.');
   });
 
-  it('takes its options from a provider that another module exports', async () => {
+  it.each(['a class', 'a text'])('takes its options from a provider that another module exports under %s', async (token) => {
     @Injectable()
     class Options {
       readonly create = async (): Promise<LockModuleOptions> => ({ embedded: true, leaseMs: 5_000 });
     }
-    @Module({ providers: [Options], exports: [Options] })
+    const provide = token === 'a class' ? Options : ('options' as unknown as typeof Options);
+    @Module({ providers: [{ provide, useClass: Options }], exports: [provide] })
     class Settings {}
-    const app = await startAlone({ imports: [LockModule.forRootAsync({ imports: [Settings], useExisting: Options, name: 'other' })] });
+    const app = await startAlone({ imports: [LockModule.forRootAsync({ imports: [Settings], useExisting: provide, name: 'other' })] });
     await using lease = await app.get<LockService>(locksToken('other')).acquire('a');
     expect(lease.remainingMs).toBeLessThanOrEqual(5_000);
   });
