@@ -48,14 +48,14 @@ describe('An object that the application was given', () => {
     expect([ofOne, ofTwo]).toEqual([['ledger'], []]);
   });
 
-  it('has the locks of an application that goes on, when those before it are closed in any order', async () => {
+  it.each([{ first: 1, then: 0, left: 2 }, { first: 2, then: 0, left: 1 }, { first: 0, then: 1, left: 2 }])('has the locks of the application that is left (%j)', async ({ first, then, left }) => {
     const value = new Ledger();
-    const [one, two, three] = [await startWith(value), await startWith(value), await startWith(value)];
-    const ofThree = grantedBy(three.get(LockService));
-    await two.close();
-    await one.close();
+    const apps = [await startWith(value), await startWith(value), await startWith(value)];
+    const granted = grantedBy(apps[left]!.get(LockService));
+    await apps[first]!.close();
+    await apps[then]!.close();
     await value.settle();
-    expect(ofThree).toEqual(['ledger']);
+    expect(granted).toEqual(['ledger']);
   });
 });
 
