@@ -4,7 +4,8 @@ import { Global, Injectable, Logger, Module, Scope, type Provider } from '@nestj
 import { Test } from '@nestjs/testing';
 import { lastValueFrom, of, type Observable } from 'rxjs';
 import { InjectLocks, Leader, Locked, LockInterceptor, LockModule, LockService, type Lease } from '../../lib/index.js';
-import { startAlone, startApp, until } from './application.js';
+import { locksToken } from '../../lib/nest/lock-names.js';
+import { created, startAlone, startApp, until } from './application.js';
 
 afterEach(() => void jest.restoreAllMocks());
 
@@ -109,6 +110,16 @@ describe('A lock decorator', () => {
     const app = await startApp({ imports: [LockModule.forRoot({ embedded: true, name: 'slow', maxLeaseMs: 120_000 })], providers: [Exports] });
     expect(await app.get(Exports).run('7')).toBe('export:{0}');
     expect(lines).toHaveLength(1);
+  });
+
+  it('that the module cannot obey closes all lock modules: nobody gets an application that could do it', async () => {
+    class Slow {
+      @Locked('slow', { leaseMs: 120_000 })
+      async run(): Promise<void> {}
+    }
+    const app = await created({ imports: [LockModule.forRoot({ embedded: true }), LockModule.forRoot({ embedded: true, name: 'other' })], providers: [Slow] });
+    await expect(app.init()).rejects.toThrow(/^Slow\.run: /);
+    for (const locks of [app.get(LockService), app.get<LockService>(locksToken('other'))]) await expect(locks.acquire('k')).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
   });
 
   it('that the module cannot obey refuses the boot of a class that is made for each request, too', async () => {
