@@ -93,7 +93,7 @@ function handOver(made: object, boot: BootOfInstance): void {
   const { instance, interceptor } = boot;
   const slot = interceptorSlot(instance);
   // The prototypes are asked and not the object, which may be a Proxy that lets nobody look at it.
-  if (retired.has(interceptor) || !prototypesOf(made).some((each) => Object.hasOwn(each, slot))) return;
+  if (!prototypesOf(made).some((each) => Object.hasOwn(each, slot))) return;
   const present: unknown = Reflect.get(made, slot);
   if (typeof present !== 'object' || present === null || retired.has(present)) Reflect.set(made, slot, interceptor);
   else if (present !== interceptor) successions.set(present, [...(successions.get(present) ?? []), () => handOver(made, boot)]);

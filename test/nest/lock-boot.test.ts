@@ -41,6 +41,11 @@ describe('An object that the application was given', () => {
     expect(app.get('made')).toBe(value);
   });
 
+  it('may be without a prototype', async () => {
+    const app = await startApp({ providers: [{ provide: 'bare', useValue: Object.create(null) }] });
+    expect(Object.getPrototypeOf(app.get('bare'))).toBeNull();
+  });
+
   it('keeps its locks while their application runs, though another one is given it as well', async () => {
     const value = new Ledger();
     const [one, two] = [await startWith(value), await startWith(value)];

@@ -55,6 +55,20 @@ describe('a method without a lock that overrides a locked one', () => {
       ]);
     });
 
+    it('is fine when it is the locked method itself', async () => {
+      @Injectable()
+      class Own {
+        constructor() {
+          Object.assign(this, { run: this.run });
+        }
+
+        @Locked('own')
+        async run(): Promise<void> {}
+      }
+      const app = await startApp({ providers: [Own] }, strict());
+      expect(Object.hasOwn(app.get(Own), 'run')).toBe(true);
+    });
+
     it('is named with the nearest of the locked methods that it hides, and with no other', async () => {
       class Careful extends Base {
         @Locked('careful')

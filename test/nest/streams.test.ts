@@ -163,6 +163,17 @@ describe('a stream that is refused', () => {
     expect(began).toBe(false);
   });
 
+  it.each(Object.entries({
+    'a link of a list': { next: () => ({}) },
+    'a player who can throw': { next: () => 1, throw: () => 2 },
+    'an iterator over data': [1, 2].values(),
+    'a list of throws': { throw: () => 2, [Symbol.iterator]: () => [].values() },
+  }))('is not what only resembles a generator: %s', async (_name, data) => {
+    const methods = await giving();
+    methods.give = data;
+    expect(await methods.later()).toBe(data);
+  });
+
   it('keeps no file open, behind a route and behind a decorator', async () => {
     const server = (await startApp({ controllers: [Files] })).getHttpServer();
     const open: Readable[] = [];

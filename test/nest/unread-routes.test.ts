@@ -68,6 +68,12 @@ class Till {
     return from(['late']);
   }
 
+  @Get('late-values')
+  async lateValues(): Promise<Observable<string>> {
+    await worked('late-values');
+    return watched('values', from(['one']));
+  }
+
   @Get('observable')
   observable(): Observable<string> {
     return watched('observable', NEVER);
@@ -120,6 +126,14 @@ describe('A locked route that is given up while its handler runs', () => {
     work.release();
     await eventually(() => expect(began).toEqual([path, 'last']));
     expect(ended).toEqual([path]);
+    await eventually(async () => expect(await locks.isLocked('till')).toBe(false));
+  });
+
+  it('stops a stream that its handler gives after that, at its first value', async () => {
+    const { locks, askAndGiveUp } = await start();
+    await askAndGiveUp('late-values');
+    work.release();
+    await eventually(() => expect(ended).toEqual(['late-values', 'values']));
     await eventually(async () => expect(await locks.isLocked('till')).toBe(false));
   });
 
