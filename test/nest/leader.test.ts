@@ -159,6 +159,10 @@ describe('A method with @Leader', () => {
       async bill(term: Lease): Promise<void> {
         await serve('Billing', term, this);
       }
+
+      /** So the object has the locks of the default module as well. */
+      @Locked('counted')
+      async count(): Promise<void> {}
     }
     const named = LockModule.forRoot({ embedded: true, name: 'billing' });
     const app = await startApp({ imports: [named], providers: [Billing, IndexService] });
