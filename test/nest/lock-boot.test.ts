@@ -123,7 +123,16 @@ describe('A lock decorator', () => {
       async run(): Promise<void> {}
     }
     const app = await created({ imports: [LockModule.forRoot({ embedded: true }), LockModule.forRoot({ embedded: true, name: 'other' })], providers: [Slow] });
-    await expect(app.init()).rejects.toThrow(/^Slow\.run: /);
+    const ends: string[] = [];
+    const own = app.get(LockService);
+    const { close } = own;
+    jest.spyOn(own, 'close').mockImplementation(async () => {
+      await new Promise(setImmediate);
+      await close.call(own);
+      ends.push('closed');
+    });
+    await expect(app.init().finally(() => ends.push('told'))).rejects.toThrow(/^Slow\.run: /);
+    expect(ends).toEqual(['closed', 'told']);
     for (const locks of [app.get(LockService), app.get<LockService>(locksToken('other'))]) await expect(locks.acquire('k')).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
   });
 
