@@ -3,10 +3,12 @@ import { describe, expect, it } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { PassThrough, Readable } from 'node:stream';
-import { Controller, Get, Injectable, StreamableFile, UseInterceptors } from '@nestjs/common';
-import { lastValueFrom, type Observable } from 'rxjs';
+import { Controller, Get, Injectable, StreamableFile, UseInterceptors, type NestInterceptor } from '@nestjs/common';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import { lastValueFrom, of, type Observable } from 'rxjs';
 import request from 'supertest';
 import { Locked, LockInterceptor, LockUsageError } from '../../lib/index.js';
+import { interceptorToken } from '../../lib/nest/lock-names.js';
 import { startApp, until } from './application.js';
 
 @Injectable()
@@ -172,6 +174,16 @@ describe('a stream that is refused', () => {
     const methods = await giving();
     methods.give = data;
     expect(await methods.later()).toBe(data);
+  });
+
+  it('is ended by the route itself: only some versions of Nest would do it', async () => {
+    const app = await startApp({ controllers: [Files] });
+    const Route = LockInterceptor.of('files') as unknown as new (interceptor: unknown) => NestInterceptor;
+    const route = new Route(app.get(interceptorToken('default')));
+    const stream = Readable.from(['long']);
+    const answer = await route.intercept(new ExecutionContextHost([{}], Files, Files.prototype.route), { handle: () => of(stream) });
+    await expect(lastValueFrom(answer)).rejects.toBeInstanceOf(LockUsageError);
+    await until(() => stream.destroyed, 'the end of the stream');
   });
 
   it('keeps no file open, behind a route and behind a decorator', async () => {
