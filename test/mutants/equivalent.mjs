@@ -179,6 +179,7 @@ const list = [
   ['lib/core/hold/hold-part.ts', 'if (!outer && this.isOverdue)', 'A nested hold is never noted as overdue.', undefined, 'this.isOverdue'],
   ['lib/core/hold/hold-part.ts', "done(this.isLost ? 'lost' : 'released');", 'A hold that was lost says so itself in finish().', undefined, 'false'],
   ['lib/core/hold/hold-part.ts', 'if (this.outer || !this.gate?.onlyReaders', 'Who drains has a gate; the question mark is for the compiler.', 'this.gate?.onlyReaders', 'this.gate.onlyReaders'],
+  ['lib/core/hold/hold-requests.ts', 'if (leaseMs !== undefined) checkRenewal', 'An option that is not given is not wrong; it is for the compiler.', undefined, 'true'],
   ['lib/core/hold/hold-requests.ts', 'return hold.hasNestedCalls || hold.isHandedOff ?', 'A store answers within this time; without calls inside it saves an appointment.', undefined, 'true'],
   ['lib/core/hold/hold.ts', 'this.startedAt = first instanceof HoldPart', 'It saves reading the clock: the lease has admitted the call in this very turn.', undefined, 'true'],
   ['lib/core/hold/hold.ts', 'this.parts = taken.length === 1 ?', 'It saves making a function for most holds.'],
@@ -222,6 +223,7 @@ const list = [
   ['lib/core/hold/waiting-calls.ts', 'seen.add(next);', 'It saves looking at a call again, behind which no circle was found.'],
   ['lib/nest/locked-observable.ts', 'else if (!subscriber.closed)', 'A reader that has left hears nothing, and the fallback is asked only when the lock was busy.', undefined, 'true'],
   // lib/stores/memory
+  ['lib/stores/memory/lock-machine.ts', 'const BUSY_RETRY_MS = 25;', 'Nobody goes by it: whoever waits has a place in this store.', '25', '25 * 1000'],
   ['lib/stores/memory/lock-machine.ts', 'if (lock === undefined || holder === undefined || holder.end < at.ms)', 'A lock that is not there has no holder; the first part is for the compiler.', 'lock === undefined || holder === undefined', 'holder === undefined'],
   ['lib/stores/memory/lock-machine.ts', 'if (lock !== undefined && held !== undefined)', 'A lock that is not there has no holder; the first half is for the compiler.', undefined, 'held !== undefined'],
   ['lib/stores/memory/lock-machine.ts', 'if (lock === undefined || place === undefined)', 'A lock that is not there has no waiter; the first half is for the compiler.', undefined, 'place === undefined'],

@@ -126,6 +126,17 @@ describe('An adoption', () => {
     await expect(locks.adopt(await ticketOf('a', 'b'))).rejects.toThrow(says);
   });
 
+  it('of several locks on several servers gives back what it was granted on one when the ticket is gone on another', async () => {
+    const worker: Worker = setUp(async (request) => {
+      const [first] = request.holds;
+      expect((await worker.fleet.store.tickets.adopt({ ...request, holds: [first!] })).kind).toBe('adopted');
+      return gone({ key: 'b' });
+    });
+    await expect(worker.locks.adopt(await worker.ticketOf('a', 'b'))).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    await worker.fleet.clock.advance(10);
+    expect(await worker.other.tryAcquire('a')).not.toBeNull();
+  });
+
   it('of several locks of which one is gone gives the ticket back with the others, and one whose first is gone leaves them to who has them', async () => {
     for (const [key, free] of [['b', true], ['a', false]] as const) {
       const { fleet, locks, other, ticketOf } = setUp(async () => gone({ key }));

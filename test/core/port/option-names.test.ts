@@ -1,8 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
-import { optionsProblem } from '../../../lib/core/port/option-names.js';
+import { checkOptions, optionsProblem } from '../../../lib/core/port/option-names.js';
 import { ACQUIRE_OPTIONS } from '../../../lib/core/port/request-options.js';
 
 const problemOf = (given: unknown): string | undefined => optionsProblem(given, ACQUIRE_OPTIONS);
+
+describe('What is wrong with options', () => {
+  const list = { names: { size: true }, example: '{ size: 1 }', of: 'Boxes' } as const;
+
+  it('is one sentence, behind which stands what the caller can do instead, if the list says so', () => {
+    expect(() => checkOptions({ colour: 1 }, list)).toThrow(/^Boxes: unknown option 'colour'\.$/);
+    expect(() => checkOptions({ colour: 1 }, { ...list, advice: 'Leave it out' })).toThrow(/^Boxes: unknown option 'colour'\. Leave it out\.$/);
+  });
+});
 
 describe('The name of an option', () => {
   it.each([

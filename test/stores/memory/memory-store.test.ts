@@ -124,6 +124,15 @@ describe('The embedded store', () => {
     expect(store.capabilities).toEqual({ queue: true, replicas: false, permits: true, maxLeaseMs: 60_000 });
   });
 
+  it('hands a hold off up to the last instant of the request', async () => {
+    const holder = contender();
+    await holder.acquires({ leaseMs: 1_000 });
+    const handOff = { ticketId: '~t', withinMs: 500, holds: [{ key: holder.key, id: holder.id, stays: false }], notAfter: clock.now() };
+    expect(await store.tickets.handOff(handOff)).toMatchObject({ kind: 'handedOff', until: clock.now() + 500 });
+    clock.block(1);
+    await expect(store.tickets.handOff({ ...handOff, ticketId: '~u' })).rejects.toMatchObject({ code: 'LOCK_STORE' });
+  });
+
   it('is a place of its own for tickets', () => {
     expect(store.tickets.home).toMatch(/^embedded [\w-]{8}$/);
     expect(new MemoryStore({ clock, maxLeaseMs: 60_000 }).tickets.home).not.toBe(store.tickets.home);
