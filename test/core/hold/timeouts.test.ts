@@ -46,11 +46,14 @@ describe('A wait that was in vain', () => {
   it('tells of a holder in the same process who has the lock now, and not who asked the store for it', async () => {
     const fleet = new Fleet();
     const { locks } = fleet.process();
-    const [first, second] = [gate(), gate()];
+    const [first, before, second] = [gate(), gate(), gate()];
     const site = { label: 'Second.work', waitMs: 5_000 };
-    const calls = [locks.withLock('k', () => first.promise), locks.withLock('k', site, () => second.promise)];
-    await fleet.clock.advance(500);
+    const calls = [locks.withLock('k', () => first.promise), locks.withLock('k', () => before.promise), locks.withLock('k', site, () => second.promise)];
     first.open();
+    await fleet.clock.settle();
+    // The lease of the one before is handed on, so that its fence tells of an earlier time.
+    await fleet.clock.advance(30);
+    before.open();
     await fleet.clock.settle();
     const since = new Date(fleet.clock.wallNow());
     const error = await refusalOf(fleet, locks.withLock('k', { waitMs: 300 }, () => 1));
