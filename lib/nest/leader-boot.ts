@@ -9,7 +9,7 @@ import { checkedAt, checkRequest, type BootOfInstance } from './lock-boot.js';
 import { interceptorSlot } from './lock-method.js';
 import type { Locks } from './lock-router.js';
 import { shortLabel } from './locked-call.js';
-import { ancestors, prototypeOf, wrappersByModule } from './provided-objects.js';
+import { ancestors, isFor, prototypeOf, wrappersByModule, type NestModule } from './provided-objects.js';
 
 /** A method of an object that stands for a role. */
 export interface Candidate extends LeaderMethod {
@@ -23,13 +23,13 @@ export interface Candidate extends LeaderMethod {
  */
 export function findCandidates(modules: ModulesContainer, boot: BootOfInstance): Candidate[] {
   const candidates = new Map<object, readonly Candidate[]>();
-  for (const { wrappers } of wrappersByModule(modules)) {
+  for (const { module, wrappers } of wrappersByModule(modules)) {
     for (const wrapper of wrappers) {
       const made: unknown = wrapper.instance;
       const roles = leadersOf(prototypeOf(made), boot.instance);
       if (roles.length === 0 || typeof made !== 'object' || made === null) continue;
       if (wrapper.isTransient || !wrapper.isDependencyTreeStatic()) throw scoped(roles[0]![1], made.constructor.name);
-      if (isOurs(made, boot)) candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
+      if (isOurs(made, module, boot)) candidates.set(made, roles.map(([property, method]) => candidate(made, property, method, boot)));
     }
   }
   return [...candidates.values()].flat();
@@ -41,9 +41,10 @@ export function stand({ object, property, role, site, options }: Candidate, lock
   locks.lead(role, (term) => Reflect.apply(Reflect.get(object, property), object, [term]), given);
 }
 
-/** Of several lock modules of one name that are not global, the one whose interceptor the object has. */
-function isOurs(made: object, { instance, interceptor }: BootOfInstance): boolean {
-  return Reflect.get(made, interceptorSlot(instance)) === interceptor;
+/** Of several lock modules of one name that are not global, the one whose interceptor the object has, or would have if it could be set. */
+function isOurs(made: object, module: NestModule, boot: BootOfInstance): boolean {
+  const found: unknown = Reflect.get(made, interceptorSlot(boot.instance));
+  return found === undefined ? isFor(module, boot) : found === boot.interceptor;
 }
 
 function candidate(object: object, property: string | symbol, method: LeaderMethod, boot: BootOfInstance): Candidate {

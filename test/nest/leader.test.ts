@@ -237,6 +237,19 @@ describe('A method with @Leader', () => {
     expect(terms).toHaveLength(1);
   });
 
+  it('leads on an object that lets nobody set anything on it', async () => {
+    class Guarded {
+      @Leader('guarded')
+      async run(term: Lease): Promise<void> {
+        await serve('Guarded', term, undefined);
+      }
+    }
+    const guarded = new Proxy(new Guarded(), { set: () => false, defineProperty: () => false });
+    await startApp({ providers: [{ provide: 'guarded', useValue: guarded }] });
+    await until(() => terms.length === 1, 'the term');
+    expect(places()).toEqual(['Guarded']);
+  });
+
   it('leads on an object that is frozen, with the lock module of its own feature', async () => {
     class Frozen {
       @Leader('frozen')
