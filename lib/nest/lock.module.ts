@@ -73,8 +73,9 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     try {
       await this.start();
     } catch (error) {
-      // Whoever boots gets no application that could be closed, and open connections would keep the process alive.
-      await Promise.all([...lockModules(this.modules)].map(([, locks]) => locks.close()));
+      // Whoever boots gets no application that could be closed, and open connections would keep the process alive. A close that fails
+      // must not hide why the boot did.
+      await Promise.allSettled([...lockModules(this.modules)].map(([, locks]) => locks.close()));
       throw error;
     }
   }

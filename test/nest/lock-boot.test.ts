@@ -130,6 +130,7 @@ describe('A lock decorator', () => {
       await new Promise(setImmediate);
       await close.call(own);
       ends.push('closed');
+      throw new Error('the close failed as well');
     });
     await expect(app.init().finally(() => ends.push('told'))).rejects.toThrow(/^Slow\.run: /);
     expect(ends).toEqual(['closed', 'told']);
