@@ -9,6 +9,7 @@ const core = (file) => `lib/core/${file}.ts`;
 
 const list = [
   // Nest
+  ['an interceptor that never runs boots', 'lib/nest/unreached-routes.ts', "if (direct !== undefined) return { why", "if (direct === '') return { why", 'nothing is locked and nobody is told', 'test/nest/unreached-routes'],
   ['a route ends with its reader', 'lib/nest/locked-observable.ts', 'let isWorking = outlivesReader;', 'let isWorking = outlivesReader && false;', 'S1: a handler works on without its lock after a timeout', 'test/nest/unread-routes'],
   ['a stream outlives its reader', 'lib/nest/route-lock.ts', 'outlivesReader: !givesStream(context)', 'outlivesReader: true', 'L5: a lock is kept for work that was stopped', 'test/nest/unread-routes'],
   // Trust
