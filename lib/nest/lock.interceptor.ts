@@ -53,7 +53,7 @@ export class LockInterceptor {
     return routeLock(key, options);
   }
 
-  /** Runs `work` under the lock whose key `call` makes of `args`. */
+  /** Runs `work` under the lock whose key `call` makes of `args`. @internal */
   around(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> | Observable<unknown> {
     if (call.returns === 'observable') return this.observed(call, args, work);
     return this.promised(call, args, work);
@@ -75,7 +75,7 @@ export class LockInterceptor {
     }
   }
 
-  /** An Observable that acquires the lock and runs `work` at each subscription. */
+  /** An Observable that acquires the lock and runs `work` at each subscription. @internal */
   observed(call: LockedCall, args: readonly unknown[], work: () => unknown, { gone, outlivesReader }: Observed = {}): Observable<unknown> {
     const { site, onBusy } = call;
     return lockedObservable({
