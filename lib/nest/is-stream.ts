@@ -4,7 +4,12 @@ import { isObservable } from 'rxjs';
 /** Whether work goes on while this value is read: an Observable, a Node or web stream, a generator, a StreamableFile. */
 export function isStream(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
-  return isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isGenerator(value) || isNodeStream(value) || isFile(value);
+  try {
+    return isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isGenerator(value) || isNodeStream(value) || isFile(value);
+  } catch {
+    // A Proxy that lets nobody look at it is data like any other.
+    return false;
+  }
 }
 
 /** Whether the body of a function with `yield` goes on while this is read. */

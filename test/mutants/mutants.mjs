@@ -12,6 +12,10 @@ const list = [
   ['an interceptor that never runs boots', 'lib/nest/unreached-routes.ts', "if (direct !== undefined) return { why", "if (direct === '') return { why", 'nothing is locked and nobody is told', 'test/nest/unreached-routes'],
   ['a route ends with its reader', 'lib/nest/locked-observable.ts', 'let isWorking = outlivesReader;', 'let isWorking = outlivesReader && false;', 'S1: a handler works on without its lock after a timeout', 'test/nest/unread-routes'],
   ['a stream outlives its reader', 'lib/nest/route-lock.ts', 'outlivesReader: !givesStream(context)', 'outlivesReader: true', 'L5: a lock is kept for work that was stopped', 'test/nest/unread-routes'],
+  // What callers hand in
+  ['a signal is told by the class of its reason', core('queue/abort-signals'), 'reasonOf(signal) === reason;', 'reasonOf(signal) === undefined;', 'a call whose signal aborts with a LockTimeoutError counts as busy', 'test/core/hold/ended-by-signal'],
+  ['a signal that cannot be left', core('queue/abort-signals'), '} catch {\n      return false;', '} catch (thrown) {\n      throw thrown;', 'S5: a lock stays taken and renewed for ever', 'test/core/hold/foreign-values'],
+  ['a result that nobody may look at', core('hold/work'), '} catch {\n    // A Proxy', '} catch (thrown) {\n    throw thrown; // A Proxy', 'a call never settles', 'test/core/hold/foreign-values'],
   // Trust
   ['trust from receipt', redis('trust'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: trust is not counted from before the request', 'single:clocks'],
   ['renewed trust from receipt', redis('renewals'), 'trustedUntil: trustOf(leftMs, sentAt)', 'trustedUntil: trustOf(leftMs, sentAt + 400)', 'S1: the same for renewals', 'single:processes'],
