@@ -8,8 +8,7 @@ import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
 import { endedBy } from '../core/queue/abort-signals.js';
 import type { LockService } from '../lock.service.js';
-import { endStream } from './end-stream.js';
-import { hasMethod, isStream } from './is-stream.js';
+import { endStream, isStream, refuseUnfinished } from './unfinished-results.js';
 import { MODULE_DEFAULTS } from './lock-module-options.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';
@@ -106,36 +105,25 @@ function isBusy(error: unknown): boolean {
 }
 
 /**
- * Runs `work` and resolves to its result. A result that is no promise, or that is a stream, is refused: the work would go on
- * after the lock was released. @throws LockUsageError
+ * Runs `work` and resolves to its result. A result that is no promise, and one whose work is not done, is refused. @throws LockUsageError
  */
 async function settled({ site }: LockedCall, work: () => unknown): Promise<unknown> {
   const result = work();
   if (!isThenable(result)) {
-    if (isStream(result)) refuseStream(site, result);
+    refuseUnfinished(result, site, 'method');
     throw new LockUsageError(`${site} is locked and ran, but returned ${typeof result} instead of a Promise. Make it async.`);
   }
   const value = await result;
-  if (isStream(value)) refuseStream(site, value);
+  refuseUnfinished(value, site, 'method');
   return value;
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   try {
-    return typeof value === 'object' && value !== null && hasMethod(value, 'then');
+    return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function';
   } catch {
     return false;
   }
-}
-
-/** Ends the stream that a locked method gave. @throws LockUsageError, always */
-function refuseStream(site: string, stream: object): never {
-  endStream(stream);
-  throw new LockUsageError(
-    `${site} is locked and gave a stream, which would go on after its lock was given back. Let it return an ` +
-      `Observable and give the decorator the option returns: 'observable', or use LockService.withLock around what ` +
-      `reads the stream.`,
-  );
 }
 
 function observableOf(site: string, result: unknown): Observable<unknown> {

@@ -240,7 +240,7 @@ const list = [
   ['lib/nest/leader-boot.ts', 'if (roles.length === 0 || typeof made', 'What is no object has no roles; the rest is for the compiler.', undefined, "roles.length === 0 || typeof made !== 'object'"],
   ['lib/nest/lock-boot.ts', 'if (prototype === undefined || seen.has(prototype))', 'What is found twice is noted once; it saves the second visit.', undefined, 'prototype === undefined'],
   ['lib/nest/lock-boot.ts', 'seen.add(prototype);', 'What is found twice is noted once; it saves the second visit.'],
-  ['lib/nest/end-stream.ts', 'if (end !== undefined)', 'What has no such method rejects, which nobody hears; it is for the compiler.', undefined, 'true'],
+  ['lib/nest/unfinished-results.ts', 'if (end !== undefined)', 'What has no such method rejects, which nobody hears; it is for the compiler.', undefined, 'true'],
   ['lib/nest/lock-boot.ts', "if (typeof present !== 'object'", 'Nobody puts null there; it is for the compiler.', undefined, "typeof present !== 'object'"],
   ['lib/nest/lock-boot.ts', 'successions.delete(interceptor);', 'It frees memory: an interceptor retires once.'],
   ['lib/nest/lock-boot.ts', 'throw isLockError(error)', 'The checks throw lock errors only.', undefined, 'true'],
