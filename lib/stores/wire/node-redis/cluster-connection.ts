@@ -6,7 +6,7 @@
  * its connection, and is not sent again.
  *
  * createCluster() of node-redis is not used: up to version 5.12 it never follows a failover, it waits without end for a master that is
- * frozen, and it does not notice that a node has stopped answering (docs/decisions.md).
+ * frozen, and it does not notice that a node has stopped answering (docs/maintainers/decisions.md).
  */
 import { EventEmitter } from 'node:events';
 import { delay } from '../../../core/port/clock.js';

@@ -3,7 +3,7 @@
  * is asked first the next time, and those that it knows are asked too.
  *
  * createSentinel() of node-redis is not used: it waits without end for a Sentinel that is frozen, though others would answer
- * (docs/decisions.md).
+ * (docs/maintainers/decisions.md).
  */
 import { messageOf } from '../../../core/port/errors.js';
 import type { Address } from '../connections.js';
