@@ -33,6 +33,7 @@ const list = [
   ['released over a sleep', core('hold/hold-requests'), '  hold.lossNow(now);\n', '', 'S3: who releases is not told that the lease ended while the machine slept', 'test/core/lease/machine-sleep'],
   ['forgotten leases are renewed', core('lease/watchdog'), 'if (!lease.isHeld) return;\n    const now', 'const now', 'S4: an answer for a lease that was given back', 'test/core/lease/watchdog'],
   ['released without a look at the clock', redis('bundled-release'), 'askedAt >= trustedUntil', 'askedAt < -Infinity', 'S3: who gives back after the end of the lease is told that all was well', 'test/stores/redis/releases'],
+  ["a waiter's lease stays short", core('lease/watchdog'), 'if (thirdMs * 3 < Math.min(leaseMs, maxHoldMs) * NEARLY_WHOLE)', 'if (false as boolean)', 'a hold from the queue dies of an outage that is shorter than its lease', 'test/core/lease/first-renewal'],
   // Scripts
   ['blind release', lua('release'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: deletes what somebody else holds', 'test/lua/release'],
   ['blind give-back', lua('give-back'), "string.sub(text, 19, 19 + #id) == id .. ' '", 'true', 'S4: takes a ballot of somebody else from the node', 'test/lua/plain-votes'],

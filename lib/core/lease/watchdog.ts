@@ -2,7 +2,7 @@
  * The watchdog renews leases in batches, and declares a lease lost when its trust has ended, whether or not the store answers. There
  * is one for each lock module, and it uses the single timer of its schedule.
  *
- * A lease is due for renewal after a third of its length. A renewal without an answer is tried again until trust ends; a batch that
+ * A lease is due for renewal after a third of its length; one from the queue, which is short at first, almost at once. A renewal without an answer is tried again until trust ends; a batch that
  * fails delays no other batch.
  */
 import type { Clock } from '../port/clock.js';
@@ -19,6 +19,13 @@ import type { LeaseGuard } from './lease-guard.js';
 const LARGEST_BATCH = 250;
 /** A lease that is due within this part of its length is renewed together with those that are due now, so that batches fill up. */
 const MAX_EARLY_PART = 1 / 24;
+/**
+ * A lease that is shorter than was asked for, as one from the queue is at first, is renewed so soon after its grant, in ms. From then on
+ * an outage may last as long as for any other lease; a hold that ends before that pays nothing for it.
+ */
+const WHOLE_AFTER_MS = 30;
+/** A lease with less of its length than this is such a one: the others have lost no more than their margin and the time of the way. */
+const NEARLY_WHOLE = 3 / 4;
 /** The longest and the shortest pause before a renewal without an answer is tried again, in ms, before it is spread by half to either side. */
 const LONGEST_RETRY_MS = 500;
 const SHORTEST_RETRY_MS = 20;
@@ -57,9 +64,11 @@ export class Watchdog implements LeaseGuard {
 
   /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
   watch(lease: GuardedLease, now: number): void {
+    const { leaseMs, maxHoldMs } = lease.options;
+    const thirdMs = (lease.trustedUntil - now) / 3;
+    if (thirdMs * 3 < Math.min(leaseMs, maxHoldMs) * NEARLY_WHOLE) return this.schedule.set(lease, lease.nextLook(now + Math.min(WHOLE_AFTER_MS, thirdMs)));
     // The first renewal is spread at random, so that leases that were taken together are not all due at the same time.
-    const spread = 0.7 + 0.3 * Math.random();
-    this.planRenewal(lease, now, ((lease.trustedUntil - now) / 3) * spread);
+    this.planRenewal(lease, now, thirdMs * (0.7 + 0.3 * Math.random()));
   }
 
   /** Stops guarding a lease. It is called before the lease is released; answers to renewals under way are ignored then. */
