@@ -129,7 +129,7 @@ export class LuaLock {
 
   /** What the server tells as its memory. */
   async memory(recoveryMs = 0): Promise<string> {
-    const [, , memory] = (await this.lua.run(scripts.recallCall({ fenceKeys: [this.fenceKey] }, { recoveryMs, floors: [0] }))) as string[];
+    const [, , memory] = (await this.lua.run(scripts.recallCall({ keys: [{ fenceKey: this.fenceKey }] }, { process: 'p', recoveryMs, groups: [{ floor: 0, holds: false }] }))) as string[];
     return memory!;
   }
 

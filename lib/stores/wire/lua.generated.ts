@@ -399,44 +399,54 @@ local function isOfThisNode(memory)
   return string.sub(memory, 17, 17) ~= '@' or string.sub(memory, 9, 16) == thisNode()
 end
 local forgot = false
+local CLAIM_MS, ALL_CLAIMS_MS = 5000, 15000
 local function writeFence(fenceKey, last, rest)
   redis.call('DEL', fenceKey)
   redis.call('SET', fenceKey, string.format('%.0f', last) .. rest)
 end
-local function beginRecovery(fenceKey, seen, recoveryMs)
+local function withClaim(claims, since, claim)
+  local others, claimedUntil = {}, tonumber(string.match(claims, '^ (%d+)')) or 0
+  for process in string.gmatch(string.gsub(claims, '^ %d+', ''), '%S+') do
+    if process ~= claim.process then others[#others + 1] = process end
+  end
+  if claim.holds then
+    others[#others + 1] = claim.process
+    claimedUntil = math.min(now + CLAIM_MS, since + ALL_CLAIMS_MS)
+  end
+  return #others > 0 and ' ' .. string.format(INSTANT, claimedUntil) .. ' ' .. table.concat(others, ' ') or ''
+end
+local function beginRecovery(fenceKey, seen, recoveryMs, claim)
   local memory = thisServer() .. string.format(INSTANT, now)
-  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. (recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) or ''))
+  local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. (claim and withClaim('', now, claim) or '') or ''
+  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. closed)
   if not forgot then
     forgot = true
-    redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
+    local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
+    redis.pcall('PUBLISH', prefix .. '}:c:~', 'f ' .. memory .. ' ' .. group)
   end
   return memory, recoveryMs, recoveryMs > 0
 end
-local function readMemory(fenceKey, known, floor, recoveryMs)
+local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local record = redis.call('GET', fenceKey)
-  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs) end
-  local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
+  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs, claim) end
+  local last, memory, openAt, claims = string.match(record, '^(%d+) ?(%S*) ?(%d*)(.*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
   floor = math.min(floor, HIGHEST_FLOOR)
   local since = tonumber(string.sub(memory, 18))
-  local opensAt = openAt ~= '' and math.max(tonumber(openAt), since + recoveryMs) or 0
-  local recovers = opensAt > now
+  local hasForgotten = openAt ~= ''
+  if claim and hasForgotten then claims = withClaim(claims, since, claim) end
+  local opensAt = hasForgotten and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local closedUntil = math.max(opensAt, tonumber(string.match(claims, '^ (%d+)')) or 0)
+  local recovers = closedUntil > now
   local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = openAt ~= '' and since > now
-  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
-  if openAt == '' then return memory, 0, false end
-  local opens = recovers and ' ' .. string.format(INSTANT, opensAt) or ''
-  if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
-  return memory, recovers and opensAt - now or 0, true
-end
-local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
-  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
-  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
-  if opensAt <= now + recoversForMs then return end
-  local last = string.match(redis.call('GET', fenceKey), '^%d+')
-  writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
+  local clockSetBack = hasForgotten and since > now
+  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
+  if not hasForgotten then return memory, 0, false end
+  local rest = ' ' .. memory .. ((recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
+  if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
+  return memory, recovers and closedUntil - now or 0, true
 end
 local function isOnlyForgotten(who)
   if who.recoveryMs == 0 then return false end
@@ -673,7 +683,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'c975db693ceb4e0eaf7fa14c0bede4bbc2e6b6d0',
+  sha1: '43183c319800cd73dc8703914fae9026963e8275',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -948,7 +958,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const adopt = {
   name: 'adopt',
-  sha1: 'c9070f0dfac38485fce83ffc070c788afe578187',
+  sha1: '1f784c39d612597b1e933b753bb08e002da1ad67',
   source: `local keys = KEYS
 local ticketId, ticketEnd, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV, (#ARGV - 8) / 3
 ${sharedServerTime}
@@ -1078,7 +1088,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: 'bc59bec44b019ec375d4c807db89ed3ae892cb04',
+  sha1: '5678d7d8f73301d0f9ebc3a1a0b0b76713a4e0f2',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1145,7 +1155,6 @@ local function bringBack(lease)
       removeHolder(lock, lease.ticketId, true)
       holder = enterAgain(lock, lease)
     end
-    if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
@@ -1262,7 +1271,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'b674c30c477562982c99cfa51f072be1013da0dc',
+  sha1: '7974827ea6aeb2c8cd2b22db96b02dc939b9abb9',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1354,7 +1363,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: 'd3e4f17d2098a7122fe4b8010913c35db97496c5',
+  sha1: '6d98dfcbce87646e5fab60bbecee4fe37af31376',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1686,7 +1695,7 @@ export function readHandOff(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '1a8d77bcfa88a75ffa8d82300379df739084d2b6',
+  sha1: '8d32da5507007151d00778162e6de2dfbe7bb2a9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1969,16 +1978,21 @@ export function readRaiseFence(code: unknown): 'raised' | 'lost' {
 
 export const recall = {
   name: 'recall',
-  sha1: 'f1b5100fcbb8b4d7a8a094549e5cdb06a512a6be',
-  source: `local fenceKeys = KEYS
-local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
+  sha1: 'a9fb0ac5937c2a3a9e4536184c025fabfdd8605f',
+  source: `local keys = KEYS
+local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedMemory}
+local function requestOf(n)
+  return { fenceKey = keys[n], floor = tonumber(args[2 * n + 1]), holds = args[2 * n + 2] == '1' }
+end
 local reply = { now, 0 }
-for n, fenceKey in ipairs(fenceKeys) do
-  local memory, recoversForMs = readMemory(fenceKey, '-', tonumber(floors[n]), recoveryMs)
+for n = 1, count do
+  local group = requestOf(n)
+  local claim = { process = process, holds = group.holds }
+  local memory, recoversForMs = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
 end
 return reply`,
@@ -1986,20 +2000,22 @@ return reply`,
 
 /** The Redis keys of a call of recall.lua. */
 export interface RecallKeys {
-  /** The last fences of slot groups. */
-  readonly fenceKeys: readonly string[];
+  /** One for each slot group. */
+  readonly keys: readonly { readonly fenceKey: string }[];
 }
 
 /** What is said in a call of recall.lua. */
 export interface RecallArgs {
+  /** The process of the caller. */
+  readonly process: string;
   /** How long nothing new is granted after the server forgot. */
   readonly recoveryMs: number;
-  /** The highest fence seen in each of those groups. */
-  readonly floors: readonly number[];
+  /** One for each slot group. */
+  readonly groups: readonly { readonly floor: number; readonly holds: boolean }[];
 }
 
 export function recallCall(on: RecallKeys, request: RecallArgs): BuiltCall {
-  return { script: recall, keys: [...on.fenceKeys], args: [request.recoveryMs, ...request.floors] };
+  return { script: recall, keys: [...on.keys.flatMap((each) => [each.fenceKey])], args: [request.process, request.recoveryMs, ...request.groups.flatMap((each) => [each.floor, each.holds ? 1 : 0])] };
 }
 
 /** recoversForMs is how long nothing new is granted in the group that waits longest. */
@@ -2027,7 +2043,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '81b33393b3f7b1bf7a76acb0dde8bcb9d142b85c',
+  sha1: '672d3e3fc583d238253d696f17cdee3bafe58af9',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

@@ -10,7 +10,7 @@ import { delay } from '../../../core/port/clock.js';
 import type { Address, Connection, ConnectionState, EvalAndWait, Sender } from '../connections.js';
 import { redirectionOf } from '../redirection.js';
 import { NOT_CONNECTED, reasonOf } from '../store-failure.js';
-import { slotOf } from './key-slot.js';
+import { slotOf } from '../key-slot.js';
 import { at, type ClientSource } from './node-redis-client.js';
 import { Silence } from './silence.js';
 import type { Needs } from './single-connection.js';
@@ -92,7 +92,7 @@ export class ClusterConnection implements Connection, Sender {
   }
 
   /** Calls `listener` when a node is connected, when a connection to one ended, and when slots have other masters than before. */
-  onChange(listener: () => void): void {
+  onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {
     this.events.on('change', listener);
   }
 
@@ -186,28 +186,29 @@ export class ClusterConnection implements Connection, Sender {
     const silence = new Silence(clock, this.patienceMs, () => node.drop());
     const node: SingleConnection = new SingleConnection(() => Promise.resolve(source), this.needs, silence);
     this.nodes.set(name, node);
+    const isOfNode = (redisKey: string): boolean => nameOf(this.map.masterOf(slotOf(redisKey)) ?? address) === name;
     let wasOpen = false;
     node.onOpen(() => {
       wasOpen = true;
-      this.changed(true);
+      this.changed(isOfNode);
     });
     node.onEnd(() => {
       // It may have been taken off the map meanwhile, or its master may have changed.
       if (this.nodes.get(name) === node && !this.closed) void this.refresh();
       const isNews = wasOpen;
       wasOpen = false;
-      this.changed(isNews);
+      this.changed(isNews ? isOfNode : undefined);
     });
     node.onError((error) => this.events.emit('problem', error));
     return node;
   }
 
-  /** `isNews`: whether another server may answer some commands from now on. A further try to connect that fails is none. */
-  private changed(isNews: boolean): void {
+  /** `isConcerned`: for which keys another server may answer from now on. A further try to connect that fails is no news. */
+  private changed(isConcerned?: (redisKey: string) => boolean): void {
     const wasOpen = this.state.isOpen;
     this.state.isOpen = this.map.isKnown && this.anyOpen() !== undefined && !this.closed;
     if (wasOpen && !this.state.isOpen) this.events.emit('end');
-    if (isNews) this.events.emit('change');
+    if (isConcerned) this.events.emit('change', isConcerned);
     if (!wasOpen && this.state.isOpen) this.events.emit('open');
   }
 
@@ -242,7 +243,7 @@ export class ClusterConnection implements Connection, Sender {
       node.close();
     }
     await Promise.allSettled(this.map.masters.map((address) => this.nodeAt(address).start()));
-    this.changed(haveMoved);
+    this.changed(haveMoved ? () => true : undefined);
   }
 }
 

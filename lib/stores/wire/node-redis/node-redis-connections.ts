@@ -61,8 +61,8 @@ class NodeRedisConnections implements Connections {
     return tls === true && path === undefined ? { host, port } : undefined;
   }
 
-  onChange(listener: () => void): void {
-    this.link.onEnd(listener);
+  onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {
+    this.link.onEnd(() => listener(() => true));
     if (this.link instanceof ClusterConnection) this.link.onChange(listener);
   }
 
