@@ -14,8 +14,14 @@ const ENTRIES = [
   ['nestjs-holdfast/telemetry', 'lib/telemetry/index.ts'],
   ['nestjs-holdfast/terminus', 'lib/terminus/index.ts'],
 ];
-/** Members that Nest or the language calls, and no application. */
-const CALLED_BY_OTHERS = ['onModuleInit', 'onModuleDestroy', 'onApplicationShutdown', 'prototype', '__constructor'];
+/** Members that Nest or the language calls, and no application. What only this library calls is marked `@internal`. */
+const CALLED_BY_OTHERS = ['onModuleInit', 'onModuleDestroy', 'onApplicationBootstrap', 'onApplicationShutdown', 'catch', 'prototype', '__constructor'];
+/** Options with a table on a page of their own, which says what each means. */
+const EXPLAINED_ON = {
+  'options.md': ['LockModuleOptions', 'LockModuleExtras', 'LockOptions', 'LockedOptions', 'WithLockOptions'],
+  'leading.md': ['LeadOptions'],
+  'board.md': ['LockBoardOptions'],
+};
 /** Whose members must all be explained. */
 const FULLY_EXPLAINED = ['LockService', 'Lease'];
 const WIDTH = 120;
@@ -47,7 +53,7 @@ function membersOf(symbol) {
   const statics = symbol.flags & ts.SymbolFlags.Class ? checker.getPropertiesOfType(checker.getTypeOfSymbol(symbol)) : [];
   return [...statics, ...own].filter((member) => {
     const [first] = member.declarations ?? [];
-    return first !== undefined && isOurs(first) && isPublic(first) && !CALLED_BY_OTHERS.includes(member.name);
+    return first !== undefined && isOurs(first) && isPublic(first) && !CALLED_BY_OTHERS.includes(member.name) && !/@internal/.test(commentOf(member));
   });
 }
 
@@ -141,8 +147,19 @@ function memberText(owner, member) {
 /** A member as an item of a list, for what has values only. */
 function itemText(owner, member) {
   const code = seenDeclarations(member).map(signatureOf).join(' ').replace(/^(?:(?:declare|abstract|readonly) )+/, '').replace(/ \| undefined$/, '');
-  const docs = docsOf(member, requiredOf(owner, member));
+  const [text, ...rest] = inShort(docsOf(member, requiredOf(owner, member)));
+  const docs = pageOf(owner) === undefined ? [text, ...rest].filter((one) => one !== undefined) : rest;
   return `- ${wrap(docs.length === 0 ? `\`${code}\`` : `\`${code}\`: ${docs.join(' ')}`, '  ')}`;
+}
+
+function pageOf(owner) {
+  return Object.keys(EXPLAINED_ON).find((page) => EXPLAINED_ON[page].includes(owner.name));
+}
+
+/** The beginning of a text, up to the first sentence that ends after some ten words, and what is the default. The whole text is in the types. */
+function inShort([text = '', ...others]) {
+  const head = /^[^]{50,}?[.](?=\s|$)/.exec(text)?.[0] ?? text;
+  return [head, ...others.filter((one) => one.startsWith('Default:'))].filter((one) => one !== '');
 }
 
 /** The exported type that an inherited member is explained with; undefined for a member that is explained here. */
@@ -174,19 +191,24 @@ function kindOf(symbol) {
   return symbol.flags & ts.SymbolFlags.Function ? 'function' : 'type';
 }
 
+function elsewhere(symbol) {
+  const page = pageOf(symbol);
+  return page === undefined ? [] : [`What each means stands in [${page.slice(0, -3)}](${page}).`];
+}
+
 function exportText(symbol, exported) {
   const kind = kindOf(symbol);
   const isBox = kind === 'class' || kind === 'interface';
   const code = isBox ? [] : [block(seenDeclarations(symbol))];
-  return [`### ${symbol.name}`, `*${kind}*`, ...code, ...docsOf(symbol, symbol.name), ...(isBox ? membersText(symbol, exported) : [])];
+  return [`### ${symbol.name}`, ...code, ...docsOf(symbol, symbol.name), ...elsewhere(symbol), ...(isBox ? membersText(symbol, exported) : [])];
 }
 
 function pageText() {
   const parts = [
     '# API',
     wrap(
-      'Everything that the package exports, with the words of its doc comments. `npm run build:api` writes this page; nobody edits it. ' +
-        'What belongs together is explained in the [other pages](README.md).',
+      'Everything that the package exports. `npm run build:api` makes this page of the doc comments; nobody edits it. Of an option it has ' +
+        'the beginning and the default: the whole text is in the types, where an editor shows it. The [other pages](README.md) explain what belongs together.',
     ),
   ];
   const exported = new Set(ENTRIES.flatMap(([, file]) => exportsOf(file)));

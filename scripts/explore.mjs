@@ -1,4 +1,4 @@
-// Explores small worlds of the protocol to their ends, with the committed Lua text (docs/proof.md):
+// Explores small worlds of the protocol to their ends, with the committed Lua text (docs/maintainers/proof.md):
 //
 //   npm run explore -- [--only <part of a name>] [--most 1000000]      every world, with a table, and a shortest history of what fails
 //   npm run explore -- --quick                                        those that the tests explore too

@@ -1,4 +1,4 @@
-// Mutation testing: changes one thing after another in lib/ and shows which changes no test notices (docs/proof.md):
+// Mutation testing: changes one thing after another in lib/ and shows which changes no test notices (docs/maintainers/proof.md):
 //
 //   npm run mutation -- --folder lib/core/lease [--folder …] [--workers 1] [--tests test/core] [--only 'part of a line'] [--again <output>] [--all]
 //

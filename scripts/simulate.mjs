@@ -1,4 +1,4 @@
-// Simulates the whole library on the committed Lua text, on virtual time (docs/proof.md):
+// Simulates the whole library on the committed Lua text, on virtual time (docs/maintainers/proof.md):
 //
 //   npm run simulate -- --seeds 10000 [--from 1] [--topology single|redlock|sentinel|cluster] [--profile storm] [--calls 200] [--workers 2]
 //   npm run simulate -- --seed 4711 --topology single [--trace]      the same run again; --trace tells the faults while they

@@ -9,7 +9,7 @@ const STARTS_SOMETHING = /^(?:[-+*>]|#+|\d+[.)])$/;
 export const WRAPPED_PAGES = [
   ...['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'bench/README.md', 'lib/core/README.md', 'sample-app/README.md'],
   // npm run bench writes the benchmarks.
-  ...readdirSync('docs').filter((name) => name.endsWith('.md') && name !== 'benchmarks.md').map((name) => `docs/${name}`),
+  ...readdirSync('docs', { recursive: true }).filter((name) => name.endsWith('.md') && name !== 'benchmarks.md').map((name) => `docs/${name}`),
 ];
 
 /** The text with every paragraph wrapped. */

@@ -6,10 +6,6 @@ import { describe, expect, it } from '@jest/globals';
 
 const LIB = fileURLToPath(new URL('../lib', import.meta.url));
 const TEST = fileURLToPath(new URL('.', import.meta.url));
-const LONGEST_FILE = 260;
-const LONGEST_TEST_FILE = 400;
-/** A table with one line for each planted defect: its length says nothing about how hard it is to read. */
-const TABLE = 'mutants/mutants.mjs';
 const ENTRY_POINTS = ['testing', 'terminus', 'telemetry', 'board', 'cli'];
 
 interface SourceFile {
@@ -39,12 +35,11 @@ function read(path: string): SourceFile {
 
 /** All code below test/, by its path there. */
 const tests = readdirSync(TEST, { recursive: true, encoding: 'utf8' })
-  .filter((path) => /\.(?:[cm]?js|ts)$/.test(path) && path !== TABLE && !path.includes('node_modules'))
-  .map((path) => ({ path, lines: readFileSync(join(TEST, path), 'utf8').trimEnd().split('\n').length }));
+  .filter((path) => /\.(?:[cm]?js|ts)$/.test(path) && !path.includes('node_modules'));
 
 /** What the code of the library and of the tests imports by name, as `file#name`; `file#*` when it takes the whole file. */
 const imported = new Set(
-  [...files.map(({ path }) => join(LIB, path)), ...tests.map(({ path }) => join(TEST, path))].flatMap((importer) => {
+  [...files.map(({ path }) => join(LIB, path)), ...tests.map((path) => join(TEST, path))].flatMap((importer) => {
     const text = readFileSync(importer, 'utf8');
     const found = [...text.matchAll(/^(?:import|export)\s+(?:type\s+)?(?:\{([^}]*)\}|\* as \w+)\s+from\s+'(\.[^']+)'/gm)];
     return found.flatMap(([, names = '*', from = '']) => {
@@ -61,8 +56,6 @@ function partOf(path: string): string {
   if (first === 'stores' || first === 'core') return `${first}/${second}`;
   return path.includes('/') ? first : path;
 }
-
-const linesOf = (text: string): number => text.trimEnd().split('\n').length;
 
 /** The rooms of core, and what each may import besides itself. */
 const rooms: Record<string, readonly string[]> = {
@@ -172,15 +165,6 @@ describe('the architecture', () => {
 
   it('loads in CommonJS: no top-level await, no import.meta', () => {
     expect(offences(files, ({ text }) => code(text).match(/^await .*|import\.meta/gm) ?? [])).toEqual([]);
-  });
-
-  it(`keeps every file at ${LONGEST_FILE} lines or fewer`, () => {
-    expect(offences(written, ({ text }) => (linesOf(text) > LONGEST_FILE ? [`${linesOf(text)} lines`] : []))).toEqual([]);
-  });
-
-  it(`keeps every test file, and what supports tests, at ${LONGEST_TEST_FILE} lines or fewer`, () => {
-    expect(tests.length).toBeGreaterThan(100);
-    expect(tests.filter(({ lines }) => lines > LONGEST_TEST_FILE)).toEqual([]);
   });
 
   it('begins every file with what it is', () => {

@@ -6,9 +6,9 @@ import type { NestInterceptor, Type } from '@nestjs/common';
 import { EMPTY, from, isObservable, type Observable } from 'rxjs';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
+import { endedBy } from '../core/queue/abort-signals.js';
 import type { LockService } from '../lock.service.js';
-import { endStream } from './end-stream.js';
-import { isStream } from './is-stream.js';
+import { endStream, isStream, refuseUnfinished } from './unfinished-results.js';
 import { MODULE_DEFAULTS } from './lock-module-options.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedObservable } from './locked-observable.js';
@@ -53,7 +53,7 @@ export class LockInterceptor {
     return routeLock(key, options);
   }
 
-  /** Runs `work` under the lock whose key `call` makes of `args`. */
+  /** Runs `work` under the lock whose key `call` makes of `args`. @internal */
   around(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> | Observable<unknown> {
     if (call.returns === 'observable') return this.observed(call, args, work);
     return this.promised(call, args, work);
@@ -63,19 +63,21 @@ export class LockInterceptor {
     const { onBusy } = call;
     // Once the method runs, a LockTimeoutError is from a lock that the method itself asked for, and is passed on.
     let entered = false;
+    const key = call.keyOf(args);
+    const options = this.optionsOf(call, args);
     const enter = (): Promise<unknown> => {
       entered = true;
       return settled(call, work);
     };
     try {
-      return await this.locks.withLock(call.keyOf(args), this.optionsOf(call, args), enter);
+      return await this.locks.withLock(key, options, enter);
     } catch (error) {
-      if (entered || onBusy === 'throw' || !isBusy(error)) throw error;
+      if (entered || onBusy === 'throw' || endedBy(options.signal, error) || !isBusy(error)) throw error;
       return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, undefined, args);
     }
   }
 
-  /** An Observable that acquires the lock and runs `work` at each subscription. */
+  /** An Observable that acquires the lock and runs `work` at each subscription. @internal */
   observed(call: LockedCall, args: readonly unknown[], work: () => unknown, { gone, outlivesReader }: Observed = {}): Observable<unknown> {
     const { site, onBusy } = call;
     return lockedObservable({
@@ -103,32 +105,25 @@ function isBusy(error: unknown): boolean {
 }
 
 /**
- * Runs `work` and resolves to its result. A result that is no promise, or that is a stream, is refused: the work would go on
- * after the lock was released. @throws LockUsageError
+ * Runs `work` and resolves to its result. A result that is no promise, and one whose work is not done, is refused. @throws LockUsageError
  */
 async function settled({ site }: LockedCall, work: () => unknown): Promise<unknown> {
   const result = work();
   if (!isThenable(result)) {
-    if (isStream(result)) refuseStream(site, result);
+    refuseUnfinished(result, site, 'method');
     throw new LockUsageError(`${site} is locked and ran, but returned ${typeof result} instead of a Promise. Make it async.`);
   }
   const value = await result;
-  if (isStream(value)) refuseStream(site, value);
+  refuseUnfinished(value, site, 'method');
   return value;
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
-}
-
-/** Ends the stream that a locked method gave. @throws LockUsageError, always */
-function refuseStream(site: string, stream: object): never {
-  endStream(stream);
-  throw new LockUsageError(
-    `${site} is locked and gave a stream, which would go on after its lock was given back. Let it return an ` +
-      `Observable and give the decorator the option returns: 'observable', or use LockService.withLock around what ` +
-      `reads the stream.`,
-  );
+  try {
+    return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function';
+  } catch {
+    return false;
+  }
 }
 
 function observableOf(site: string, result: unknown): Observable<unknown> {

@@ -21,6 +21,7 @@ import { checkAsyncOptions, createdBy } from './async-options.js';
 import { findCandidates, stand, type Candidate } from './leader-boot.js';
 import { beforeAllDestroyHooks } from './destroy-hooks.js';
 import { refuseTwins, retire, visitProviders } from './lock-boot.js';
+import { refuseUnreached } from './unreached-routes.js';
 import { checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from './lock-module-options.js';
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { lockModules, LockRouter } from './lock-router.js';
@@ -83,6 +84,7 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   /** Checks every decorator of the application, and gives objects their interceptors. @throws LockUsageError, LockStoreError */
   private async start(): Promise<void> {
     refuseTwins(this.modules, this.instance);
+    refuseUnreached(this.modules, this.instance);
     const locks = this.ownLocks();
     if (locks instanceof LockRouter) await locks.open();
     const interceptor = this.single<LockInterceptor>(interceptorToken(this.instance));

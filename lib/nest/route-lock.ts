@@ -15,8 +15,7 @@ import { compileCallKey, type KeyOfCall } from '../core/key/call-key.js';
 import { parseKeyTemplate } from '../core/key/key-template.js';
 import { clientGone } from './client-gone.js';
 import { checkDecorator, ROUTE_OPTIONS } from './decorator-options.js';
-import { endStream } from './end-stream.js';
-import { isStream } from './is-stream.js';
+import { refuseUnfinished } from './unfinished-results.js';
 import { lockedMethods, MOCKED } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
@@ -63,9 +62,7 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
       const named = { ...call, site: `${route}: ${site}`, options: { ...call.options, label: options.label ?? shortLabel(route) } };
-      const complete = tap((result: unknown) => {
-        if (isStream(result)) refuseStream(named.site, result);
-      });
+      const complete = tap((result: unknown) => refuseUnfinished(result, named.site, 'route'));
       return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), { gone: clientGone(context), outlivesReader: !givesStream(context) });
     }
   }
@@ -82,15 +79,6 @@ function givesStream(context: ExecutionContext): boolean {
   if (Reflect.hasMetadata(SSE_METADATA, handler)) return true;
   const type = Reflect.getMetadata('design:returntype', context.getClass().prototype, handler.name) as { readonly prototype?: object } | undefined;
   return type?.prototype !== undefined && 'subscribe' in type.prototype;
-}
-
-/** Ends the stream that the handler gave. @throws LockUsageError, always */
-function refuseStream(site: string, stream: object): never {
-  endStream(stream);
-  throw new LockUsageError(
-    `${site} locks a route whose handler gave a stream, which Nest would send after the lock was given back. Let the handler ` +
-      'write it to the response itself, with @Res(), and await that: await pipeline(stream, response).',
-  );
 }
 
 /** The only argument of the calls is the ExecutionContext. */

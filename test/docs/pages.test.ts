@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { anchorsOf, linksOf, REPOSITORY } from './links.js';
 
-const DOCS = readdirSync('docs').filter((name) => name.endsWith('.md'));
+const DOCS = readdirSync('docs', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.md'));
 const PAGES = [
   ...['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'bench/README.md', 'lib/core/README.md', 'sample-app/README.md'],
   ...DOCS.map((name) => `docs/${name}`),
@@ -33,7 +33,7 @@ describe('The docs', () => {
   });
 
   it('are all found from their index', () => {
-    const found = linksOf('docs/README.md', textOf('docs/README.md')).map(({ file }) => file);
+    const found = linksOf('docs/README.md', textOf('docs/README.md')).map(({ file }) => local(file));
     expect(DOCS.filter((name) => name !== 'README.md' && !found.includes(`docs/${name}`))).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 /**
  * The whole state of a small world of one Redis as a value: the server's memory, what each process knows, and what is on its way.
- * The names are those of docs/protocol.md.
+ * The names are those of docs/maintainers/protocol.md.
  */
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { Grant } from '../../lib/core/port/lock-store.js';

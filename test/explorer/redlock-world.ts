@@ -1,6 +1,6 @@
 /**
  * A small world of a Redlock: two processes that want one lock of three nodes, and whatever may happen to them, to the nodes and
- * to what is on its way. Nobody waits in a line here: marks are hints, and their order is no promise (docs/protocol.md).
+ * to what is on its way. Nobody waits in a line here: marks are hints, and their order is no promise (docs/maintainers/protocol.md).
  */
 import type { LuaReply } from '../simulation/lua-interpreter.js';
 import { readHolders } from '../simulation/record-check.js';

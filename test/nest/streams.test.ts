@@ -3,11 +3,25 @@ import { describe, expect, it } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { PassThrough, Readable } from 'node:stream';
-import { Controller, Get, Injectable, StreamableFile, UseInterceptors, type NestInterceptor } from '@nestjs/common';
+import {
+  applyDecorators,
+  Catch,
+  Controller,
+  Get,
+  Injectable,
+  StreamableFile,
+  UseInterceptors,
+  type ArgumentsHost,
+  type CallHandler,
+  type ExceptionFilter,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { APP_FILTER } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
-import { lastValueFrom, of, type Observable } from 'rxjs';
+import { lastValueFrom, mergeMap, of, type Observable } from 'rxjs';
 import request from 'supertest';
-import { Locked, LockInterceptor, LockUsageError } from '../../lib/index.js';
+import { Locked, LockInterceptor, LockService, LockUsageError } from '../../lib/index.js';
 import { interceptorToken } from '../../lib/nest/lock-names.js';
 import { startApp, until } from './application.js';
 
@@ -68,6 +82,18 @@ describe('data with methods that are named as in a stream', () => {
     const methods = await giving();
     methods.give = data;
     expect(await methods.later()).toBe(data);
+  });
+
+  it('may let nobody look at it: it is passed on as it is', async () => {
+    const refuse = (): never => {
+      throw new Error('nobody may look at this');
+    };
+    const methods = await giving();
+    methods.give = new Proxy({}, { has: refuse, getPrototypeOf: refuse, get: (_data, name) => (name === 'then' ? undefined : refuse()) });
+    expect((await methods.later()) === methods.give).toBe(true);
+    await expect(methods.atOnce()).rejects.toThrow('returned object instead of a Promise');
+    methods.give = new Proxy(() => 'data', { getOwnPropertyDescriptor: refuse });
+    expect((await methods.later()) === methods.give).toBe(true);
   });
 
   it('may be given by a route', async () => {
@@ -197,4 +223,94 @@ describe('a stream that is refused', () => {
     }
     await until(() => open.every(({ closed }) => closed), 'the end of the files');
   });
+});
+
+describe('a function that somebody else calls later', () => {
+  const work = async (): Promise<string> => 'done';
+
+  it('is refused, because its work would begin after the lock was given back', async () => {
+    const methods = await giving();
+    methods.give = work;
+    await expect(methods.later()).rejects.toMatchObject({ code: 'LOCK_USAGE', message: expect.stringMatching(/^Giving\.later is locked and gave a function, whose work would begin/) });
+    await expect(methods.atOnce()).rejects.toThrow('Giving.atOnce is locked and gave a function');
+  });
+
+  it.each<[string, unknown]>([
+    ['a class', class Loaded {}],
+    ['an object of functions', { stop: work }],
+    ['a Proxy that throws when it is asked for what it does not have', new Proxy({ id: 7 }, { get: (of, name) => (name === 'then' || name in of ? Reflect.get(of, name) : fail(name)) })],
+  ])('is not %s, which may be given', async (_name, given) => {
+    const methods = await giving();
+    methods.give = given;
+    expect(await methods.later()).toBe(given);
+  });
+
+  function fail(name: string | symbol): never {
+    throw new Error(`no ${String(name)}`);
+  }
+
+  it('is refused on a route behind the interceptor that calls it, and runs under the lock before it', async () => {
+    /** As ts-rest does it: the handler gives a function, and an interceptor calls it. */
+    class Calls implements NestInterceptor {
+      intercept(_context: ExecutionContext, next: CallHandler<() => unknown>): Observable<unknown> {
+        return next.handle().pipe(mergeMap(async (made) => made()));
+      }
+    }
+    const TsRest = (): MethodDecorator => applyDecorators(UseInterceptors(Calls));
+    @Controller('items')
+    class Items {
+      constructor(private readonly locks: LockService) {}
+
+      @UseInterceptors(LockInterceptor.of('items'))
+      @TsRest()
+      @Get('late')
+      late(): unknown {
+        return async () => ({ key: this.locks.currentLease()?.key });
+      }
+
+      @UseInterceptors(LockInterceptor.of('items'))
+      @TsRest()
+      @Get('several')
+      several(): unknown {
+        return { get: work, list: work };
+      }
+
+      @UseInterceptors(LockInterceptor.of('items'))
+      @Get('data')
+      data(): unknown {
+        return { name: 'tax', stop: work };
+      }
+
+      @UseInterceptors(LockInterceptor.of('items'))
+      @Get('nothing')
+      nothing(): unknown {
+        return {};
+      }
+
+      @TsRest()
+      @UseInterceptors(LockInterceptor.of('items'))
+      @Get('held')
+      held(): unknown {
+        return async () => ({ key: this.locks.currentLease()?.key });
+      }
+    }
+    const app = await startApp({ controllers: [Items], providers: [{ provide: APP_FILTER, useClass: Told }] });
+    await request(app.getHttpServer()).get('/items/held').expect(200, { key: 'items' });
+    await request(app.getHttpServer()).get('/items/data').expect(200, { name: 'tax' });
+    await request(app.getHttpServer()).get('/items/nothing').expect(200, {});
+    const several = await request(app.getHttpServer()).get('/items/several').expect(500);
+    expect(several.text).toMatch(/^Items\.several: .* locks a route whose handler gave a function/);
+    const refused = await request(app.getHttpServer()).get('/items/late').expect(500);
+    expect(refused.text).toBe(
+      "Items.late: LockInterceptor.of('items') locks a route whose handler gave a function, which an interceptor outside of this one would call after the " +
+        'lock was given back. Let this one be the outer one: put it below the decorator of the other (@TsRestHandler), or on the class.',
+    );
+  });
+
+  @Catch(LockUsageError)
+  class Told implements ExceptionFilter {
+    catch(error: LockUsageError, host: ArgumentsHost): void {
+      host.switchToHttp().getResponse<{ status(code: number): { send(text: string): void } }>().status(500).send(error.message);
+    }
+  }
 });

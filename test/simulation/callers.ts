@@ -86,7 +86,7 @@ export class Callers {
     const own = permits !== undefined && drawn?.owner !== undefined ? undefined : drawn;
     const options = { ...common, ...own };
     const judged: JudgedCall = {
-      process: member.process, keys, mode: options.mode!, leaseMs: options.leaseMs!, since: this.world.time.now,
+      process: member.process, keys, mode: options.mode!, since: this.world.time.now,
       isPlain: keys.length === 1 && own === undefined && inside === undefined && permits === undefined,
     };
     const call: Call = {
@@ -191,7 +191,7 @@ export class Callers {
     const { world } = this;
     const { witness, plan } = world;
     const since = world.time.now;
-    const judged: JudgedCall = { process: member.process, keys: [], mode: 'write', leaseMs: 0, since, isPlain: false };
+    const judged: JudgedCall = { process: member.process, keys: [], mode: 'write', since, isPlain: false };
     const call: Call = { member, keys: [], waitMs: 0, since, pausedMs: member.process.stoodStillMs, waiting: false, judged, what: () => `${member.process.name} brings a ticket` };
     this.open.add(call);
     try {

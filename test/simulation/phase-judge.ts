@@ -1,6 +1,6 @@
 /**
- * Watches the readers that wait in one process: when one of them is let in, a phase of reading has begun, and nobody may
- * write before those that waited as long for the same have read (L1).
+ * Watches the readers that wait, in whichever process: when one of them is let in, a phase of reading has begun, and nobody may
+ * write before those that waited already have read, whoever stood before them (L1).
  */
 import type { LockMode } from '../../lib/core/port/lock-mode.js';
 import type { SimProcess } from './sim-process.js';
@@ -10,7 +10,6 @@ export interface JudgedCall {
   readonly process: SimProcess;
   readonly keys: readonly string[];
   readonly mode: LockMode;
-  readonly leaseMs: number;
   /** It asks for one lock, with nothing that sets it apart from others but the length of its lease. */
   readonly isPlain: boolean;
   /** Since when it waits. */
@@ -58,12 +57,7 @@ export class PhaseJudge {
     }
   }
 
-  /** Whoever waits behind a writer of its own process came while that one waited. */
-  private isOwed(other: JudgedCall, served: JudgedCall): boolean {
-    const { process, keys, mode, leaseMs, since, isPlain } = other;
-    const [key] = keys as [string];
-    if (!isPlain || mode !== 'read' || process !== served.process || key !== served.keys[0] || leaseMs !== served.leaseMs) return false;
-    if (since > this.now() - TOLD_WITHIN_MS) return false;
-    return ![...this.waiting].some((one) => one.mode === 'write' && one.process === process && one.keys.includes(key) && one.since <= since);
+  private isOwed({ keys, mode, since, isPlain }: JudgedCall, served: JudgedCall): boolean {
+    return isPlain && mode === 'read' && keys[0] === served.keys[0] && since <= this.now() - TOLD_WITHIN_MS;
   }
 }

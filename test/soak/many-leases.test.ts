@@ -1,6 +1,6 @@
 /**
  * A process that holds very many leases when its server forgets: it keeps them all, also those that another process wants. This holds on
- * a machine with little else to do: the leases have to be back before the server opens (docs/proof.md).
+ * a machine with little else to do: the leases have to be back before the server opens (docs/maintainers/proof.md).
  */
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { Lease } from '../../lib/core/port/lease.js';

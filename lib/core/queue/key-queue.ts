@@ -47,11 +47,12 @@ export class KeyQueue implements CallerQueue, Entry<KeyQueue>, LeaseKeeper, Requ
   ) {}
 
   /**
-   * Whether a reader with these options must not wait here: the readers in this line cannot share a lease with it, so that it would
-   * come after their phase of reading.
+   * Whether a reader with these options must not wait here, because it would come after the phase of reading that it waits for: the
+   * line asks the store for a writer, or for readers with which it cannot share a lease.
    */
   keepsApart(options: ResolvedOptions): boolean {
-    const other = this.line.find((caller) => caller.options.mode === 'read');
+    if (this.line.first?.options.mode === 'write') return true;
+    const other = this.line.first && this.line.find((caller) => caller.options.mode === 'read');
     return other ? options.minHoldMs > 0 || !askTheSame(other.options, options) : false;
   }
 

@@ -24,8 +24,8 @@ export class LocalQueue {
   private readonly queues = new KeyTable<KeyQueue>();
   /**
    * Queues aside from the main queue of a key, for callers that the store may let in together and that must not wait for each other
-   * here: each call that names an owner, because it passes the store's queue, readers that cannot share a lease with those that
-   * wait in the main queue, and callers that want a permit.
+   * here: each call that names an owner, because it passes the store's queue, readers that a writer in the main queue, or readers with
+   * other wishes there, would keep out of their phase of reading, and callers that want a permit.
    */
   private readonly aside = new Map<string, Set<CallerQueue>>();
   private readonly parts: QueueParts;

@@ -241,7 +241,7 @@ export class RedisStore implements LockStore {
   }
 
   private async doubted(doubt: Doubt): Promise<void> {
-    await Promise.all(this.doubters.map((listener) => listener(doubt)));
+    await Promise.all(this.doubters.map(async (listener) => listener(doubt)));
   }
 
   /** Processes with another wire format must not boot now. */

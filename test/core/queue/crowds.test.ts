@@ -81,11 +81,11 @@ describe('A writer of a process', () => {
     const { locks } = fleet.process();
     const other = await fleet.process().locks.acquire('k');
     const order: string[] = [];
-    const calls = ['write', 'read', 'write'].map((mode, n) => locks.withLock('k', { mode: mode as 'read' | 'write' }, async () => void order.push(`${n} ${mode}`)));
+    const calls = ['read', 'write', 'write'].map((mode, n) => locks.withLock('k', { mode: mode as 'read' | 'write' }, async () => void order.push(`${n} ${mode}`)));
     await fleet.clock.settle();
     await other.release();
     await fleet.clock.runUntil(Promise.all(calls));
-    expect(order).toEqual(['0 write', '1 read', '2 write']);
+    expect(order).toEqual(['0 read', '1 write', '2 write']);
   });
 });
 

@@ -352,16 +352,16 @@ describe('A process with a new connection', () => {
     expect((await locks.acquire('k')).fence).toBeGreaterThan(seen);
   }, 30_000);
 
-  it('recalls the memories of the server once and renews what it holds once', async () => {
+  it('recalls the memories of the server when it is connected and when it hears messages again, and renews what it holds once', async () => {
     const locks = await openLocks('a');
     await servesAll(locks);
     const held = await Promise.all(['one', 'two', 'three'].map((key) => locks.acquire(key)));
     const sent = await scriptsSent();
     await disconnect();
     await eventually(() => expect(sent).toContain('recall'), 5_000);
-    // A recall that did not wait for the subscription would come 300 ms after the connection.
-    await new Promise((resolve) => setTimeout(resolve, 600));
-    expect(sent.filter((name) => name === 'recall')).toHaveLength(1);
+    await eventually(() => expect(sent.filter((name) => name === 'recall')).toHaveLength(2), 5_000);
+    await eventually(() => expect(sent).toContain('renew'), 5_000);
+    expect(sent.indexOf('recall')).toBeLessThan(sent.indexOf('renew'));
     expect(sent.filter((name) => name === 'renew')).toHaveLength(1);
     for (const lease of held) await isStillHeld(lease);
   }, 30_000);

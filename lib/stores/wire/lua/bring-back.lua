@@ -104,6 +104,7 @@ local function bringBack(lease)
       holder = enterAgain(lock, lease)
     end
   end
+  if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
   return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, memory }

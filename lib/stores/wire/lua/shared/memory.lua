@@ -80,14 +80,15 @@ end
 -- Begins a recovery, and tells all processes once in a script: a flush breaks no connection. The message names the slot group.
 local function beginRecovery(fenceKey, seen, recoveryMs, claim)
   local memory = thisServer() .. string.format(INSTANT, now)
-  local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. (claim and withClaim('', now, claim) or '') or ''
+  local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
+  local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. claims or ''
   writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. closed)
   if not forgot then
     forgot = true
     local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
     redis.pcall('PUBLISH', prefix .. '}:c:~', 'f ' .. memory .. ' ' .. group)
   end
-  return memory, recoveryMs, recoveryMs > 0
+  return memory, math.max(recoveryMs, claims ~= '' and CLAIM_MS or 0), recoveryMs > 0
 end
 
 -- Returns the memory, for how many ms more it grants nothing new, and whether it has forgotten something and let nobody new in
