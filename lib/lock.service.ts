@@ -18,6 +18,7 @@ import { resolveDefaults } from './core/port/resolve-options.js';
 import type { ListOptions, LockState } from './core/port/lock-state.js';
 import type { LockStore } from './core/port/lock-store.js';
 import type { Report } from './core/port/report.js';
+import { endedBy } from './core/queue/abort-signals.js';
 import { ADOPT_OPTIONS, WITH_ADOPTED_OPTIONS, type AdoptOptions, type WithAdoptedOptions } from './core/port/ticket-options.js';
 import { ACQUIRE_OPTIONS, checkForceRelease, checkList, checkMode, type ForceReleaseOptions } from './core/port/request-options.js';
 
@@ -91,7 +92,7 @@ export class LockService {
     try {
       return await this.calls.acquire(this.calls.begin(keysOf(key), options, ACQUIRE_OPTIONS, 0));
     } catch (error) {
-      if (error instanceof LockTimeoutError) return null;
+      if (!endedBy(options?.signal, error) && error instanceof LockTimeoutError) return null;
       throw error;
     }
   }

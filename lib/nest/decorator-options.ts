@@ -3,7 +3,7 @@
  * behind a cast are not checked by the compiler. What depends on the module is checked at boot.
  */
 import { checkOptions, type NamesOf, type OptionList } from '../core/port/option-names.js';
-import { oneOfProblem, show } from '../core/port/option-values.js';
+import { isSignal, oneOfProblem, show } from '../core/port/option-values.js';
 import { lockOptionNames } from '../core/port/request-options.js';
 import type { LeaderOptions } from './leader.decorator.js';
 import type { LockedOptions } from './locked-method.js';
@@ -30,11 +30,6 @@ export function checkDecorator(given: unknown, list: OptionList, site: string): 
   if (given !== undefined) checkOptions(given, { ...list, of: site });
 }
 
-/** Whether this can be the signal of a call: an AbortSignal, or none. */
-export function isSignalOrNone(given: unknown): given is AbortSignal | undefined {
-  return given === undefined || (typeof given === 'object' && given !== null && 'addEventListener' in given && 'aborted' in given);
-}
-
 function valueProblem({ onBusy, returns, instance, signal }: Readonly<Record<string, unknown>>): string | undefined {
   return (
     busyProblem(onBusy) ??
@@ -55,6 +50,6 @@ function instanceProblem(instance: unknown): string | undefined {
 }
 
 function signalProblem(signal: unknown): string | undefined {
-  if (typeof signal === 'function' || isSignalOrNone(signal)) return undefined;
+  if (signal === undefined || typeof signal === 'function' || isSignal(signal)) return undefined;
   return `expected signal to be an AbortSignal, or a function that gives one, got ${show(signal)}`;
 }

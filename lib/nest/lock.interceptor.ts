@@ -6,6 +6,7 @@ import type { NestInterceptor, Type } from '@nestjs/common';
 import { EMPTY, from, isObservable, type Observable } from 'rxjs';
 import { isLockError, LockUsageError } from '../core/port/errors.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
+import { endedBy } from '../core/queue/abort-signals.js';
 import type { LockService } from '../lock.service.js';
 import { endStream, isStream, refuseUnfinished } from './unfinished-results.js';
 import { MODULE_DEFAULTS } from './lock-module-options.js';
@@ -62,14 +63,16 @@ export class LockInterceptor {
     const { onBusy } = call;
     // Once the method runs, a LockTimeoutError is from a lock that the method itself asked for, and is passed on.
     let entered = false;
+    const key = call.keyOf(args);
+    const options = this.optionsOf(call, args);
     const enter = (): Promise<unknown> => {
       entered = true;
       return settled(call, work);
     };
     try {
-      return await this.locks.withLock(call.keyOf(args), this.optionsOf(call, args), enter);
+      return await this.locks.withLock(key, options, enter);
     } catch (error) {
-      if (entered || onBusy === 'throw' || !isBusy(error)) throw error;
+      if (entered || onBusy === 'throw' || endedBy(options.signal, error) || !isBusy(error)) throw error;
       return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, undefined, args);
     }
   }
@@ -116,7 +119,11 @@ async function settled({ site }: LockedCall, work: () => unknown): Promise<unkno
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+  try {
+    return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function';
+  } catch {
+    return false;
+  }
 }
 
 function observableOf(site: string, result: unknown): Observable<unknown> {

@@ -4,10 +4,9 @@
  */
 import type { KeyOfCall } from '../core/key/call-key.js';
 import type { CallSite, WithLockOptions } from '../core/port/lock-options.js';
-import { invalidOption, show } from '../core/port/option-values.js';
+import { invalidOption, isSignal, show } from '../core/port/option-values.js';
 import { LONGEST_LABEL_BYTES } from '../core/port/resolve-options.js';
 import type { TemplateSubject } from '../core/key/key-template.js';
-import { isSignalOrNone } from './decorator-options.js';
 import { DEFAULT_INSTANCE } from './lock-names.js';
 import type { LockedOptions, OnBusy, Returns } from './locked-method.js';
 
@@ -51,7 +50,7 @@ export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string)
 function signalFunction(signal: CallableFunction, site: string): (args: readonly unknown[]) => AbortSignal | undefined {
   return (args) => {
     const given: unknown = Reflect.apply(signal, undefined, args);
-    if (isSignalOrNone(given)) return given;
+    if (given === undefined || isSignal(given)) return given;
     throw invalidOption(`expected its signal function to give an AbortSignal or undefined, got ${show(given)}`, undefined, site);
   };
 }

@@ -7,7 +7,7 @@ import { finalize, Observable, Subject, takeUntil, type Subscriber } from 'rxjs'
 import { Hold } from '../core/hold/hold.js';
 import type { Lease } from '../core/port/lease.js';
 import type { WithLockOptions } from '../core/port/lock-options.js';
-import { abortWith } from '../core/queue/abort-signals.js';
+import { abortWith, endedBy } from '../core/queue/abort-signals.js';
 import type { Locker } from './lock.interceptor.js';
 
 interface ObservableUnderLock {
@@ -36,18 +36,21 @@ export function lockedObservable(work: ObservableUnderLock): Observable<unknown>
 
 /** Never rejects: every error goes to the subscriber. */
 async function run(work: ObservableUnderLock, subscriber: Subscriber<unknown>, stopped: AbortController): Promise<void> {
-  let entered = false;
+  // Only what ends the wait itself can say that the lock is busy: not a key function, and not the reason of a signal.
+  let isAsking = false;
   try {
     const options = work.options();
+    const key = work.keyOf();
     for (const signal of [options.signal, work.gone]) if (signal) subscriber.add(abortWith(signal, stopped));
-    await work.locks.withLock(work.keyOf(), { ...options, signal: stopped.signal }, (lease) => {
-      entered = true;
+    isAsking = true;
+    await work.locks.withLock(key, { ...options, signal: stopped.signal }, (lease) => {
+      isAsking = false;
       return relayed(work, lossSignal(options, lease), subscriber);
     });
     // The subscriber completes after the release, so that it finds the lock free then.
     subscriber.complete();
   } catch (error) {
-    if (entered) subscriber.error(error);
+    if (!isAsking || endedBy(stopped.signal, error)) subscriber.error(error);
     else if (!subscriber.closed) subscribeInstead(work, error, subscriber);
   }
 }

@@ -31,7 +31,7 @@ export function refuseUnfinished(value: unknown, site: string, locked: Locked): 
     endStream(value);
     throw new LockUsageError(`${site} ${STREAM[locked]}`);
   }
-  if (isWork(value) || (locked === 'route' && isWorkOfRoutes(value))) throw new LockUsageError(`${site} ${FUNCTION[locked]}`);
+  if (isSeen(() => isWork(value) || (locked === 'route' && isWorkOfRoutes(value)))) throw new LockUsageError(`${site} ${FUNCTION[locked]}`);
 }
 
 /** Whether this is a function, and no class. */
@@ -47,10 +47,14 @@ function isWorkOfRoutes(value: unknown): boolean {
 /** Whether work goes on while this value is read: an Observable, a Node or web stream, a generator, a StreamableFile. */
 export function isStream(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
+  return isSeen(() => isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isGenerator(value) || isNodeStream(value) || isFile(value));
+}
+
+/** What `look` finds. A Proxy that throws when it is asked for what it does not have is data; the work was done, and its result is passed on. */
+function isSeen(look: () => boolean): boolean {
   try {
-    return isObservable(value) || hasMethod(value, Symbol.asyncIterator) || isGenerator(value) || isNodeStream(value) || isFile(value);
+    return look();
   } catch {
-    // A Proxy that throws when it is asked for what it does not have is data; the work was done, and its result is passed on.
     return false;
   }
 }

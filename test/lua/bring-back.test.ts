@@ -78,6 +78,23 @@ describe('A lease that comes back to a server with an older record of its lock',
     expect(await idsIn(lock)).toEqual(['p.1', 'p.2']);
   });
 
+  it.each([1, 2])('shares its fence with further holds of its owner only when its process was heard of since the server forgot (%i in the record)', async (count) => {
+    const [silent, heard] = [lua.lock(`bb25 ${count}`), lua.lock(`bb26 ${count}`)];
+    const owner = 'job-7';
+    for (const lock of [silent, heard]) {
+      for (let n = 1; n <= count; n++) await lock.acquire(`p.${n}`, { owner });
+      const fence = await lock.lastFence();
+      await lua.past(await lua.now());
+      await lua.client.del(lock.fenceKey);
+      if (lock === heard) expect(await bringBack(lock, 'p.1', { fence, owner, recoveryMs: 0 })).toBe(1);
+      const [, , shared] = (await lock.acquire('q.1', { owner })) as number[];
+      if (lock === heard) expect(shared).toBe(fence);
+      else expect(shared).toBeGreaterThan(fence);
+      const [, , next] = (await lock.acquire('q.2', { owner })) as number[];
+      expect(next).toBe(shared);
+    }
+  });
+
   it('reads beside other readers, though its owner wrote in the record', async () => {
     const lock = lua.lock('bb21');
     expect(await bringBack(lock, 'p.dead', { fence: 70, owner: 'job-7' })).toBe(1);

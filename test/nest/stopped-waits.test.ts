@@ -6,11 +6,15 @@ import { EventEmitter, getEventListeners } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { lastValueFrom, NEVER, of, type Observable } from 'rxjs';
-import { Locked, LockInterceptor, LockService, LockUsageError, type LockEvent, type RouteLockOptions } from '../../lib/index.js';
+import { Locked, LockInterceptor, LockService, LockTimeoutError, LockUsageError, type LockEvent, type RouteLockOptions } from '../../lib/index.js';
 import { interceptorToken } from '../../lib/nest/lock-names.js';
 import { Gate, startApp, until } from './application.js';
 
 afterEach(() => void jest.restoreAllMocks());
+
+function stillBusy(): never {
+  throw new LockTimeoutError("Lock 'other' was still busy.", { key: 'other', waitMs: 10 });
+}
 
 @Injectable()
 class Orders {
@@ -25,6 +29,31 @@ class Orders {
   @Locked('order:<0>', { signal: (_id: string, stop?: AbortSignal) => stop, onBusy: () => 'busy' })
   async tryToPay(_id: string, _stop?: AbortSignal): Promise<string> {
     return 'paid';
+  }
+
+  @Locked('order:<0>', { signal: (_id: string, stop?: AbortSignal) => stop, onBusy: 'skip' })
+  async skipPaying(_id: string, _stop?: AbortSignal): Promise<string | undefined> {
+    return 'paid';
+  }
+
+  @Locked('order:<0>', { signal: (_id: string, stop?: AbortSignal) => stop, onBusy: 'skip', waitMs: 10_000 })
+  async payOrSkip(_id: string, _stop?: AbortSignal): Promise<string | undefined> {
+    return 'paid';
+  }
+
+  @Locked('order:<0>', { signal: (_id: string, stop?: AbortSignal) => stop, onBusy: 'skip', waitMs: 10_000, returns: 'observable' })
+  watchUnlessBusy(_id: string, _stop?: AbortSignal): Observable<string> {
+    return of('seen');
+  }
+
+  @Locked('order', { signal: stillBusy, onBusy: 'skip' })
+  async paySignalless(): Promise<string | undefined> {
+    return 'paid';
+  }
+
+  @Locked('order', { signal: stillBusy, onBusy: 'skip', returns: 'observable' })
+  watchSignalless(): Observable<string> {
+    return of('seen');
   }
 
   @Locked('order:<0>', { signal: (_id: string, stop?: AbortSignal) => stop, returns: 'observable' })
@@ -81,6 +110,29 @@ describe('a signal that a decorator makes of the arguments', () => {
     await expect(orders.tryToPay('1', AbortSignal.abort(null))).rejects.toBeNull();
     await expect(lastValueFrom(orders.watch('1', gone))).rejects.toThrow('gone');
     expect([orders.ran, await locks.isLocked('order:1')]).toEqual([0, false]);
+  });
+
+  it('ends the call even if its reason is the LockTimeoutError of another call: the lock is not busy, so no fallback runs and no stream is empty', async () => {
+    const { orders, locks, waiting } = await start();
+    const held = await locks.acquire('order:1');
+    const reason = new LockTimeoutError("Lock 'other' was still busy.", { key: 'other', waitMs: 10 });
+    const before = AbortSignal.abort(reason);
+    for (const call of [orders.tryToPay('1', before), orders.skipPaying('1', before), lastValueFrom(orders.watchUnlessBusy('1', before))]) {
+      await expect(call).rejects.toBe(reason);
+    }
+    const during = new AbortController();
+    const calls = [orders.payOrSkip('1', during.signal), lastValueFrom(orders.watchUnlessBusy('1', during.signal))];
+    const ended = Promise.all(calls.map((call) => expect(call).rejects.toBe(reason)));
+    await until(() => waiting() === 2, 'the waits');
+    during.abort(reason);
+    await ended;
+    await held.release();
+  });
+
+  it('or its function may throw a LockTimeoutError, which does not make the lock busy', async () => {
+    const { orders } = await start();
+    await expect(orders.paySignalless()).rejects.toThrow("Lock 'other' was still busy.");
+    await expect(lastValueFrom(orders.watchSignalless())).rejects.toThrow("Lock 'other' was still busy.");
   });
 
   it('that is no signal is an error that names the method', async () => {

@@ -84,6 +84,18 @@ describe('data with methods that are named as in a stream', () => {
     expect(await methods.later()).toBe(data);
   });
 
+  it('may let nobody look at it: it is passed on as it is', async () => {
+    const refuse = (): never => {
+      throw new Error('nobody may look at this');
+    };
+    const methods = await giving();
+    methods.give = new Proxy({}, { has: refuse, getPrototypeOf: refuse, get: (_data, name) => (name === 'then' ? undefined : refuse()) });
+    expect((await methods.later()) === methods.give).toBe(true);
+    await expect(methods.atOnce()).rejects.toThrow('returned object instead of a Promise');
+    methods.give = new Proxy(() => 'data', { getOwnPropertyDescriptor: refuse });
+    expect((await methods.later()) === methods.give).toBe(true);
+  });
+
   it('may be given by a route', async () => {
     const app = await startApp({ controllers: [Files] });
     Files.give = new Some(7);

@@ -6,7 +6,7 @@ import { byIoredis, isIoredis } from '../../lib/stores/wire/ioredis/ioredis-conn
 import { byNodeRedis } from '../../lib/stores/wire/node-redis/node-redis-connections.js';
 import { copying } from '../../lib/stores/wire/client-packages.js';
 import type { NodeRedisPackage } from '../../lib/stores/wire/node-redis/node-redis-client.js';
-import { targetOfOptions, targetOfUrl } from '../../lib/stores/wire/node-redis/translated-options.js';
+import { targetOf } from '../../lib/stores/wire/node-redis/node-redis-target.js';
 import type { ClientPackage, ClusterTarget, RedisTarget, ServerOptions } from '../../lib/stores/wire/redis-target.js';
 
 export const TEST_CLIENT: ClientPackage = process.env['HOLDFAST_TEST_CLIENT'] === 'redis' ? 'redis' : 'ioredis';
@@ -15,5 +15,5 @@ const create = copying({ createClient } as unknown as NodeRedisPackage);
 
 export function connectBy(target: RedisTarget, client: ClientPackage = TEST_CLIENT): Connect {
   if (client === 'ioredis' || isIoredis(target)) return byIoredis(target, { Redis, Cluster });
-  return byNodeRedis(typeof target === 'string' ? targetOfUrl(target, create) : targetOfOptions(target as ServerOptions | ClusterTarget, create));
+  return byNodeRedis(targetOf(target as string | ServerOptions | ClusterTarget, create));
 }

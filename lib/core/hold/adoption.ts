@@ -19,7 +19,7 @@ import type { HolderRef } from '../port/lock-store.js';
 import { ticketIdOf, type Ticket } from '../port/ticket.js';
 import { forgottenTicketError, lateTicketError, usedTicketError } from './ticket-errors.js';
 import type { AdoptedHold, AdoptOutcome, TicketStore } from '../port/ticket-store.js';
-import { offAbort, onAbort, type AbortListener } from '../queue/abort-signals.js';
+import { offAbort, onAbort, reasonOf, type AbortListener } from '../queue/abort-signals.js';
 import { ANSWER_WITHIN_MS } from '../queue/caller.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { Wish } from './wish.js';
@@ -73,12 +73,12 @@ export class Adoption implements AbortListener {
 
   begin(): void {
     const { signal, waitMs } = this.call.options;
-    if (signal) onAbort(signal, this);
     const { schedule } = this.parts.watchdog;
     schedule.waitBegins();
     schedule.set(this.patience, this.call.since + Math.max(waitMs, ANSWER_WITHIN_MS));
     this.parts.open.add(this);
-    this.ask();
+    if (signal) onAbort(signal, this);
+    if (this.isOpen) this.ask();
   }
 
   /** The shutdown has begun, or its grace is over: an adoption that is refused from now on ends, and gives back what it may have been granted. */
@@ -88,7 +88,7 @@ export class Adoption implements AbortListener {
   }
 
   aborted(): void {
-    this.fail(this.call.options.signal?.reason);
+    this.fail(reasonOf(this.call.options.signal!));
   }
 
   private ask(): void {

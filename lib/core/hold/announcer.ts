@@ -65,7 +65,7 @@ export class Announcer {
     if (this.events.observed) this.events.next({ type: 'termFailed', key, call, fence, ...siteOf(options), restMs, cause });
   }
 
-  /** A call ended without a lock, because of `cause`. */
+  /** A call ended without a lock, because of `cause`; of none when its signal aborted. */
   refused({ key, call, options }: Wish, cause: unknown, waitedMs: number): void {
     if (!this.events.observed) return;
     const common = { key, call, ...siteOf(options), waitedMs };

@@ -8,6 +8,7 @@ import { checkPermitsOf, resolveOptions } from '../port/resolve-options.js';
 import type { OptionList } from '../port/option-names.js';
 import type { Ticket } from '../port/ticket.js';
 import type { WithAdoptedOptions } from '../port/ticket-options.js';
+import { endedBy, hasAborted, reasonOf, throwIfAborted } from '../queue/abort-signals.js';
 import type { WaitEnded } from '../queue/caller.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import { adopt } from './adoption.js';
@@ -48,7 +49,7 @@ export class LockCalls implements WaitWatch {
     const resolved = given === undefined ? defaults : resolveOptions(given, defaults, keys[0], list);
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, store.capabilities);
-    options.signal?.throwIfAborted();
+    throwIfAborted(options.signal);
     return new Wish(keys, (lastCall += 1), options, clock.now(), context.surroundings(), this);
   }
 
@@ -58,7 +59,7 @@ export class LockCalls implements WaitWatch {
     const { keys } = ticket;
     const { clock, defaults, context } = this.parts.host;
     const options = resolveOptions(given, { ...defaults, mode: 'write', minHoldMs: 0 }, keys[0], list);
-    options.signal?.throwIfAborted();
+    throwIfAborted(options.signal);
     return new Wish(keys, (lastCall += 1), options, clock.now(), context.surroundings(), this, undefined, ticket);
   }
 
@@ -104,7 +105,7 @@ export class LockCalls implements WaitWatch {
   private takeAnew(wish: Wish, taken: Taken | readonly Taken[]): Promise<Taken | Taken[]> {
     const { signal, mode } = wish.options;
     for (const one of taken instanceof Array ? taken : [taken]) abandon(one, mode, this.parts.host.clock.now(), () => {});
-    return signal?.aborted ? Promise.reject(signal.reason) : this.take(wish);
+    return signal && hasAborted(signal) ? Promise.reject(reasonOf(signal)) : this.take(wish);
   }
 
   /** Gets one lock: by re-entering a hold of it that surrounds the call, else from the queue. */
@@ -139,10 +140,11 @@ export class LockCalls implements WaitWatch {
 
   /** Emits the event of a call that got no lock, and rejects with the reason; a LockTimeoutError names the holders if the call can wait for them. */
   private async refuse(wish: Wish, reason: unknown): Promise<never> {
-    const { waitMs, expectsBusy } = wish.options;
+    const { waitMs, expectsBusy, signal } = wish.options;
     const { announcer, host, timeouts } = this.parts;
-    announcer.refused(wish, reason, host.clock.now() - wish.since);
-    if (waitMs > 0 && !expectsBusy) return timeouts.reject(reason);
+    const isCancelled = endedBy(signal, reason);
+    announcer.refused(wish, isCancelled ? undefined : reason, host.clock.now() - wish.since);
+    if (waitMs > 0 && !expectsBusy && !isCancelled) return timeouts.reject(reason);
     throw reason;
   }
 }

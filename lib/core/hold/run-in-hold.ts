@@ -28,11 +28,19 @@ export function runInHold<T>(
   try {
     const given: unknown = hold.runInside(fn);
     // What is no promise of Node's may begin its work only when it is awaited (a query of Mongoose does): so that happens inside.
-    const isPromise = given instanceof Promise && given.constructor === Promise;
-    const work = isPromise ? given : hold.runInside(() => Promise.resolve(given));
+    const work = isPlainPromise(given) ? given : hold.runInside(() => Promise.resolve(given));
     work.then((value) => ended({ status: 'fulfilled', value }), failed);
   } catch (reason) {
     failed(reason);
+  }
+}
+
+function isPlainPromise(given: unknown): given is Promise<unknown> {
+  try {
+    return given instanceof Promise && given.constructor === Promise;
+  } catch {
+    // A Proxy that lets nobody look at it.
+    return false;
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { StoreLease } from '../lease/store-lease.js';
 import type { LockLostError } from '../port/errors.js';
-import { offAbort, onAbort } from '../queue/abort-signals.js';
+import { abortWith } from '../queue/abort-signals.js';
 import type { HoldHost } from './hold-host.js';
 import type { Taken } from './hold-part.js';
 import type { ShutdownGate } from './shutdown-gate.js';
@@ -31,11 +31,10 @@ export async function takeAll(wish: Wish, { host, shutdown, take }: Gathering): 
   const { keys, options, insideHold } = wish;
   const { signal } = options;
   const { clock, watchdog } = host;
-  const ended = { aborted: () => stop.abort(signal?.reason) };
   const lost = { leaseLost: (error: LockLostError) => stop.abort(error) };
   // What a hold around the call rules out is refused before the call waits for another of its locks.
   for (const key of keys) host.context.find(key)?.partOf(key)?.assertCovers(options);
-  if (signal) onAbort(signal, ended);
+  const stopListening = signal && abortWith(signal, stop);
   // The call counts as a hold from now on, so that a shutdown waits until its locks are given back.
   shutdown.holdBegan();
   try {
@@ -61,7 +60,7 @@ export async function takeAll(wish: Wish, { host, shutdown, take }: Gathering): 
     throw shutdown.refusal(keys[0]!, insideHold) ?? error;
   } finally {
     shutdown.holdEnded();
-    if (signal) offAbort(signal, ended);
+    stopListening?.();
     for (const one of taken) leaseOf(one).offLoss(lost);
   }
 }

@@ -17,7 +17,12 @@ export function optionsAndWork<T, O = WithLockOptions & CallSite>(second: O | Wo
 
 /** Whether work gave an Observable, as an HttpService of Nest does: what it stands for begins when it is subscribed to, after the lock was given back. */
 export function isObservable(given: unknown): boolean {
-  return typeof given === 'object' && given !== null && 'subscribe' in given && 'pipe' in given;
+  try {
+    return typeof given === 'object' && given !== null && 'subscribe' in given && 'pipe' in given;
+  } catch {
+    // A Proxy that lets nobody look at it is a result like any other.
+    return false;
+  }
 }
 
 export function observableError(key: string): LockUsageError {

@@ -153,7 +153,12 @@ export class LockClosedError extends LockError {
 
 /** Whether `error` is a LockError, recognized by its code, so that it may come from another copy of this package. */
 export function isLockError(error: unknown): error is LockError {
-  return typeof error === 'object' && error !== null && /^LOCK_[A-Z]+$/.test(String((error as { code?: unknown }).code));
+  try {
+    return typeof error === 'object' && error !== null && /^LOCK_[A-Z]+$/.test(String((error as { code?: unknown }).code));
+  } catch {
+    // Anything can be thrown, also a Proxy that lets nobody look at it.
+    return false;
+  }
 }
 
 /**

@@ -22,6 +22,16 @@ export function oneOfProblem(name: string, value: unknown, allowed: readonly str
   return `expected ${name} to be ${allowed.map((word) => `'${word}'`).join(' or ')}, got ${show(value)}`;
 }
 
+/** Whether this can be the signal of a call: an AbortSignal, or one of another library that can be asked and listened to as one. */
+export function isSignal(given: unknown): given is AbortSignal {
+  try {
+    const { aborted, addEventListener } = given as Partial<AbortSignal>;
+    return typeof aborted === 'boolean' && typeof addEventListener === 'function';
+  } catch {
+    return false;
+  }
+}
+
 /** The error about an option. It begins with `of`: by default the lock whose key is given. */
 export function invalidOption(problem: string, key?: string, of = key === undefined ? 'Lock options' : `Lock '${key}'`): LockUsageError {
   return new LockUsageError(`${of}: ${problem}.`, { key });
@@ -34,6 +44,15 @@ export function invalidOption(problem: string, key?: string, of = key === undefi
 export function show(value: unknown): string {
   if (typeof value === 'string') return value.includes('://') ? 'a URL' : `'${value}'`;
   if (typeof value === 'function') return 'a function';
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
+  if (typeof value === 'object' && value !== null) return isArray(value) ? 'an array' : 'an object';
   return String(value);
+}
+
+/** A Proxy that was revoked throws when it is asked. */
+function isArray(value: object): boolean {
+  try {
+    return Array.isArray(value);
+  } catch {
+    return false;
+  }
 }

@@ -5,7 +5,7 @@
 import type { CallSite, LockDefaults, ResolvedDefaults, ResolvedOptions, WithLockOptions } from './lock-options.js';
 import type { StoreCapabilities } from './lock-store.js';
 import { checkOptions, type OptionList } from './option-names.js';
-import { booleanProblem, integerProblem, invalidOption, LONE_SURROGATE, oneOfProblem, show } from './option-values.js';
+import { booleanProblem, integerProblem, invalidOption, isSignal, LONE_SURROGATE, oneOfProblem, show } from './option-values.js';
 import { MODES, WITH_LOCK_OPTIONS } from './request-options.js';
 
 const DEFAULTS: ResolvedDefaults = {
@@ -140,7 +140,7 @@ function valueProblem(options: ResolvedOptions, { maxLeaseMs }: Pick<ResolvedDef
     (options.owner === undefined ? undefined : ownerProblem(options.owner)) ??
     (options.label === undefined ? undefined : labelProblem(options.label)) ??
     (options.permits === undefined ? undefined : permitsProblem(options)) ??
-    (options.signal === undefined ? undefined : signalProblem(options.signal))
+    (options.signal === undefined || isSignal(options.signal) ? undefined : `expected signal to be an AbortSignal, got ${show(options.signal)}`)
   );
 }
 
@@ -174,8 +174,4 @@ function permitsProblem({ permits, mode, owner }: ResolvedOptions): string | und
   if (mode === 'read') return "permits do not go with mode 'read': readers share a lock without a number. Leave one of them out";
   if (owner !== undefined) return 'permits do not go with owner: the calls of an owner share one hold, and each permit is a hold of its own. Leave one of them out';
   return undefined;
-}
-
-function signalProblem(signal: AbortSignal): string | undefined {
-  return typeof signal.addEventListener === 'function' ? undefined : `expected signal to be an AbortSignal, got ${show(signal)}`;
 }

@@ -1,42 +1,93 @@
 /**
  * Listens to the AbortSignals of callers. Many calls may share one signal, so each signal gets a single event listener from here:
  * Node warns of a leak when it gets more than ten.
+ *
+ * A signal may be of another library's making, and whatever it does must not keep a lock taken. So it is asked only here: one that
+ * cannot be asked or listened to counts as aborted, with what it threw as its reason.
  */
 export interface AbortListener {
   aborted(): void;
 }
 
+/** The reasons of signals that have aborted: each is read once, because a getter may make a new one whenever it is read. */
+const reasons = new WeakMap<AbortSignal, { readonly reason: unknown }>();
+
 class Watch {
   readonly listeners = new Set<AbortListener>();
 
   constructor(private readonly signal: AbortSignal) {
-    signal.addEventListener('abort', this);
+    try {
+      signal.addEventListener('abort', this.abort);
+    } catch (reason) {
+      reasons.set(signal, { reason });
+    }
   }
 
-  /** Called by the signal when it aborts. */
-  handleEvent(): void {
+  /** Called by the signal when it aborts. It is a function, because not every signal takes an object. */
+  private readonly abort = (): void => {
     for (const listener of this.listeners) listener.aborted();
-  }
+  };
 
-  end(): void {
-    this.signal.removeEventListener('abort', this);
+  /** Returns whether the signal forgot this watch. */
+  end(): boolean {
+    try {
+      this.signal.removeEventListener('abort', this.abort);
+      return true;
+    } catch {
+      return false;
+    }
   }
 }
 
 const watches = new WeakMap<AbortSignal, Watch>();
 
-/** Calls `listener` when the signal aborts. It is never called for a signal that has aborted before. */
+/** Calls `listener` when the signal aborts; at once when it has aborted before. */
 export function onAbort(signal: AbortSignal, listener: AbortListener): void {
   let watch = watches.get(signal);
-  if (!watch) watches.set(signal, (watch = new Watch(signal)));
-  watch.listeners.add(listener);
+  if (!watch && !hasAborted(signal)) watches.set(signal, (watch = new Watch(signal)));
+  if (hasAborted(signal)) return listener.aborted();
+  watch!.listeners.add(listener);
 }
 
 export function offAbort(signal: AbortSignal, listener: AbortListener): void {
   const watch = watches.get(signal);
   if (!watch?.listeners.delete(listener) || watch.listeners.size > 0) return;
-  watches.delete(signal);
-  watch.end();
+  if (watch.end()) watches.delete(signal);
+}
+
+export function hasAborted(signal: AbortSignal): boolean {
+  if (reasons.has(signal)) return true;
+  try {
+    return signal.aborted;
+  } catch {
+    return true;
+  }
+}
+
+/** Why a signal has aborted; never undefined, by which a caller is told that its time is over. */
+export function reasonOf(signal: AbortSignal): unknown {
+  let known = reasons.get(signal);
+  if (!known) reasons.set(signal, (known = { reason: reasonNow(signal) }));
+  return known.reason;
+}
+
+function reasonNow(signal: AbortSignal): unknown {
+  let reason: unknown;
+  try {
+    reason = signal.reason;
+  } catch (thrown) {
+    reason = thrown;
+  }
+  return reason === undefined ? new DOMException('This operation was aborted', 'AbortError') : reason;
+}
+
+export function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal && hasAborted(signal)) throw reasonOf(signal);
+}
+
+/** Whether the signal ended the call that rejects with this reason. The reason itself does not tell: it may be the LockTimeoutError of another call. */
+export function endedBy(signal: AbortSignal | undefined, reason: unknown): boolean {
+  return signal !== undefined && hasAborted(signal) && reasonOf(signal) === reason;
 }
 
 /**
@@ -44,8 +95,7 @@ export function offAbort(signal: AbortSignal, listener: AbortListener): void {
  * Unlike AbortSignal.any it leaves nothing behind at a source that outlives a million targets.
  */
 export function abortWith(source: AbortSignal, target: AbortController): () => void {
-  const listener: AbortListener = { aborted: () => target.abort(source.reason) };
-  if (source.aborted) listener.aborted();
-  else onAbort(source, listener);
+  const listener: AbortListener = { aborted: () => target.abort(reasonOf(source)) };
+  onAbort(source, listener);
   return () => offAbort(source, listener);
 }

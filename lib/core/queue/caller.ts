@@ -5,7 +5,7 @@
 import { Appointment } from '../lease/appointment.js';
 import type { Schedule } from '../lease/schedule.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
-import { offAbort, onAbort, type AbortListener } from './abort-signals.js';
+import { endedBy, offAbort, onAbort, reasonOf, type AbortListener } from './abort-signals.js';
 
 /** How long a caller with waitMs 0, or an adoption with a shorter one, waits for the store's first answer, in ms. */
 export const ANSWER_WITHIN_MS = 800;
@@ -22,7 +22,7 @@ export interface CallerWish {
   waitBegan(): WaitEnded | undefined;
 }
 
-/** Called when a wait has ended, with the error if the caller did not get the lock. */
+/** Called when a wait has ended, with the error if that ended it: not for a caller that got the lock, and for one whose signal aborted. */
 export type WaitEnded = (reason?: unknown) => void;
 
 /** The queue in which a caller waits. */
@@ -62,8 +62,7 @@ export class Caller<T> extends Appointment implements AbortListener {
     const { until } = this.wish;
     const { waitMs, signal } = this.options;
     this.schedule.set(this, waitMs === 0 ? until + ANSWER_WITHIN_MS : until);
-    if (signal?.aborted) this.aborted();
-    else if (signal) onAbort(signal, this);
+    if (signal) onAbort(signal, this);
   }
 
   /** Called when the time to wait is over. */
@@ -73,7 +72,7 @@ export class Caller<T> extends Appointment implements AbortListener {
 
   /** Called when the signal has aborted. */
   aborted(): void {
-    this.giveUp(this.options.signal?.reason);
+    this.giveUp(reasonOf(this.options.signal!));
   }
 
   /** Leaves the queue in which it waits, and is rejected with this reason; without one because its waitMs is over. */
@@ -98,7 +97,7 @@ export class Caller<T> extends Appointment implements AbortListener {
 
   reject(reason: unknown): void {
     this.stopWaiting();
-    this.waitEnded?.(reason);
+    this.waitEnded?.(endedBy(this.options.signal, reason) ? undefined : reason);
     this.onRejected(reason);
   }
 

@@ -3,8 +3,7 @@
  * may be missing; in the CommonJS build it is a `require` (scripts/build.mjs).
  */
 import type { IoredisPackage } from './ioredis/ioredis-connections.js';
-import type { CreateClient } from './node-redis/given-clients.js';
-import type { NodeRedisPackage } from './node-redis/node-redis-client.js';
+import type { CreateClient, NodeRedisPackage } from './node-redis/node-redis-client.js';
 
 /** Resolves with undefined when the package is not installed. */
 export async function loadIoredis(): Promise<IoredisPackage | undefined> {

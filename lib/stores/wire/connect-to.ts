@@ -3,9 +3,8 @@ import { LockUsageError } from '../../core/port/errors.js';
 import type { Connect } from './connections.js';
 import { loadIoredis, loadNodeRedis } from './client-packages.js';
 import { byIoredis, isIoredis } from './ioredis/ioredis-connections.js';
-import { givenTarget, isNodeRedis } from './node-redis/given-clients.js';
 import { byNodeRedis } from './node-redis/node-redis-connections.js';
-import { targetOfOptions, targetOfUrl } from './node-redis/translated-options.js';
+import { isNodeRedis, targetOf, targetOfClient } from './node-redis/node-redis-target.js';
 import type { ClientPackage, ExistingClient, RedisTarget } from './redis-target.js';
 
 /**
@@ -14,13 +13,13 @@ import type { ClientPackage, ExistingClient, RedisTarget } from './redis-target.
  */
 export async function connectTo(target: RedisTarget, wanted?: ClientPackage): Promise<Connect> {
   if (isIoredis(target)) return byIoredis(target);
-  if (isNodeRedis(target)) return byNodeRedis(givenTarget(target, await loadNodeRedis()));
+  if (isNodeRedis(target)) return byNodeRedis(targetOfClient(target, await loadNodeRedis()));
   if (isClient(target)) throw new LockUsageError('Lock options: redis is a client that locks cannot use.');
   const ioredis = wanted === 'redis' ? undefined : await loadIoredis();
   if (ioredis !== undefined) return byIoredis(target, ioredis);
   const create = wanted === 'ioredis' ? undefined : await loadNodeRedis();
   if (create === undefined) throw notInstalled(wanted);
-  return byNodeRedis(typeof target === 'string' ? targetOfUrl(target, create) : targetOfOptions(target, create));
+  return byNodeRedis(targetOf(target, create));
 }
 
 function isClient(target: RedisTarget): target is ExistingClient {

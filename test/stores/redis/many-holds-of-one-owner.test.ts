@@ -14,8 +14,6 @@ const OWNER = 'saga:1';
 const MOST = 1_000;
 /** Of the server's processor, for one script, on a machine with other work to do. */
 const LONGEST_SCRIPT_MS = 12;
-/** To take or give back one hold, whatever else its owner has. */
-const LONGEST_STEP_MS = 1.5;
 
 const keys = new RedisKeys('lock');
 const { lockKey, fenceKey } = keys.spotOf('k');
@@ -97,27 +95,16 @@ describe('a lock with a thousand holds', () => {
     });
     expect(tookMs).toBeLessThan(LONGEST_SCRIPT_MS);
   });
-
-  it('is not read as a whole by one more hold of its owner, nor by one less', async () => {
-    const store = await openRedisStore(server.url, 'p');
-    const tookMs = await serverTimeOf(server, async () => {
-      const one = request();
-      expect((await store.acquire(one)).kind).toBe('granted');
-      expect(await store.release(one)).toBe('released');
-    });
-    expect(tookMs).toBeLessThan(2 * LONGEST_STEP_MS);
-    // To look at the lock reads all of it. How long that takes tells how fast this server is.
-    expect(tookMs).toBeLessThan(await serverTimeOf(server, () => store.inspect('k')));
-  });
 });
 
 describe('an owner with as many holds of a lock as there can be', () => {
   it('is refused one more in words, and can have it when one is given back', async () => {
     const locks = new LockService({ store: makeRedisStore(server.url, 'p'), process: 'p' });
     await locks.open();
-    await server.command('SET', lockKey, await recordOf(MOST - 1, 7), 'PX', 60_000);
+    const fence = 1_000 * Date.now() + 60_000_000;
+    await server.command('SET', lockKey, await recordOf(MOST - 1, fence), 'PX', 60_000);
     const last = await locks.acquire('k', { owner: OWNER });
-    expect(last.fence).toBe(7);
+    expect(last.fence).toBe(fence);
     await expect(locks.acquire('k', { owner: OWNER })).rejects.toMatchObject({
       code: 'LOCK_USAGE',
       key: 'k',

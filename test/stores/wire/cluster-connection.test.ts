@@ -1,9 +1,8 @@
 /** The connections to a Cluster by node-redis, on virtual time, where a test speaks for the nodes: when they count as ended. */
 import { describe, expect, it } from '@jest/globals';
 import { delay } from '../../../lib/core/port/clock.js';
-import { ClusterConnection } from '../../../lib/stores/wire/node-redis/cluster-connection.js';
+import { ClusterConnection, type ClusterEntry } from '../../../lib/stores/wire/node-redis/cluster-connection.js';
 import type { ClientSource, NodeRedisClient } from '../../../lib/stores/wire/node-redis/node-redis-client.js';
-import type { ClusterEntry } from '../../../lib/stores/wire/node-redis/cluster-map.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 /** A Cluster of one node, which has all slots. */
@@ -22,7 +21,6 @@ class OneNode {
   private client(): NodeRedisClient {
     this.connections += 1;
     return {
-      isReady: true,
       connect: () => Promise.resolve(),
       destroy: () => {},
       subscribe: () => Promise.resolve(),
@@ -69,7 +67,7 @@ class CutOff {
       if (this.isCutOff && port === 7001 && command === 'GET') throw new Error('CLUSTERDOWN The cluster is down');
       return port;
     };
-    return { isReady: true, connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve(), on: () => {}, sendCommand };
+    return { connect: () => Promise.resolve(), destroy: () => {}, subscribe: () => Promise.resolve(), on: () => {}, sendCommand };
   }
 }
 
@@ -96,7 +94,7 @@ describe('The connection to a Cluster', () => {
   it('has not ended while its nodes serve, though none of them says who has the slots', onStage(async ({ node, connection, told, clock }) => {
     await connection.start();
     Object.assign(node, { saysSlots: false, moves: true });
-    expect(await connection.call('GET', 'k')).toBe('OK');
+    expect(await connection.sender.call('GET', 'k')).toBe('OK');
     await delay(clock, 1_000);
     expect(connection.state.isOpen).toBe(true);
     expect(told).toContain('ERR it is not known who has the slots');
@@ -107,7 +105,7 @@ describe('The connection to a Cluster', () => {
     await connection.start();
     const { connections } = node;
     Object.assign(node, { moves: true, knowsHost: false });
-    expect(await connection.call('GET', 'k')).toBe('OK');
+    expect(await connection.sender.call('GET', 'k')).toBe('OK');
     expect(node.connections).toBe(connections);
   }));
 
@@ -129,10 +127,10 @@ describe('The connection to a Cluster', () => {
     await clock.runUntil(
       (async () => {
         await connection.start();
-        expect(await connection.call('GET', 'k')).toBe(7001);
+        expect(await connection.sender.call('GET', 'k')).toBe(7001);
         cluster.isCutOff = true;
-        expect(await connection.call('GET', 'k')).toBe(7003);
-        expect(await connection.call('GET', 'a')).toBe(7002);
+        expect(await connection.sender.call('GET', 'k')).toBe(7003);
+        expect(await connection.sender.call('GET', 'a')).toBe(7002);
       })().finally(() => connection.close()),
     );
   });

@@ -106,6 +106,7 @@ local function bringBack(lease)
     end
     if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
+  if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
   return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, memory }

@@ -4,77 +4,78 @@
  *
  * A command that was not sent, because its node is only being connected, waits for it for a short time. One that was sent fails with
  * its connection, and is not sent again.
+ *
+ * createCluster() of node-redis is not used: up to version 5.12 it never follows a failover, it waits without end for a master that is
+ * frozen, and it does not notice that a node has stopped answering (docs/maintainers/decisions.md).
  */
 import { EventEmitter } from 'node:events';
 import { delay } from '../../../core/port/clock.js';
-import type { Address, Connection, ConnectionState, EvalAndWait, Sender } from '../connections.js';
+import type { Address, Connection, EvalAndWait, Sender } from '../connections.js';
 import { redirectionOf } from '../redirection.js';
 import { NOT_CONNECTED, reasonOf } from '../store-failure.js';
-import { slotOf } from './key-slot.js';
-import { at, type ClientSource } from './node-redis-client.js';
-import { Silence } from './silence.js';
-import type { Needs } from './single-connection.js';
-import { SingleConnection } from './single-connection.js';
-import { ClusterMap, hostOf, nameOf, type ClusterEntry } from './cluster-map.js';
+import { at, type ClientSource, type SocketOptions } from './node-redis-client.js';
+import { LiveConnection, NodeRedisConnection, Silence, WordSender, type Locate, type Needs } from './node-redis-connection.js';
+
+export interface ClusterEntry {
+  /** Makes clients of the nodes that are asked first, one source for each. */
+  readonly roots: readonly ClientSource[];
+  readonly ofNodes: ClientSource;
+  /** The address at which a node of the Cluster can be reached from here. */
+  map(address: Address): SocketOptions;
+}
 
 /** How often a command is redirected, or tried again because its node could not serve it, at most. */
 const MAX_REDIRECTIONS = 4;
 const NEXT_TRY_MS = 100;
 const TRY_AGAIN_MS = 10;
 const REFRESH_AGAIN_MS = 100;
+/** How long a node may take to name the slots, in ms. */
+const NAMES_SLOTS_WITHIN_MS = 1_000;
+const SLOTS = 16_384;
 /** Commands without a key. All others have it first, but for EVAL and EVALSHA. */
 const KEYLESS = new Set(['cluster', 'client', 'info', 'ping', 'publish', 'pubsub', 'scan', 'time']);
 
+/** Slots that follow each other, and the master that has them. */
+interface Range {
+  readonly from: number;
+  readonly to: number;
+  readonly master: Address;
+}
+
 interface Target {
-  readonly node: SingleConnection;
+  readonly node: NodeRedisConnection;
   /** Whether the slot is still being moved to the node, so that the command ASKING must come first. */
   readonly asking: boolean;
 }
 
-export class ClusterConnection implements Connection, Sender {
-  readonly state: ConnectionState & { isOpen: boolean } = { isOpen: false, isAstray: false };
-  readonly sender: Sender = this;
-  private readonly map: ClusterMap;
-  private readonly nodes = new Map<string, SingleConnection>();
-  private readonly events = new EventEmitter();
+export class ClusterConnection implements Connection {
+  readonly state = { isOpen: false, isAstray: false };
+  readonly sender: Sender = new WordSender((words) => this.routed(keyOf(words), (node) => node.send(words)));
+  /** Which master has which slots, as a node said last. */
+  private ranges: readonly Range[] = [];
+  /** The node that said so. */
+  private told: NodeRedisConnection | undefined;
+  private readonly nodes = new Map<string, NodeRedisConnection>();
+  private readonly events = new EventEmitter().setMaxListeners(0);
+  private starting: Promise<void> | undefined;
   private refreshing: Promise<void> | undefined;
-  private started = false;
   private closed = false;
 
   constructor(
-    private readonly target: ClusterEntry,
+    private readonly entry: ClusterEntry,
     private readonly needs: Needs,
     private readonly patienceMs: number,
-  ) {
-    this.events.setMaxListeners(0);
-    this.map = new ClusterMap(target, needs);
-  }
+  ) {}
 
-  async start(): Promise<void> {
-    if (this.started || this.closed) return;
-    this.started = true;
-    await this.refresh();
-  }
-
-  evalsha(sha1: string, numberOfKeys: number, ...rest: (string | number)[]): Promise<unknown> {
-    return this.send(String(rest[0]), ['EVALSHA', sha1, String(numberOfKeys), ...rest.map(String)]);
-  }
-
-  eval(source: string, numberOfKeys: number, ...rest: (string | number)[]): Promise<unknown> {
-    return this.send(String(rest[0]), ['EVAL', source, String(numberOfKeys), ...rest.map(String)]);
-  }
-
-  call(command: string, ...args: (string | number)[]): Promise<unknown> {
-    const name = command.toLowerCase();
-    const key = name === 'eval' || name === 'evalsha' ? args[2] : args[0];
-    return this.send(KEYLESS.has(name) ? undefined : String(key), [command, ...args.map(String)]);
+  start(): Promise<void> {
+    return (this.starting ??= this.refresh());
   }
 
   evalAndWait(run: EvalAndWait): Promise<readonly [unknown, unknown]> {
     return this.routed(run.keys[0], (node) => node.evalAndWait(run));
   }
 
-  /** Each node is given up by itself, after a silence (silence.ts). */
+  /** Each node is given up by itself, after a silence. */
   drop(): void {}
 
   onOpen(listener: () => void): () => void {
@@ -96,15 +97,15 @@ export class ClusterConnection implements Connection, Sender {
     this.events.on('change', listener);
   }
 
-  masters(): readonly SingleConnection[] {
-    return this.map.masters.flatMap((address) => this.nodes.get(nameOf(address)) ?? []);
+  masters(): readonly NodeRedisConnection[] {
+    return [...this.masterNames()].flatMap((name) => this.nodes.get(name) ?? []);
   }
 
-  /** The source of clients of a node that is connected. */
-  anyNode(): ClientSource {
-    const source = this.anyOpen()?.source;
-    if (source === undefined) throw new Error('no node of the Cluster is connected');
-    return source;
+  /** Leads to a node that is connected. */
+  here(): Locate {
+    const node = this.anyOpen();
+    if (node === undefined) throw new Error('no node of the Cluster is connected');
+    return node.here();
   }
 
   close(): void {
@@ -112,11 +113,7 @@ export class ClusterConnection implements Connection, Sender {
     for (const node of this.nodes.values()) node.close();
   }
 
-  private send(key: string | undefined, args: string[]): Promise<unknown> {
-    return this.routed(key, (node) => node.send(args));
-  }
-
-  private async routed<T>(key: string | undefined, deliver: (node: SingleConnection) => Promise<T>): Promise<T> {
+  private async routed<T>(key: string | undefined, deliver: (node: NodeRedisConnection) => Promise<T>): Promise<T> {
     const tries = { left: MAX_REDIRECTIONS };
     let next: Target | undefined = this.targetOf(key);
     for (;;) {
@@ -150,7 +147,7 @@ export class ClusterConnection implements Connection, Sender {
   }
 
   /** Where a command goes that was answered with this error; undefined when it is no matter of the Cluster. */
-  private async redirected(reason: string, key: string | undefined, asked: SingleConnection): Promise<{ target: Target | undefined } | undefined> {
+  private async redirected(reason: string, key: string | undefined, asked: NodeRedisConnection): Promise<{ target: Target | undefined } | undefined> {
     const redirection = redirectionOf(reason);
     if (redirection !== undefined) {
       const { kind, address } = redirection;
@@ -166,25 +163,36 @@ export class ClusterConnection implements Connection, Sender {
   }
 
   private targetOf(key: string | undefined): Target | undefined {
-    const address = key === undefined ? undefined : this.map.masterOf(slotOf(key));
-    const node = key === undefined ? this.anyOpen() : address && this.nodes.get(nameOf(address));
+    const node = key === undefined ? this.anyOpen() : this.masterOf(slotOf(key));
     return node && { node, asking: false };
   }
 
-  private anyOpen(): SingleConnection | undefined {
-    const open = [...this.nodes.values()].filter(({ state }) => state.isOpen);
+  private masterOf(slot: number): NodeRedisConnection | undefined {
+    const range = this.ranges.find(({ from, to }) => from <= slot && slot <= to);
+    return range && this.nodes.get(nameOf(range.master));
+  }
+
+  private masterNames(): Set<string> {
+    return new Set(this.ranges.map(({ master }) => nameOf(master)));
+  }
+
+  private open(): NodeRedisConnection[] {
+    return [...this.nodes.values()].filter(({ state }) => state.isOpen);
+  }
+
+  private anyOpen(): NodeRedisConnection | undefined {
+    const open = this.open();
     return open[Math.floor(Math.random() * open.length)];
   }
 
   /** The connection to a node, which is made when there is none. */
-  private nodeAt(address: Address): SingleConnection {
+  private nodeAt(address: Address): NodeRedisConnection {
     const name = nameOf(address);
     const present = this.nodes.get(name);
     if (present !== undefined) return present;
-    const { clock } = this.needs;
-    const source = at(this.target.ofNodes, this.target.map(address));
-    const silence = new Silence(clock, this.patienceMs, () => node.drop());
-    const node: SingleConnection = new SingleConnection(() => Promise.resolve(source), this.needs, silence);
+    const source = at(this.entry.ofNodes, this.entry.map(address));
+    const silence = new Silence(this.needs.clock, this.patienceMs, () => node.drop());
+    const node: NodeRedisConnection = new NodeRedisConnection(() => Promise.resolve(source), this.needs, silence);
     this.nodes.set(name, node);
     let wasOpen = false;
     node.onOpen(() => {
@@ -205,25 +213,24 @@ export class ClusterConnection implements Connection, Sender {
   /** `isNews`: whether another server may answer some commands from now on. A further try to connect that fails is none. */
   private changed(isNews: boolean): void {
     const wasOpen = this.state.isOpen;
-    this.state.isOpen = this.map.isKnown && this.anyOpen() !== undefined && !this.closed;
+    this.state.isOpen = this.ranges.length > 0 && this.anyOpen() !== undefined && !this.closed;
     if (wasOpen && !this.state.isOpen) this.events.emit('end');
     if (isNews) this.events.emit('change');
     if (!wasOpen && this.state.isOpen) this.events.emit('open');
   }
 
-  /** Reads the slots anew, and tries again until that succeeds. */
+  /** Reads the slots anew, and tries again until that succeeds. Then it connects to their masters, and leaves the nodes that have none. */
   private refresh(): Promise<void> {
-    this.refreshing ??= this.readMap().finally(() => (this.refreshing = undefined));
+    this.refreshing ??= this.untilKnown().finally(() => (this.refreshing = undefined));
     return this.refreshing;
   }
 
-  private async readMap(): Promise<void> {
-    for (;;) {
+  private async untilKnown(): Promise<void> {
+    while (!this.closed) {
       try {
-        if (this.closed) return;
-        const haveMoved = await this.map.read([...this.nodes.values()].filter(({ state }) => state.isOpen));
-        if (this.closed) return;
-        return await this.follow(haveMoved);
+        const ranges = await this.readRanges();
+        if (!this.closed) await this.follow(ranges);
+        return;
       } catch (error) {
         this.events.emit('problem', error);
         // While a node serves, nothing has ended: only the slots may be others by now.
@@ -233,21 +240,101 @@ export class ClusterConnection implements Connection, Sender {
     }
   }
 
-  /** Connects to the masters of the map, and leaves the nodes that are on it no more. `haveMoved`: whether slots have other masters. */
-  private async follow(haveMoved: boolean): Promise<void> {
-    const names = this.map.masters.map(nameOf);
+  /**
+   * Asks the nodes that are connected, and then those that the user named. Rejects when none of them knows. The node that was believed
+   * last is asked after the others: one that is cut off from them goes on saying what was before.
+   */
+  private async readRanges(): Promise<readonly Range[]> {
+    let last: unknown;
+    const connected = this.open().sort((a, b) => Number(a === this.told) - Number(b === this.told));
+    for (const node of [...connected, ...this.entry.roots]) {
+      try {
+        const ranges = node instanceof NodeRedisConnection ? await this.ask(node.source, node) : await this.askRoot(node);
+        if (ranges.length === 0) throw new Error('CLUSTERDOWN no node has slots');
+        if (node instanceof NodeRedisConnection) this.told = node;
+        return ranges;
+      } catch (error) {
+        last = error;
+      }
+    }
+    throw last;
+  }
+
+  private async askRoot(root: ClientSource): Promise<readonly Range[]> {
+    const live = new LiveConnection(root, this.needs);
+    try {
+      await live.open();
+      return await this.ask(root, { send: (words) => live.client.sendCommand(words) });
+    } finally {
+      live.end();
+    }
+  }
+
+  private async ask(source: ClientSource | undefined, node: Pick<NodeRedisConnection, 'send'>): Promise<readonly Range[]> {
+    const late = delay(this.needs.clock, NAMES_SLOTS_WITHIN_MS).then(() => Promise.reject(new Error('connect ETIMEDOUT')));
+    // It rejects also after the answer has come, when nobody waits for it any more.
+    late.catch(() => {});
+    const reply = await Promise.race([node.send(['CLUSTER', 'SLOTS']), late]);
+    return Array.isArray(reply) ? reply.map((range: unknown) => rangeOf(range, hostOf(source))) : [];
+  }
+
+  private async follow(ranges: readonly Range[]): Promise<void> {
+    const haveMoved = textOf(ranges) !== textOf(this.ranges);
+    this.ranges = ranges;
+    const names = this.masterNames();
     for (const [name, node] of this.nodes) {
-      if (names.includes(name)) continue;
+      if (names.has(name)) continue;
       this.nodes.delete(name);
       node.close();
     }
-    await Promise.allSettled(this.map.masters.map((address) => this.nodeAt(address).start()));
+    await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).start()));
     this.changed(haveMoved);
   }
 }
 
+/** A node that does not know its own address names none; then it is that at which it was asked. */
+function rangeOf(told: unknown, asked: string): Range {
+  const [from, to, [host, port]] = told as [number, number, [string | null, number]];
+  return { from, to, master: { host: host || asked, port } };
+}
+
+/** The same for the same masters of the same slots: nodes name the ranges in different orders. */
+function textOf(ranges: readonly Range[]): string {
+  return ranges.map(({ from, to, master }) => `${from}-${to} ${nameOf(master)}`).sort().join(', ');
+}
+
 /** The address in a redirection. A server that does not know its own host names only the port: then it is on the host of the node that was asked. */
-function addressOf(text: string, asked: SingleConnection): Address {
+function addressOf(text: string, asked: NodeRedisConnection): Address {
   const colon = text.lastIndexOf(':');
   return { host: text.slice(0, colon) || hostOf(asked.source), port: Number(text.slice(colon + 1)) };
+}
+
+/** The host at which a node was asked. */
+function hostOf(node: ClientSource | undefined): string {
+  return node?.given.socket?.host ?? 'localhost';
+}
+
+function nameOf({ host, port }: Address): string {
+  return `${host}:${port}`;
+}
+
+/** The first Redis key of a command; undefined when it has none, so that any node may serve it. */
+function keyOf([command = '', ...args]: readonly string[]): string | undefined {
+  const name = command.toLowerCase();
+  if (name === 'eval' || name === 'evalsha') return args[2];
+  return KEYLESS.has(name) ? undefined : args[0];
+}
+
+/** The slot of a Redis key: CRC16 (XMODEM) of its hash tag, or of the whole key. */
+function slotOf(redisKey: string): number {
+  const from = redisKey.indexOf('{') + 1;
+  const to = redisKey.indexOf('}', from);
+  const tag = from > 0 && to > from ? redisKey.slice(from, to) : redisKey;
+  let crc = 0;
+  for (const byte of Buffer.from(tag)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+    crc &= 0xffff;
+  }
+  return crc % SLOTS;
 }

@@ -26,7 +26,6 @@ export interface SocketOptions {
 }
 
 export interface NodeRedisClient {
-  readonly isReady: boolean;
   connect(): Promise<unknown>;
   destroy(): void;
   sendCommand(args: string[]): Promise<unknown>;
@@ -34,6 +33,9 @@ export interface NodeRedisClient {
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'connect', listener: () => void): unknown;
 }
+
+/** Makes a client from options: createClient of the package. */
+export type CreateClient = (options: ClientOptions) => NodeRedisClient;
 
 /** What is used of the package itself. */
 export interface NodeRedisPackage {
@@ -44,13 +46,12 @@ export interface NodeRedisPackage {
 export interface ClientSource {
   /** The options that the user gave. */
   readonly given: ClientOptions;
-  make(options: ClientOptions): NodeRedisClient;
+  readonly make: CreateClient;
 }
 
 /** The same source for the server at another address. */
 export function at(source: ClientSource, address: SocketOptions): ClientSource {
-  const { given } = source;
-  return { given: { ...given, socket: { ...given.socket, ...address } }, make: (options) => source.make(options) };
+  return { ...source, given: { ...source.given, socket: { ...source.given.socket, ...address } } };
 }
 
 /** Says under which address a server can be reached from here that is named otherwise: by its `host:port`. */

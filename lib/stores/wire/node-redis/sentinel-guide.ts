@@ -1,17 +1,19 @@
 /**
  * Asks the Sentinels of a master for its address, one after another, each over a connection of its own. The Sentinel that answered
  * is asked first the next time, and those that it knows are asked too.
+ *
+ * createSentinel() of node-redis is not used: it waits without end for a Sentinel that is frozen, though others would answer
+ * (docs/maintainers/decisions.md).
  */
 import { messageOf } from '../../../core/port/errors.js';
 import type { Address } from '../connections.js';
-import { LiveConnection } from './live-connection.js';
 import { at, type ClientSource, type SocketOptions } from './node-redis-client.js';
-import type { Needs } from './single-connection.js';
+import { LiveConnection, type Locate, type Needs } from './node-redis-connection.js';
 
 /** How long a Sentinel may take to answer, in ms. It is short, because a Sentinel has little to do, and others can be asked. */
 const ANSWERS_WITHIN_MS = 500;
 
-export interface SentinelTarget {
+export interface SentinelEntry {
   readonly name: string;
   readonly sentinels: readonly Address[];
   /** Makes clients of Sentinels, and of the master. */
@@ -21,53 +23,42 @@ export interface SentinelTarget {
   map(address: Address): SocketOptions;
 }
 
-export class SentinelGuide {
-  private sentinels: Address[];
-
-  constructor(
-    private readonly target: SentinelTarget,
-    private readonly needs: Needs,
-  ) {
-    this.sentinels = [...target.sentinels];
-  }
-
-  /** Rejects when no Sentinel knows the master. */
-  async locate(): Promise<ClientSource> {
+/** What it returns rejects when no Sentinel knows the master. */
+export function guidedBy({ name, sentinels, ofSentinels, ofMaster, map }: SentinelEntry, needs: Needs): Locate {
+  let known = sentinels;
+  return async () => {
     let last: unknown;
-    for (const sentinel of [...this.sentinels]) {
+    for (const sentinel of known) {
       try {
-        const master = await this.ask(sentinel);
-        return at(this.target.ofMaster, this.target.map(master));
+        const { master, others } = await ask(at(ofSentinels, map(sentinel)), name, needs);
+        known = withoutDoubles([sentinel, ...known, ...others]);
+        return at(ofMaster, map(master));
       } catch (error) {
         last = error;
       }
     }
-    throw new Error(`no Sentinel names the master '${this.target.name}'. Last error: ${messageOf(last)}`, { cause: last });
-  }
+    throw new Error(`no Sentinel names the master '${name}'. Last error: ${messageOf(last)}`, { cause: last });
+  };
+}
 
-  private async ask(sentinel: Address): Promise<Address> {
-    const { clock, timeoutMs } = this.needs;
-    const { ofSentinels, name, map } = this.target;
-    const live = new LiveConnection(at(ofSentinels, map(sentinel)), Math.min(timeoutMs, ANSWERS_WITHIN_MS), clock);
-    const timer = clock.setTimer(() => live.end(new Error('connect ETIMEDOUT')), 2 * ANSWERS_WITHIN_MS);
-    try {
-      await live.open();
-      const found = await live.client.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
-      if (!Array.isArray(found)) throw new Error(`the Sentinel ${sentinel.host}:${sentinel.port} does not know it`);
-      const others = await live.client.sendCommand(['SENTINEL', 'SENTINELS', name]).catch(() => []);
-      this.learn(sentinel, addressesIn(others));
-      return { host: String(found[0]), port: Number(found[1]) };
-    } finally {
-      clock.clearTimer(timer);
-      live.end();
-    }
+async function ask(sentinel: ClientSource, name: string, { clock, timeoutMs }: Needs): Promise<{ master: Address; others: readonly Address[] }> {
+  const live = new LiveConnection(sentinel, { clock, timeoutMs: Math.min(timeoutMs, ANSWERS_WITHIN_MS) });
+  const timer = clock.setTimer(() => live.end(new Error('connect ETIMEDOUT')), 2 * ANSWERS_WITHIN_MS);
+  try {
+    await live.open();
+    const found = await live.client.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
+    const { host, port } = sentinel.given.socket ?? {};
+    if (!Array.isArray(found)) throw new Error(`the Sentinel ${host}:${port} does not know it`);
+    const others = await live.client.sendCommand(['SENTINEL', 'SENTINELS', name]).catch(() => []);
+    return { master: { host: String(found[0]), port: Number(found[1]) }, others: addressesIn(others) };
+  } finally {
+    clock.clearTimer(timer);
+    live.end();
   }
+}
 
-  private learn(answered: Address, others: readonly Address[]): void {
-    const known = [answered, ...this.sentinels, ...others];
-    const names = known.map(({ host, port }) => `${host}:${port}`);
-    this.sentinels = known.filter((_, n) => names.indexOf(names[n]!) === n);
-  }
+function withoutDoubles(known: readonly Address[]): readonly Address[] {
+  return [...new Map(known.map((address) => [`${address.host}:${address.port}`, address])).values()];
 }
 
 /** Each Sentinel is told as a list of names and values. */

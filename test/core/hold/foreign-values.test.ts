@@ -1,0 +1,195 @@
+/** Results, signals and reasons of other people's making: whatever they do when they are looked at, the call settles and its lock is free. */
+import { describe, expect, it } from '@jest/globals';
+import { LockUsageError } from '../../../lib/core/port/errors.js';
+import type { LockService } from '../../../lib/lock.service.js';
+import { Fleet } from '../../support/locks.js';
+
+const refuse = (): never => {
+  throw new Error('nobody may look at this');
+};
+
+/** Lets nobody look at it, but for `then`, which every promise looks at. */
+const shy = (): object => new Proxy({}, { has: refuse, getPrototypeOf: refuse, get: (_target, name) => (name === 'then' ? undefined : refuse()) });
+
+function revoked(): object {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}
+
+/** A signal as SDKs have made them: what Node's signals can do beside this it cannot. `changes` breaks one of its members. */
+function plainSignal(changes: object = {}) {
+  const listeners = new Set<() => void>();
+  const signal = {
+    aborted: false,
+    reason: undefined as unknown,
+    addEventListener: (_type: string, listener: () => void) => void listeners.add(listener),
+    removeEventListener: (_type: string, listener: () => void) => void listeners.delete(listener),
+  };
+  const abort = (reason?: unknown): void => {
+    Object.assign(signal, { aborted: true, reason });
+    for (const listener of [...listeners]) listener();
+  };
+  return { signal: Object.defineProperties(signal, Object.getOwnPropertyDescriptors(changes)) as unknown as AbortSignal, abort, listeners };
+}
+
+/** What all that was locked leaves behind. */
+async function expectNothingLeft(fleet: Fleet): Promise<void> {
+  await fleet.clock.advance(100);
+  expect(fleet.store.size).toBe(0);
+  expect(fleet.clock.pendingTimers).toBe(0);
+}
+
+describe('Work that gives what nobody may look at', () => {
+  it('has its result passed on, and its lock is free', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    for (const result of [shy(), new Proxy({}, { has: refuse })]) {
+      expect((await locks.withLock('k', async () => result)) === result).toBe(true);
+      expect((await locks.withLock('k', () => result)) === result).toBe(true);
+    }
+    await expectNothingLeft(fleet);
+  });
+
+  it('that no promise can be resolved with is an error of that call, and its lock is free', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    await expect(locks.withLock('k', () => revoked())).rejects.toThrow(TypeError);
+    await expect(locks.withLock('k', () => new Proxy({}, { get: refuse }))).rejects.toThrow('nobody may look');
+    await expectNothingLeft(fleet);
+  });
+
+  it('or fails with it, rejects with it', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const reason = revoked();
+    const caught = await locks.withLock('k', () => Promise.reject(reason)).catch((error: unknown) => [error]);
+    expect((caught as [unknown])[0] === reason).toBe(true);
+    await expectNothingLeft(fleet);
+  });
+});
+
+describe('A signal that only has aborted, reason and listeners', () => {
+  it('stops the wait with its reason, and keeps no listener', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const held = await fleet.process().locks.acquire('k');
+    for (const [given, expected] of [['the user left', 'the user left'], [null, null], [undefined, expect.objectContaining({ name: 'AbortError' })]]) {
+      const { signal, abort, listeners } = plainSignal();
+      const ended = expect(locks.withLock('k', { signal }, () => 'done')).rejects.toEqual(expected);
+      await fleet.clock.advance(5);
+      expect(listeners.size).toBe(1);
+      abort(given);
+      await ended;
+      expect(listeners.size).toBe(0);
+    }
+    await held.release();
+    await expectNothingLeft(fleet);
+  });
+
+  it('lets a call through, and stops one before it asks', async () => {
+    const fleet = new Fleet();
+    const { locks, wire } = fleet.process();
+    const { signal, abort, listeners } = plainSignal();
+    expect(await locks.withLock('k', { signal }, () => 'done')).toBe('done');
+    expect(await locks.withLock(['k', 'l'], { signal }, () => 'both')).toBe('both');
+    expect(listeners.size).toBe(0);
+    const before = wire.commands;
+    abort('too late');
+    await expect(locks.withLock('k', { signal }, () => 'done')).rejects.toBe('too late');
+    await expect(locks.acquire(['k', 'l'], { signal })).rejects.toBe('too late');
+    expect(wire.commands).toBe(before);
+    await expectNothingLeft(fleet);
+  });
+
+  it('may make a new reason whenever it is asked: a busy lock and a signal are not taken for each other', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const held = await fleet.process().locks.acquire('k');
+    const types: string[] = [];
+    locks.events.subscribe(({ type }) => types.push(type));
+    const { signal, abort } = plainSignal();
+    Object.defineProperty(signal, 'reason', { get: () => Object.assign(new Error('again'), { code: 'LOCK_TIMEOUT' }), set: () => {} });
+    const ended = expect(locks.acquire('k', { signal })).rejects.toThrow('again');
+    await fleet.clock.advance(5);
+    abort();
+    await ended;
+    expect(types).toEqual(['waiting', 'cancelled']);
+    await held.release();
+  });
+});
+
+describe('A signal that does not keep its word', () => {
+  const broken: readonly (readonly [string, () => AbortSignal])[] = [
+    ['without removeEventListener', () => plainSignal({ removeEventListener: undefined }).signal],
+    ['whose removeEventListener throws', () => plainSignal({ removeEventListener: refuse }).signal],
+  ];
+
+  it.each(broken)('%s settles its calls, and their locks are free', async (_name, make) => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const signal = make();
+    for (const key of ['k', ['k', 'l']]) expect(await locks.withLock(key, { signal }, () => 'done')).toBe('done');
+    await (await locks.acquire('k', { signal })).release();
+    await expectNothingLeft(fleet);
+  }, 10_000);
+
+  it('and cannot be listened to ends its calls with what it threw', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    for (const key of ['k', ['k', 'l']]) {
+      const { signal } = plainSignal({ addEventListener: refuse });
+      await expect(locks.withLock(key, { signal }, () => 'done')).rejects.toThrow('nobody may look at this');
+    }
+    await expectNothingLeft(fleet);
+  });
+
+  it('and has no reason to be read is aborted with what it threw', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const held = await fleet.process().locks.acquire('k');
+    const { signal, abort } = plainSignal();
+    Object.defineProperty(signal, 'reason', { get: refuse, set: () => {} });
+    const ended = expect(locks.acquire('k', { signal })).rejects.toThrow('nobody may look at this');
+    await fleet.clock.advance(5);
+    abort();
+    await ended;
+    await held.release();
+  });
+
+  it('and aborts with a revoked Proxy ends every call with it: one that waits inside a hold, and one of several locks', async () => {
+    const fleet = new Fleet();
+    const { locks } = fleet.process();
+    const held = await fleet.process().locks.acquire('k');
+    const ends: ((locks: LockService, signal: AbortSignal) => Promise<unknown>)[] = [
+      (service, signal) => service.withLock('k', { signal }, () => 'done'),
+      (service, signal) => service.withLock('around', () => service.acquire('k', { signal })),
+      (service, signal) => service.acquire(['a', 'k'], { signal }),
+      (service, signal) => service.tryAcquire('free', { signal }).then(() => service.acquire('k', { signal })),
+    ];
+    for (const call of ends) {
+      const stop = new AbortController();
+      const reason = revoked();
+      const ended = call(locks, stop.signal).catch((error: unknown) => [error]);
+      await fleet.clock.advance(5);
+      stop.abort(reason);
+      await fleet.clock.advance(1_000);
+      expect(((await ended) as [unknown])[0] === reason).toBe(true);
+    }
+    await held.release();
+  });
+
+  it.each<[string, unknown]>([
+    ['a number', 5_000],
+    ['a controller', new AbortController()],
+    ['an EventTarget', new EventTarget()],
+    ['what has aborted but no listeners', { aborted: false }],
+    ['a Proxy that lets nobody look at it', shy()],
+    ['a revoked Proxy', revoked()],
+  ])('that is none is refused at once: %s', async (_name, signal) => {
+    const { locks, wire } = new Fleet().process();
+    await expect(locks.acquire('k', { signal: signal as AbortSignal })).rejects.toThrow(LockUsageError);
+    await expect(locks.withLock('k', { signal: signal as AbortSignal }, () => 'done')).rejects.toThrow('expected signal to be an AbortSignal');
+    expect(wire.commands).toBe(0);
+  });
+});
