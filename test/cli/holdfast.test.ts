@@ -267,14 +267,6 @@ describe('a server that does not answer', () => {
   });
 });
 
-describe('a URL that is refused', () => {
-  it('is printed without its login', async () => {
-    const { code, err } = await holdfast(['list', '--redis', 'http://me:hunter2@redis.example:6379']);
-    expect(code).toBe(2);
-    expect(err).toContain("got 'http://…@redis.example:6379'");
-  });
-});
-
 describe('other topologies', () => {
   it('a Cluster is looked at on all its masters', async () => {
     const cluster = await startCluster();
