@@ -26,6 +26,7 @@ import { checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from 
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
+import { orClose } from './refused-boot.js';
 import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } from './lock.module-definition.js';
 
 /**
@@ -70,15 +71,8 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     return useClass === undefined ? module : { ...module, providers: [...(module.providers ?? []), useClass] };
   }
 
-  async onModuleInit(): Promise<void> {
-    try {
-      await this.start();
-    } catch (error) {
-      // Whoever boots gets no application that could be closed, and open connections would keep the process alive. A close that fails
-      // must not hide why the boot did.
-      await Promise.allSettled([...lockModules(this.modules)].map(([, locks]) => locks.close()));
-      throw error;
-    }
+  onModuleInit(): Promise<void> {
+    return orClose(this.modules, () => this.start());
   }
 
   /** Checks every decorator of the application, and gives objects their interceptors. @throws LockUsageError, LockStoreError */
@@ -102,11 +96,13 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   /** Leaders begin when all providers are initialized. */
-  onApplicationBootstrap(): void {
+  onApplicationBootstrap(): Promise<void> {
     const locks = this.ownLocks();
     if (locks) beforeAllDestroyHooks(this.modules, () => locks.announceShutdown());
     const { describeHolders = MODULE_DEFAULTS.describeHolders } = this.single<LockModuleOptions>(MODULE_OPTIONS);
-    if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
+    return orClose(this.modules, () => {
+      if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
+    });
   }
 
   /** Refuses new calls. Of a global module the hook is called after those of the application. Holds go on, so the store stays open until onApplicationShutdown. */

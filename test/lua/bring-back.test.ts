@@ -7,7 +7,7 @@ import { LuaServer, type LuaLock } from '../support/lua-server.js';
 let lua: LuaServer;
 beforeAll(async () => {
   lua = await LuaServer.start();
-}, 60_000);
+});
 afterAll(() => lua.stop());
 
 const lease = { mode: 'write', leaseMs: 5_000, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 10_000, label: 'Orders.pay' } as const;

@@ -61,7 +61,7 @@ export class LuaServer {
     const server = await startRedis({ args: ['--cluster-enabled', 'yes'] });
     const client = server.client();
     await client.call('CLUSTER', 'ADDSLOTS', ...Array(16_384).keys());
-    await eventually(async () => expect(await client.call('CLUSTER', 'INFO')).toContain('cluster_state:ok'), 20_000);
+    await eventually(async () => expect(await client.call('CLUSTER', 'INFO')).toContain('cluster_state:ok'));
     return new LuaServer(server, client, (await majorVersion()) >= 7 ? '#!lua flags=allow-oom\n' : '');
   }
 
