@@ -6,6 +6,7 @@ import {
   Inject,
   Logger,
   Module,
+  type ConfigurableModuleAsyncOptions,
   type DynamicModule,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
@@ -27,7 +28,7 @@ import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { orClose } from './refused-boot.js';
-import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } from './lock.module-definition.js';
+import { ConfigurableModuleClass, type LockModuleExtras } from './lock.module-definition.js';
 
 /**
  * Locks for the whole application:
@@ -56,14 +57,14 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   /** Makes the lock module from its options. */
-  static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
+  static override forRoot(options: LockModuleOptions & LockModuleExtras = {}): DynamicModule {
     checkShape(options);
     const { name, isGlobal } = options;
     return super.forRoot({ ...options, ...ownOptions(options), name, isGlobal });
   }
 
   /** Makes the lock module from options that a factory or a class gives when the application starts. */
-  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+  static override forRootAsync(options: ConfigurableModuleAsyncOptions<LockModuleOptions> & LockModuleExtras): DynamicModule {
     checkAsyncOptions(options);
     const { useClass, useExisting = useClass, ...rest } = options;
     if (useExisting === undefined) return super.forRootAsync(rest);
