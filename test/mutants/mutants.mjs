@@ -9,6 +9,8 @@ const core = (file) => `lib/core/${file}.ts`;
 
 const list = [
   // Nest
+  ['a stopping process is asked again', 'lib/nest/lock-exception.filter.ts', ".req?.httpVersionMajor === 1) response", ".req?.httpVersionMajor === 0) response", 'a client with keep-alive hits the process that stops until it is killed', 'test/nest/lock-exception'],
+  ['a refused boot leaves connections', 'lib/nest/refused-boot.ts', 'if (!bootOf(modules).isComplete) await refuse(modules);', '', 'the process stays alive with abortOnError: false', 'test/nest/on-redis'],
   ['an interceptor that never runs boots', 'lib/nest/unreached-routes.ts', "if (direct !== undefined) return { why", "if (direct === '') return { why", 'nothing is locked and nobody is told', 'test/nest/unreached-routes'],
   ['a route ends with its reader', 'lib/nest/locked-observable.ts', 'let isWorking = outlivesReader;', 'let isWorking = outlivesReader && false;', 'S1: a handler works on without its lock after a timeout', 'test/nest/unread-routes'],
   ['a stream outlives its reader', 'lib/nest/route-lock.ts', 'outlivesReader: !givesStream(context)', 'outlivesReader: true', 'L5: a lock is kept for work that was stopped', 'test/nest/unread-routes'],
