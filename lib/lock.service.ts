@@ -56,7 +56,7 @@ export class LockService {
     this.events = this.eventSubject.asObservable();
   }
 
-  /** Connects to the store and checks it. The process is kept alive until then. @throws LockStoreError */
+  /** Connects to the store and checks it; LockModule calls it at boot. The process is kept alive until then. @throws LockStoreError @internal */
   open(): Promise<void> {
     return keptAlive(this.clock, () => this.store.open());
   }
@@ -193,20 +193,20 @@ export class LockService {
 
   /**
    * Announces the shutdown: the signals of leaders abort, and `shutdownGraceMs` begins. Calls are served until `prepareShutdown()` or
-   * `close()`, or until the grace is over.
+   * `close()`, or until the grace is over. LockModule calls it. @internal
    */
   announceShutdown(): void {
     this.core.election.close();
     this.core.shutdown.announce();
   }
 
-  /** Begins the shutdown: calls that wait and new calls reject with LockClosedError, except those made inside a hold. */
+  /** Begins the shutdown: calls that wait and new calls reject with LockClosedError, except those made inside a hold. @internal */
   prepareShutdown(): void {
     this.announceShutdown();
     this.core.shutdown.begin();
   }
 
-  /** Begins the shutdown, and resolves when all holds have ended, or `shutdownGraceMs` are over. Calls made inside a hold are served still. */
+  /** Begins the shutdown, and resolves when all holds have ended, or `shutdownGraceMs` are over. @internal */
   holdsEnded(): Promise<void> {
     this.prepareShutdown();
     return keptAlive(this.clock, async () => this.core.shutdown.holdsEnded());

@@ -6,6 +6,7 @@ import {
   Inject,
   Logger,
   Module,
+  type ConfigurableModuleAsyncOptions,
   type DynamicModule,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
@@ -26,7 +27,8 @@ import { checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from 
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } from './lock.module-definition.js';
+import { orClose } from './refused-boot.js';
+import { ConfigurableModuleClass, type LockModuleExtras } from './lock.module-definition.js';
 
 /**
  * Locks for the whole application:
@@ -55,14 +57,14 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   /** Makes the lock module from its options. */
-  static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
+  static override forRoot(options: LockModuleOptions & LockModuleExtras = {}): DynamicModule {
     checkShape(options);
     const { name, isGlobal } = options;
     return super.forRoot({ ...options, ...ownOptions(options), name, isGlobal });
   }
 
   /** Makes the lock module from options that a factory or a class gives when the application starts. */
-  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+  static override forRootAsync(options: ConfigurableModuleAsyncOptions<LockModuleOptions> & LockModuleExtras): DynamicModule {
     checkAsyncOptions(options);
     const { useClass, useExisting = useClass, ...rest } = options;
     if (useExisting === undefined) return super.forRootAsync(rest);
@@ -70,15 +72,8 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     return useClass === undefined ? module : { ...module, providers: [...(module.providers ?? []), useClass] };
   }
 
-  async onModuleInit(): Promise<void> {
-    try {
-      await this.start();
-    } catch (error) {
-      // Whoever boots gets no application that could be closed, and open connections would keep the process alive. A close that fails
-      // must not hide why the boot did.
-      await Promise.allSettled([...lockModules(this.modules)].map(([, locks]) => locks.close()));
-      throw error;
-    }
+  onModuleInit(): Promise<void> {
+    return orClose(this.modules, () => this.start());
   }
 
   /** Checks every decorator of the application, and gives objects their interceptors. @throws LockUsageError, LockStoreError */
@@ -102,11 +97,13 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   /** Leaders begin when all providers are initialized. */
-  onApplicationBootstrap(): void {
+  onApplicationBootstrap(): Promise<void> {
     const locks = this.ownLocks();
     if (locks) beforeAllDestroyHooks(this.modules, () => locks.announceShutdown());
     const { describeHolders = MODULE_DEFAULTS.describeHolders } = this.single<LockModuleOptions>(MODULE_OPTIONS);
-    if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
+    return orClose(this.modules, () => {
+      if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
+    });
   }
 
   /** Refuses new calls. Of a global module the hook is called after those of the application. Holds go on, so the store stays open until onApplicationShutdown. */

@@ -15,7 +15,7 @@ let redis: RedisServer;
 beforeAll(async () => {
   redis = await startRedis();
   programPath(); // compiles the program once
-}, 60_000);
+});
 
 afterEach(closeStores);
 afterAll(() => redis?.stop());

@@ -131,7 +131,7 @@ export function servesOperators(stage: Stage, promised: Promised): void {
     const before = await stage.leftovers();
     await Promise.all([store.tryOut(), store.tryOut(), other.tryOut()]);
     // The nodes of a Redlock that are slower than a quorum are done a little later.
-    await until(clock, async () => (await stage.leftovers()) <= before, 'the trials have left nothing', 1_000);
+    await until(clock, async () => (await stage.leftovers()) <= before, 'the trials have left nothing');
   });
 
   promised(['P12'], 'a thousand keys that were locked and released leave nothing behind', async () => {
@@ -150,6 +150,6 @@ export function servesOperators(stage: Stage, promised: Promised): void {
     await silent[1]!.acquires({ leaseMs: 200, minHoldMs: 300 });
     await silent[1]!.release();
     expect(await stage.leftovers()).toBeGreaterThanOrEqual(2);
-    await until(clock, async () => (await stage.leftovers()) === 0, 'the store forgets every lock', 30_000);
+    await until(clock, async () => (await stage.leftovers()) === 0, 'the store forgets every lock');
   });
 }

@@ -158,7 +158,7 @@ export class Acting {
 
   recall(): void {
     this.client.recall = 'sent';
-    this.post('recall', '', recallCall({ fenceKeys: [KEYS.fenceKey] }, { recoveryMs: this.rules.recoveryMs, floors: [this.client.floor] }));
+    this.post('recall', '', recallCall({ keys: [{ fenceKey: KEYS.fenceKey }] }, { process: 'p', recoveryMs: this.rules.recoveryMs, groups: [{ floor: this.client.floor, holds: false }] }));
   }
 
   /** Notes a release that was answered, where a server may forget it. */

@@ -76,7 +76,7 @@ describe('The line with which a lock module starts', () => {
     } finally {
       await group.stop();
     }
-  }, 60_000);
+  });
 
   it('says of a Cluster how many masters it has', async () => {
     const cluster = await startCluster();
@@ -87,7 +87,7 @@ describe('The line with which a lock module starts', () => {
     } finally {
       await cluster.stop();
     }
-  }, 60_000);
+  });
 
   it('says of a Redlock which nodes it has, how many decide, and which of them may evict a vote', async () => {
     const masters = await startMasters(3);
@@ -104,7 +104,7 @@ describe('The line with which a lock module starts', () => {
     } finally {
       await Promise.all(masters.map((master) => master.stop()));
     }
-  }, 60_000);
+  });
 
   it('says of embedded locks that they live in this process only', async () => {
     expect(await boot({ embedded: true })).toEqual(['Locks live in this process only (embedded: true).']);

@@ -12,7 +12,7 @@ import { Random } from './random.js';
 import { RedisData, type Undo } from './redis-data.js';
 import { ScriptCalls } from './script-calls.js';
 
-const RUNS = 240;
+const RUNS = 120;
 const CALLS = 60;
 /** Somebody listens on the channel of one of the processes. */
 const HEARD = '{sim}:c:p2';
@@ -77,7 +77,7 @@ beforeAll(async () => {
   real = server.client();
   await server.client().subscribe(HEARD);
   runId = /run_id:(\w+)/.exec(await real.info('server'))?.[1] ?? '';
-}, 60_000);
+});
 afterAll(() => server.stop());
 
 /** One run on both: a clock, the keys of three locks, and the ids that have been asked for. */
@@ -209,4 +209,4 @@ function codeOf(reply: unknown): unknown {
 it('the interpreter answers and writes what a real Redis does, for every script', async () => {
   for (let seed = 1; seed <= RUNS; seed++) await new Pair(new Random(seed)).runAll();
   expect(CODES.filter((code) => !answered.has(code))).toEqual([]);
-}, 120_000);
+});

@@ -10,7 +10,7 @@ describe('a cluster of a test', () => {
   let cluster: RedisCluster;
   beforeAll(async () => {
     cluster = await startCluster({ masters: 3, replicasEach: 1 });
-  }, 60_000);
+  });
   afterAll(() => cluster.stop());
 
   it('serves keys of every slot', async () => {
@@ -46,7 +46,7 @@ describe('a Sentinel group of a test', () => {
     } finally {
       await group.stop();
     }
-  }, 60_000);
+  });
 });
 
 describe('a flaky network', () => {

@@ -7,7 +7,7 @@
  */
 import type { Clock } from '../port/clock.js';
 import type { LockStoreError } from '../port/errors.js';
-import type { LockStore, RenewOutcome } from '../port/lock-store.js';
+import type { Doubt, LockStore, RenewOutcome } from '../port/lock-store.js';
 import { DueLeases } from './due-leases.js';
 import { MachineSleep } from './machine-sleep.js';
 import { RenewalTimes } from './renewal-times.js';
@@ -43,6 +43,10 @@ export class Watchdog implements LeaseGuard {
   /** Undefined where all leases can share a command, so that each is renewed at its own time. */
   private readonly times: RenewalTimes | undefined;
   private sending = false;
+  /** Called when no lease is due any more. */
+  private readonly whenAllAreSent: (() => void)[] = [];
+  /** The batches that are not answered yet. */
+  private readonly batches = new Set<Promise<void>>();
 
   constructor(
     private readonly store: LockStore,
@@ -53,13 +57,10 @@ export class Watchdog implements LeaseGuard {
     this.times = groupOf && new RenewalTimes(groupOf);
     this.sleep = new MachineSleep(clock, {
       slept: (forMs, now) => this.machineSlept(forMs, now),
-      wallClockJumped: () => this.eachLease((lease, now) => this.due(lease, now)),
+      wallClockJumped: () => void this.eachLease((lease, now) => this.due(lease, now)),
     });
     this.schedule = new Schedule(clock, (now) => this.sleep.look(now));
-    store.onDoubt?.((doubt) => {
-      if (doubt === 'replaced') this.replacements += 1;
-      this.eachLease((lease, now) => (doubt !== 'where it says so' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'replaced'));
-    });
+    store.onDoubt?.((doubt) => this.reviewAll(doubt), () => this.leases());
   }
 
   /** Guards a lease from now on. The queue calls it in the same turn in which it learns of the grant, so no lease is ever unguarded. */
@@ -119,18 +120,29 @@ export class Watchdog implements LeaseGuard {
     return this.schedule.all().filter((item) => item instanceof GuardedLease);
   }
 
-  /** Looks at everything that is held, in as many turns of the event loop as it takes. */
-  private eachLease(look: (lease: GuardedLease, now: number) => unknown): void {
+  /** Renews what the store may have forgotten. Resolves when each of these renewals was answered. */
+  private async reviewAll(doubt: Doubt): Promise<void> {
+    if (doubt === 'replaced') this.replacements += 1;
+    await this.eachLease((lease, now) => (doubt !== 'where it says so' || this.mayBeForgotten(lease)) && this.review(lease, now, doubt === 'replaced'));
+    if (this.sending) await new Promise<void>((resolve) => this.whenAllAreSent.push(resolve));
+    await Promise.all(this.batches);
+  }
+
+  /** Looks at everything that is held, in as many turns of the event loop as it takes; resolves after the last. */
+  private eachLease(look: (lease: GuardedLease, now: number) => unknown): Promise<void> {
     const leases = this.leases();
     const { groupOf } = this.store.capabilities;
     let sorted: GuardedLease[] = [];
-    const lookAtSome = (): void => {
-      const now = this.clock.now();
-      if (sorted.length === 0) sorted = inGroups(leases.splice(-SORTED_TOGETHER), groupOf);
-      for (const lease of sorted.splice(-LOOKED_AT_TOGETHER)) look(lease, now);
-      if (sorted.length > 0 || leases.length > 0) this.clock.nextTurn(lookAtSome);
-    };
-    lookAtSome();
+    return new Promise((resolve) => {
+      const lookAtSome = (): void => {
+        const now = this.clock.now();
+        if (sorted.length === 0) sorted = inGroups(leases.splice(-SORTED_TOGETHER), groupOf);
+        for (const lease of sorted.splice(-LOOKED_AT_TOGETHER)) look(lease, now);
+        if (sorted.length > 0 || leases.length > 0) this.clock.nextTurn(lookAtSome);
+        else resolve();
+      };
+      lookAtSome();
+    });
   }
 
   /** Renews a lease that the store may have forgotten, without waiting for its next renewal. */
@@ -162,8 +174,12 @@ export class Watchdog implements LeaseGuard {
     this.clock.nextTurn(() => {
       this.sending = false;
       this.joinEarly();
-      for (const batch of this.dueLeases.take(LARGEST_BATCH)) void this.renewBatch(batch);
+      for (const due of this.dueLeases.take(LARGEST_BATCH)) {
+        const batch = this.renewBatch(due).finally(() => this.batches.delete(batch));
+        this.batches.add(batch);
+      }
       if (!this.dueLeases.isEmpty) this.sendSoon();
+      else for (const allAreSent of this.whenAllAreSent.splice(0)) allAreSent();
     });
   }
 

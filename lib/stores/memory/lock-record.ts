@@ -164,10 +164,18 @@ export function leave(lock: LockRecord, id: string, now: number, abandoned = fal
     holder.released = true;
     holder.end = holder.minEnd;
     holder.graceMs = 0;
+    if (lock.permits === undefined) keepLastReleased(lock);
   } else {
     lock.holders.delete(id);
   }
   return true;
+}
+
+/** Of any number of readers that owe minHoldMs, that which owes it for longest says for how long the lock stays taken. */
+function keepLastReleased({ holders }: LockRecord): void {
+  const released = [...holders.values()].filter((holder) => holder.released);
+  const last = released.reduce((one, other) => (other.end > one.end ? other : one));
+  for (const { id } of released) if (id !== last.id) holders.delete(id);
 }
 
 /** The state of the lock now, without holders and waiters that have ended but were not dropped yet. */

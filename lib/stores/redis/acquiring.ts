@@ -15,6 +15,7 @@ import type { Bundles } from '../wire/bundles.js';
 import { acquire } from '../wire/lua.generated.js';
 import { BundledAcquire } from './bundled-acquire.js';
 import type { Memories } from './memories.js';
+import type { Recovery } from './recovery.js';
 import type { Places } from './places.js';
 import type { Renewals } from './renewals.js';
 import type { Spots } from './spots.js';
@@ -31,6 +32,7 @@ export interface AcquiringParts {
   readonly maxLeaseMs: number;
   readonly recoveryMs: number;
   readonly memories: Memories;
+  readonly recovery: Recovery;
 }
 
 export class Acquiring {
@@ -64,10 +66,10 @@ export class Acquiring {
    * answer the grant stays, because the request asks for it again under the same id: a release that is held up in the network would take
    * away what it gets then. A request that gives up releases it.
    */
-  async confirmed(request: AcquireRequest, group: number, grant: Grant): Promise<AcquireOutcome> {
+  async confirmed(request: AcquireRequest, group: number, grant: Grant, connection: number): Promise<AcquireOutcome> {
     const [renewed] = await this.parts.renewals.renew([request]);
     if (renewed?.kind === 'renewed') {
-      this.parts.memories.compare(group, grant.memory);
+      this.parts.recovery.compare(group, grant.memory, connection);
       const { trustedUntil, contended } = renewed;
       return { kind: 'granted', grant: { ...grant, trustedUntil, contended } };
     }

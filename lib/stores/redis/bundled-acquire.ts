@@ -32,8 +32,9 @@ export class BundledAcquire implements BundledRequest {
   readonly askedAt: number;
   readonly sharesLock: boolean;
   private readonly limit: number;
-  /** The server's memory that the request was sent for, and the highest fence that was known then. */
+  /** The server's memory that the request was sent for, on which connection, and the highest fence that was known then. */
   private memory = UNKNOWN_MEMORY;
+  private connection = 0;
   private floor = 0;
 
   constructor(
@@ -62,6 +63,7 @@ export class BundledAcquire implements BundledRequest {
     const { mode, owner } = this.request.permits === undefined ? this.request : sharing(this.request);
     const minHoldMs = Math.floor(this.request.minHoldMs);
     this.memory = memories.of(group);
+    this.connection = memories.connection;
     this.floor = trust.floors.of(group);
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined;
     addAcquire(keys, args, this.spot, {
@@ -140,8 +142,8 @@ export class BundledAcquire implements BundledRequest {
 
   private granted(grant: Grant): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
-    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant);
-    acquiring.parts.memories.compare(spot.group, grant.memory);
+    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connection);
+    acquiring.parts.recovery.compare(spot.group, grant.memory, this.connection);
     return { kind: 'granted', grant };
   }
 

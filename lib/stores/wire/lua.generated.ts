@@ -25,42 +25,54 @@ export interface BuiltCall {
 /** For how long the key of a lock is kept after its last lease, in ms (shared/limits.lua). */
 const LOCK_GRACE_MS = 1000;
 
-const sharedBesideOthers = `local function countLines(text)
-  local lines, at = 0, 1
+const sharedBesideOthers = `local function survey(text, longestMs)
+  local nowText, latest = string.format(INSTANT, now), string.format(INSTANT, now + longestMs)
+  local lines, at, first, last = 0, 4, latest, nowText
   while at do
-    lines, at = lines + 1, string.find(text, '\\n', at + 1, true)
+    local ending = string.sub(text, at + 1, at + 13)
+    if ending < nowText or ending > latest then return nil end
+    if ending < first then first = ending end
+    if ending > last then last = ending end
+    lines, at = lines + 1, string.find(text, '\\n', at + 13, true)
   end
-  return lines
+  return lines, tonumber(first), tonumber(last)
 end
-local function sharedFence(text, who, queued)
-  local ending, firstId, fence, owner = string.match(text, '^(%d+) (%S+) (%d+) %d+ %d+ (%S+)', 5)
-  if owner == nil or owner == '-' or owner ~= who.owner or string.sub(firstId, 1, 1) == '~' then return nil end
-  if tonumber(ending) < now or tonumber(ending) > now + who.longestMs then return nil end
-  if queued == '1' and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
-  return countLines(text) < MAX_HOLDS_OF_OWNER and tonumber(fence) or nil
-end
-local function hasFreePermit(text, who, queued)
-  local permits = string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)
-  return queued == '0' and permits == who.owner and countLines(text) < tonumber(permits)
-end
-local function joinAsText(text, who)
-  local mode, queued = string.match(text, '^([wp])([01])1 ')
-  if mode == nil or (mode == 'p') ~= (who.mode == 'p') or string.find(text, who.id .. ' ', 1, true) then return nil end
-  local fence
-  if mode == 'w' then
-    fence = sharedFence(text, who, queued)
-  elseif hasFreePermit(text, who, queued) then
-    fence = nextFence(who.fenceKey, nowUs, who.floor, who.fences)
+local function answerAsText(text, who, memory, lines)
+  local mode, queued = string.match(text, '^(.)(.)')
+  local firstId, fence, owner = string.match(text, '^%d+ (%S+) (%d+) %d+ %d+ (%S+)', 5)
+  local permits = mode == 'p' and owner or '0'
+  if permits ~= (who.mode == 'p' and who.owner or '0') then return 8 end
+  if mode == 'p' and lines < tonumber(permits) then return queued == '0' and 1 or nil end
+  if mode == 'w' and owner ~= '-' and owner == who.owner then
+    if string.find(text, ' ~', 1, true) or #fence ~= 16 or fence < string.sub(memory, 18) then return nil end
+    if lines >= MAX_HOLDS_OF_OWNER then return 6 end
+    return 1, tonumber(fence)
   end
-  if not fence then return nil end
+  if mode == 'r' and who.owner ~= '-' or mode == 'w' and string.sub(firstId, 1, 1) == '~' then return nil end
+  if mode == 'r' and who.mode == 'r' then return queued == '0' and 1 or nil end
+  return not who.queue and 3 or nil
+end
+local function answerBesideOthers(text, who, memory)
+  if string.sub(text, 3, 3) ~= '1' or string.find(text, who.id .. ' ', 1, true) then return nil end
+  local queued = string.sub(text, 2, 2) == '1'
+  if queued and redis.call('HGET', who.queueKey, '@' .. who.id) then return nil end
+  local lines, first, last = survey(text, who.longestMs)
+  if not lines then return nil end
+  local code, shared = answerAsText(text, who, memory, lines)
+  local mode = string.sub(text, 1, 1)
+  if code == 3 then return { 3, now, (mode == 'p' and first or last) - now + 1 } end
+  if code == 8 then return { 8, now, mode == 'p' and tonumber(string.match(text, '^%d+ %S+ %d+ %d+ %d+ (%S+)', 5)) or 0 } end
+  if code ~= 1 then return code and { code, now } end
+  local fences = shared and 1 or who.fences
+  local fence = shared or nextFence(who.fenceKey, nowUs, who.floor, fences)
   local newEnd = now + math.max(who.leaseMs, who.minHoldMs) + who.graceMs
   local line = lineOf({
-    ending = newEnd, id = who.id, fence = fence, fences = mode == 'p' and who.fences or 1, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
+    ending = newEnd, id = who.id, fence = fence, fences = fences, minEnd = who.minHoldMs > 0 and now + who.minHoldMs or 0,
     owner = who.owner, label = who.label, graceMs = who.graceMs,
   })
-  local keepMs = math.max(who.longestMs, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
+  local keepMs = math.max(last - now, newEnd - now, WAITER_LEASE_MS) + LOCK_GRACE_MS
   redis.call('SET', who.lockKey, text .. '\\n' .. line, 'PX', string.format('%.0f', keepMs))
-  return fence, newEnd - who.graceMs
+  return { 1, now, fence, fences, mode == 'r' and 0 or 1, newEnd - who.graceMs, queued and 1 or 0, memory ~= who.known and memory or nil }
 end
 local function leaveAsText(text, leaving)
   local id = leaving.id
@@ -192,15 +204,15 @@ end`;
 const sharedLockRecord = `local function parseLock(text, request)
   local latest = now + (request.longestMs or math.huge)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
-  for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*)'
+  for ending, id, fence, fences, minEnd, owner, label, graceMs, heardOf in string.gmatch(string.sub(text, 5), fields) do
     if mode == 'p' then permits = tonumber(owner) end
     graceMs = tonumber(graceMs) or 0
     ending, minEnd = math.min(tonumber(ending), latest + graceMs), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
         ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-        graceMs = graceMs,
+        graceMs = graceMs, heardOf = tonumber(heardOf),
       }
     end
   end
@@ -213,6 +225,7 @@ end
 local function lineOf(holder)
   local line = string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  if holder.heardOf then return line .. string.format(' %.0f %.0f', holder.graceMs, holder.heardOf) end
   return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
 end
 local function formatLock(lock)
@@ -226,11 +239,27 @@ local function holderOf(lock, id)
     if holder.id == id then return holder, i end
   end
 end
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+local function keepLastReleased(lock)
+  if lock.mode == 'p' then return end
+  local last
+  for _, holder in ipairs(lock.holders) do
+    if isReleased(holder) and (not last or holder.ending > last.ending) then last = holder end
+  end
+  local kept = {}
+  for _, holder in ipairs(lock.holders) do
+    if holder == last or not isReleased(holder) then kept[#kept + 1] = holder end
+  end
+  lock.holders = kept
+end
 local function removeHolder(lock, id, abandoned)
   local holder, position = holderOf(lock, id)
   if not holder then return false end
   if holder.minEnd > lock.now and not abandoned then
     holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
+    keepLastReleased(lock)
   else
     table.remove(lock.holders, position)
   end
@@ -240,9 +269,6 @@ local function holdersById(lock)
   local holders = {}
   for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
   return holders
-end
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
 end
 local function permitsOf(request)
   return request.mode == 'p' and tonumber(request.owner) or 0
@@ -255,6 +281,15 @@ local function ownedBy(lock, owner)
       if lock.mode == 'w' then return nil end
     end
   end
+end
+local function fenceToShare(lock, owner, memory)
+  local since = memory and tonumber(string.sub(memory, 18)) or 0
+  local shared
+  for _, holder in ipairs(lock.holders) do
+    local isKnown = holder.fence >= since * 1000 or (holder.heardOf or 0) >= since
+    if holder.owner == owner and isKnown and not isReleased(holder) then shared = math.max(shared or 0, holder.fence) end
+  end
+  return shared
 end
 local function isFullFor(lock, owner)
   local holds = 0
@@ -399,44 +434,55 @@ local function isOfThisNode(memory)
   return string.sub(memory, 17, 17) ~= '@' or string.sub(memory, 9, 16) == thisNode()
 end
 local forgot = false
+local CLAIM_MS, ALL_CLAIMS_MS = 5000, 15000
 local function writeFence(fenceKey, last, rest)
   redis.call('DEL', fenceKey)
   redis.call('SET', fenceKey, string.format('%.0f', last) .. rest)
 end
-local function beginRecovery(fenceKey, seen, recoveryMs)
+local function withClaim(claims, since, claim)
+  local others, claimedUntil = {}, tonumber(string.match(claims, '^ (%d+)')) or 0
+  for process in string.gmatch(string.gsub(claims, '^ %d+', ''), '%S+') do
+    if process ~= claim.process then others[#others + 1] = process end
+  end
+  if claim.holds then
+    others[#others + 1] = claim.process
+    claimedUntil = math.min(now + CLAIM_MS, since + ALL_CLAIMS_MS)
+  end
+  return #others > 0 and ' ' .. string.format(INSTANT, claimedUntil) .. ' ' .. table.concat(others, ' ') or ''
+end
+local function beginRecovery(fenceKey, seen, recoveryMs, claim)
   local memory = thisServer() .. string.format(INSTANT, now)
-  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. (recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) or ''))
+  local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
+  local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. claims or ''
+  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. closed)
   if not forgot then
     forgot = true
-    redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
+    local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
+    redis.pcall('PUBLISH', prefix .. '}:c:~', 'f ' .. memory .. ' ' .. group)
   end
-  return memory, recoveryMs, recoveryMs > 0
+  return memory, math.max(recoveryMs, claims ~= '' and CLAIM_MS or 0), recoveryMs > 0
 end
-local function readMemory(fenceKey, known, floor, recoveryMs)
+local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local record = redis.call('GET', fenceKey)
-  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs) end
-  local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
+  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs, claim) end
+  local last, memory, openAt, claims = string.match(record, '^(%d+) ?(%S*) ?(%d*)(.*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
   floor = math.min(floor, HIGHEST_FLOOR)
   local since = tonumber(string.sub(memory, 18))
-  local opensAt = openAt ~= '' and math.max(tonumber(openAt), since + recoveryMs) or 0
-  local recovers = opensAt > now
+  local hasForgotten = openAt ~= ''
+  if claim and hasForgotten then claims = withClaim(claims, since, claim) end
+  local opensAt = hasForgotten and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local closedUntil = math.max(opensAt, tonumber(string.match(claims, '^ (%d+)')) or 0)
+  local recovers = closedUntil > now
   local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = openAt ~= '' and since > now
-  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
-  if openAt == '' then return memory, 0, false end
-  local opens = recovers and ' ' .. string.format(INSTANT, opensAt) or ''
-  if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
-  return memory, recovers and opensAt - now or 0, true
-end
-local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
-  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
-  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
-  if opensAt <= now + recoversForMs then return end
-  local last = string.match(redis.call('GET', fenceKey), '^%d+')
-  writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
+  local clockSetBack = hasForgotten and since > now
+  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
+  if not hasForgotten then return memory, 0, false end
+  local rest = ' ' .. memory .. ((recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
+  if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
+  return memory, recovers and closedUntil - now or 0, true
 end
 local function isOnlyForgotten(who)
   if who.recoveryMs == 0 then return false end
@@ -568,7 +614,7 @@ local function enterBesideOwner(lock, id, record)
   local kin = ownedBy(lock, who.owner)
   if not kin or recoveryOf(lock) > 0 or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fenceToShare(lock, who.owner, lock.memory))
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
   return holder
 end
@@ -673,7 +719,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: 'c975db693ceb4e0eaf7fa14c0bede4bbc2e6b6d0',
+  sha1: 'f0867c61a8d2bdc3812acb378e703e17742bed40',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -736,7 +782,7 @@ local function answer(lock, request)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   if kin and isFullFor(lock, owner) then return 6 end
   local lengthMs = math.max(request.leaseMs, request.minHoldMs)
-  if kin then return 1, enter(lock, request, lengthMs, kin.fence) end
+  if kin then return 1, enter(lock, request, lengthMs, fenceToShare(lock, owner, lock.memory)) end
   if #lock.holders == 0 then
     lock.mode, lock.permits = mode, permits
     return 1, enter(lock, request, lengthMs)
@@ -761,12 +807,10 @@ local function grantOrPlace(request)
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', request.lockKey) or ''
   local newMemory = memory ~= request.known and memory or nil
-  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
-    local fence, ending = joinAsText(text, request)
-    if fence then return { 1, now, fence, request.mode == 'p' and request.fences or 1, 1, ending, tonumber(string.sub(text, 2, 2)), newMemory } end
-  end
+  local reply = replaces == '-' and recoversForMs == 0 and answerBesideOthers(text, request, memory)
+  if reply then return reply end
   local lock = parseLock(text, request)
-  lock.recoversForMs = recoversForMs
+  lock.memory, lock.recoversForMs = memory, recoversForMs
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
   settle(lock)
@@ -948,7 +992,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const adopt = {
   name: 'adopt',
-  sha1: 'c9070f0dfac38485fce83ffc070c788afe578187',
+  sha1: '5f246d30dfd83189eacbebcfffd95ae631d3c692',
   source: `local keys = KEYS
 local ticketId, ticketEnd, notAfter, leaseMs, graceMs, label, longestMs, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV, (#ARGV - 8) / 3
 ${sharedServerTime}
@@ -970,7 +1014,7 @@ for n = 1, count do
   local memory, leftMs = readMemory(hold.fenceKey, hold.known, hold.floor, recoveryMs)
   hold.longestMs = longestMs
   local lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
-  lock.recoversForMs = leftMs
+  lock.memory, lock.recoversForMs = memory, leftMs
   settle(lock)
   hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
   if not hold.adopted then
@@ -1078,7 +1122,7 @@ export function readAdoptHold(reply: ReplyItems, at = 0): AdoptHold {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: 'bc59bec44b019ec375d4c807db89ed3ae892cb04',
+  sha1: '379b58c35b6476bc8214ba2f6a72bcd9427af0f8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1145,8 +1189,8 @@ local function bringBack(lease)
       removeHolder(lock, lease.ticketId, true)
       holder = enterAgain(lock, lease)
     end
-    if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
+  if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
   if not holder then return { 0, 0, 0, 0 } end
   return { 1, leaseEnd(holder) - now, lock.queued and 1 or 0, memory }
@@ -1262,7 +1306,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: 'b674c30c477562982c99cfa51f072be1013da0dc',
+  sha1: 'a7e0e7424eb3baa75a4a912aeca9131ef6e555c8',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1354,7 +1398,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: 'd3e4f17d2098a7122fe4b8010913c35db97496c5',
+  sha1: '5bf7a842421848b28fdd1eab6e65b8f727b834b2',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1437,7 +1481,7 @@ export function readForceRelease(reply: ReplyItems, at = 0, code = Number(reply[
 
 export const giveBack = {
   name: 'give-back',
-  sha1: '7247078d75d4db0f89e2522896c959d3c00f8d38',
+  sha1: '1dba3ea518609161c6b1a816925c5b6e3c1e2770',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -1597,7 +1641,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const handOff = {
   name: 'hand-off',
-  sha1: '5f6c09f97e4303be7d4f6bd44d2d9d4c0f75d577',
+  sha1: 'd98a62c7c8e41367b95304da7f0903382d3cc0ec',
   source: `local keys = KEYS
 local ticketId, withinMs, notAfter, args, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV, (#ARGV - 3) / 2
 ${sharedServerTime}
@@ -1686,7 +1730,7 @@ export function readHandOff(reply: ReplyItems, at = 0, code = Number(reply[at]))
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '1a8d77bcfa88a75ffa8d82300379df739084d2b6',
+  sha1: '0357708f278abbff91160ee1b77cbe0b132a0118',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1828,7 +1872,7 @@ export function readHeartbeatHead(reply: ReplyItems, at = 0): HeartbeatHead {
 
 export const inspect = {
   name: 'inspect',
-  sha1: '362ef5b3989f63ba6b2f2fa0ed3cd59641b64b1a',
+  sha1: 'fcaea27fd2d6a3ef0a36f67559dc3ed22848ab3f',
   source: `local lockKey, queueKey = KEYS[1], KEYS[2]
 local text = redis.call('GET', lockKey)
 if not text then return { '', 0 } end
@@ -1916,7 +1960,7 @@ export function readInspectWaiter(reply: ReplyItems, at = 0): InspectWaiter {
 
 export const raiseFence = {
   name: 'raise-fence',
-  sha1: 'be6800ba602da45c1d013c64f4ee08ef943ce882',
+  sha1: '3c22467bd57e57daceb2ad861148ec68b1a8b729',
   source: `local lockKey, fenceKey = KEYS[1], KEYS[2]
 local id, fence, fences = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 ${sharedServerTime}
@@ -1969,16 +2013,21 @@ export function readRaiseFence(code: unknown): 'raised' | 'lost' {
 
 export const recall = {
   name: 'recall',
-  sha1: 'f1b5100fcbb8b4d7a8a094549e5cdb06a512a6be',
-  source: `local fenceKeys = KEYS
-local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
+  sha1: '682809e0d95f20aa4a12738e85d93bb3eec6fcce',
+  source: `local keys = KEYS
+local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedMemory}
+local function requestOf(n)
+  return { fenceKey = keys[n], floor = tonumber(args[2 * n + 1]), holds = args[2 * n + 2] == '1' }
+end
 local reply = { now, 0 }
-for n, fenceKey in ipairs(fenceKeys) do
-  local memory, recoversForMs = readMemory(fenceKey, '-', tonumber(floors[n]), recoveryMs)
+for n = 1, count do
+  local group = requestOf(n)
+  local claim = { process = process, holds = group.holds }
+  local memory, recoversForMs = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
 end
 return reply`,
@@ -1986,20 +2035,22 @@ return reply`,
 
 /** The Redis keys of a call of recall.lua. */
 export interface RecallKeys {
-  /** The last fences of slot groups. */
-  readonly fenceKeys: readonly string[];
+  /** One for each slot group. */
+  readonly keys: readonly { readonly fenceKey: string }[];
 }
 
 /** What is said in a call of recall.lua. */
 export interface RecallArgs {
+  /** The process of the caller. */
+  readonly process: string;
   /** How long nothing new is granted after the server forgot. */
   readonly recoveryMs: number;
-  /** The highest fence seen in each of those groups. */
-  readonly floors: readonly number[];
+  /** One for each slot group. */
+  readonly groups: readonly { readonly floor: number; readonly holds: boolean }[];
 }
 
 export function recallCall(on: RecallKeys, request: RecallArgs): BuiltCall {
-  return { script: recall, keys: [...on.fenceKeys], args: [request.recoveryMs, ...request.floors] };
+  return { script: recall, keys: [...on.keys.flatMap((each) => [each.fenceKey])], args: [request.process, request.recoveryMs, ...request.groups.flatMap((each) => [each.floor, each.holds ? 1 : 0])] };
 }
 
 /** recoversForMs is how long nothing new is granted in the group that waits longest. */
@@ -2027,7 +2078,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '81b33393b3f7b1bf7a76acb0dde8bcb9d142b85c',
+  sha1: '048034a0cfefcbcf495da3ebe1c5704f892b316b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil
@@ -2118,7 +2169,7 @@ export function releaseCall(on: ReleaseKeys, request: ReleaseArgs): BuiltCall {
 
 export const renew = {
   name: 'renew',
-  sha1: '6e945a4ce7d2c6d4151427f43406a4a0a75d541f',
+  sha1: '153b924aeb26c43a0324096876da95a8006b9d86',
   source: `local lockKeys = KEYS
 local longestMs, args, count = tonumber(ARGV[1]), ARGV, (#ARGV - 1) / 2
 ${sharedServerTime}
@@ -2279,7 +2330,7 @@ export function readSurveyGroup(reply: ReplyItems, at = 0): SurveyGroup {
 
 export const vote = {
   name: 'vote',
-  sha1: '22c8b53aa7eff1f1e270eebe2c750fef55ed0757',
+  sha1: 'c56369c789302c6c9d772e41d7d260741b554fe7',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}

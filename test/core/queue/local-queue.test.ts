@@ -22,8 +22,7 @@ class Turns {
         if (this.served >= this.enough) return;
         this.served += 1;
         this.servedBy.set(name, (this.servedBy.get(name) ?? 0) + 1);
-        expect((this.inside += 1)).toBe(1);
-        expect(lease.fence).toBeGreaterThan(this.fence);
+        if ((this.inside += 1) !== 1 || lease.fence <= this.fence) throw new Error(`turn ${this.served}: ${this.inside} inside, fence ${lease.fence} after ${this.fence}`);
         this.fence = lease.fence;
         await new Promise<void>((resolve) => this.fleet.clock.nextTurn(resolve));
         this.inside -= 1;

@@ -36,11 +36,11 @@ class Turns {
     if (this.served >= this.enough) return;
     this.served += 1;
     this.servedBy.set(name, (this.servedBy.get(name) ?? 0) + 1);
-    expect((this.inside += 1)).toBeLessThanOrEqual(this.permits);
-    this.most = Math.max(this.most, this.inside);
-    expect(this.fences.has(fence)).toBe(false);
+    this.most = Math.max(this.most, (this.inside += 1));
+    if (this.inside > this.permits || this.fences.has(fence) || fence <= this.endedFence) {
+      throw new Error(`turn ${this.served}: ${this.inside} inside, fence ${fence}${this.fences.has(fence) ? ' again' : ''}, and ${this.endedFence} has ended`);
+    }
     this.fences.add(fence);
-    expect(fence).toBeGreaterThan(this.endedFence);
     const { clock } = this.fleet;
     await (this.holdMs === undefined ? new Promise<void>((resolve) => clock.nextTurn(resolve)) : delay(clock, this.holdMs));
     this.endedFence = Math.max(this.endedFence, fence);

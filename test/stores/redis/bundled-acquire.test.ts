@@ -30,8 +30,9 @@ function stage({ isTimeKnown = true, renewed }: { isTimeKnown?: boolean; renewed
   const [places, trust] = [new Places(), new Trust(() => SOURCE)];
   if (isTimeKnown) trust.observe(0, { sentAt: 1_000, receivedAt: 1_000, serverNow: NOW });
   const bundles = { add: (script: unknown, source: number, one: BundledAcquire) => (to.push([script, source]), void sent.push(one)), underway: () => [{}, ...sent] };
-  const memories = { of: () => MEMORY, madeBy: () => 'made by', compare: (...given: unknown[]) => void compared.push(given) };
-  const parts = { bundles, spots: new Spots(keys, () => SOURCE), places, trust, renewals: { renew: async () => [renewed] }, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs: 400, memories };
+  const memories = { of: () => MEMORY, madeBy: () => 'made by', connection: 5 };
+  const recovery = { compare: (group: number, memory: string | undefined, connection: number) => void compared.push([group, memory, connection - 5].slice(0, connection === 5 ? 2 : 3)) };
+  const parts = { bundles, spots: new Spots(keys, () => SOURCE), places, trust, renewals: { renew: async () => [renewed] }, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs: 400, memories, recovery };
   const acquiring = new Acquiring(parts as unknown as AcquiringParts);
   const ask = (how: Partial<AcquireRequest> = {}) => {
     const outcome = acquiring.acquire(acquireRequest({ key: 'k', id: 'p.1', leaseMs: 1_500, notAfter: 61_000, ...how }));

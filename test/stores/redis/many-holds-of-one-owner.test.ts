@@ -14,8 +14,6 @@ const OWNER = 'saga:1';
 const MOST = 1_000;
 /** Of the server's processor, for one script, on a machine with other work to do. */
 const LONGEST_SCRIPT_MS = 12;
-/** To take or give back one hold, whatever else its owner has. */
-const LONGEST_STEP_MS = 1.5;
 
 const keys = new RedisKeys('lock');
 const { lockKey, fenceKey } = keys.spotOf('k');
@@ -23,7 +21,7 @@ let server: RedisServer;
 
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 beforeEach(async () => {
   await server.command('FLUSHALL');
@@ -61,7 +59,7 @@ describe.each([500, MOST])('%i holds of one owner', (count) => {
     // Renewed after 0.7 to 1 s: all of them a few times.
     const leases = await Promise.all(Array.from({ length: count }, () => owner.acquire('k', { owner: OWNER, leaseMs: 3_000, waitMs: 20_000 })));
     expect(new Set(leases.map(({ fence }) => fence)).size).toBe(1);
-    await eventually(() => expect(leases.at(-1)!.heldMs).toBeGreaterThan(5_000), 10_000);
+    await eventually(() => expect(leases.at(-1)!.heldMs).toBeGreaterThan(5_000));
     for (const lease of leases) lease.assertHeld();
     const outcomes = await Promise.all(leases.map((lease) => lease.release()));
     done = true;
@@ -71,7 +69,7 @@ describe.each([500, MOST])('%i holds of one owner', (count) => {
     expect(waits[Math.floor(waits.length * 0.99)]).toBeLessThan(500);
     expect(await server.command('EXISTS', lockKey)).toBe(0);
     await Promise.all([owner.close(), bystander.close()]);
-  }, 40_000);
+  });
 });
 
 describe('a lock with a thousand holds', () => {
@@ -97,27 +95,16 @@ describe('a lock with a thousand holds', () => {
     });
     expect(tookMs).toBeLessThan(LONGEST_SCRIPT_MS);
   });
-
-  it('is not read as a whole by one more hold of its owner, nor by one less', async () => {
-    const store = await openRedisStore(server.url, 'p');
-    const tookMs = await serverTimeOf(server, async () => {
-      const one = request();
-      expect((await store.acquire(one)).kind).toBe('granted');
-      expect(await store.release(one)).toBe('released');
-    });
-    expect(tookMs).toBeLessThan(2 * LONGEST_STEP_MS);
-    // To look at the lock reads all of it. How long that takes tells how fast this server is.
-    expect(tookMs).toBeLessThan(await serverTimeOf(server, () => store.inspect('k')));
-  });
 });
 
 describe('an owner with as many holds of a lock as there can be', () => {
   it('is refused one more in words, and can have it when one is given back', async () => {
     const locks = new LockService({ store: makeRedisStore(server.url, 'p'), process: 'p' });
     await locks.open();
-    await server.command('SET', lockKey, await recordOf(MOST - 1, 7), 'PX', 60_000);
+    const fence = 1_000 * Date.now() + 60_000_000;
+    await server.command('SET', lockKey, await recordOf(MOST - 1, fence), 'PX', 60_000);
     const last = await locks.acquire('k', { owner: OWNER });
-    expect(last.fence).toBe(7);
+    expect(last.fence).toBe(fence);
     await expect(locks.acquire('k', { owner: OWNER })).rejects.toMatchObject({
       code: 'LOCK_USAGE',
       key: 'k',
@@ -140,7 +127,7 @@ describe('an owner with as many holds of a lock as there can be', () => {
       await closeRedlocks();
       await Promise.all(masters.map((master) => master.stop()));
     }
-  }, 20_000);
+  });
 
   it('waits in its turn with what it had queued before', async () => {
     const store = await openRedisStore(server.url, 'p');

@@ -14,7 +14,7 @@ let services: LockService[];
 beforeEach(async () => {
   services = [];
   cluster = await startCluster({ masters: 2, spares: 1 });
-}, 90_000);
+});
 afterEach(async () => {
   await Promise.all(services.map((locks) => locks.close()));
   await closeStores();
@@ -55,7 +55,7 @@ describe('A slot that moves to a master without slots', () => {
     for (const lease of held) lease.assertHeld();
     await cluster.finishMigration(slot, spare!);
     for (const lease of held) expect(await lease.release()).toBe('released');
-  }, 60_000);
+  });
 });
 
 describe('A slot that stays half moved', () => {
@@ -75,5 +75,5 @@ describe('A slot that stays half moved', () => {
     await cluster.finishMigration(slot, to);
     for (const lease of held) expect(await lease.verify()).toBe(true);
     for (const lease of held) expect(await lease.release()).toBe('released');
-  }, 60_000);
+  });
 });

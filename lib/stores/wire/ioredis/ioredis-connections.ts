@@ -9,6 +9,7 @@ import type { ClusterTarget, RedisTarget } from '../redis-target.js';
 import { patienceOf, type Address, type Connect, type Connection, type Connections, type Sender, type Subscriber } from '../connections.js';
 import { ConnectionGuards, isCluster, NODE_MOVED } from './connection-guards.js';
 import { forcedClusterOptions, forcedOptions, type Needs } from './connection-options.js';
+import { slotOf } from '../key-slot.js';
 import { IoredisConnection, type RedisClient } from './ioredis-connection.js';
 import { IoredisSubscriber } from './ioredis-subscriber.js';
 
@@ -68,8 +69,19 @@ export class IoredisConnections implements Connections {
     return { host, port };
   }
 
-  onChange(listener: () => void): void {
-    for (const event of ['close', NODE_MOVED]) this.client.on(event, listener);
+  onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {
+    const { client } = this;
+    client.on('close', () => listener(() => true));
+    if (!isCluster(client)) return;
+    let masters: readonly (string | undefined)[] = [];
+    client.on(NODE_MOVED, ({ options: { host, port } }: Redis) => {
+      const before = masters;
+      masters = client.slots.map((nodes) => nodes?.[0]);
+      listener((redisKey) => {
+        const slot = slotOf(redisKey);
+        return masters[slot] !== before[slot] || masters[slot] === `${host}:${port}`;
+      });
+    });
   }
 
   subscribe(): Subscriber {

@@ -105,7 +105,7 @@ local function answer(lock, request)
   if kin and lock.mode == 'r' and mode == 'w' then return 4 end
   if kin and isFullFor(lock, owner) then return 6 end
   local lengthMs = math.max(request.leaseMs, request.minHoldMs)
-  if kin then return 1, enter(lock, request, lengthMs, kin.fence) end
+  if kin then return 1, enter(lock, request, lengthMs, fenceToShare(lock, owner, lock.memory)) end
   if #lock.holders == 0 then
     lock.mode, lock.permits = mode, permits
     return 1, enter(lock, request, lengthMs)
@@ -136,12 +136,10 @@ local function grantOrPlace(request)
   local memory, recoversForMs, hasForgotten = readMemory(request.fenceKey, request.known, request.floor, request.recoveryMs)
   local text = redis.call('GET', request.lockKey) or ''
   local newMemory = memory ~= request.known and memory or nil
-  if request.owner ~= '-' and replaces == '-' and recoversForMs == 0 then
-    local fence, ending = joinAsText(text, request)
-    if fence then return { 1, now, fence, request.mode == 'p' and request.fences or 1, 1, ending, tonumber(string.sub(text, 2, 2)), newMemory } end
-  end
+  local reply = replaces == '-' and recoversForMs == 0 and answerBesideOthers(text, request, memory)
+  if reply then return reply end
   local lock = parseLock(text, request)
-  lock.recoversForMs = recoversForMs
+  lock.memory, lock.recoversForMs = memory, recoversForMs
   local more = (replaces == '-' or replaceLease(lock, request) or hasForgotten) and 0 or 10
   lock.asking[request.id] = true
   settle(lock)

@@ -40,7 +40,7 @@ for n = 1, count do
   local memory, leftMs = readMemory(hold.fenceKey, hold.known, hold.floor, recoveryMs)
   hold.longestMs = longestMs
   local lock = parseLock(redis.call('GET', hold.lockKey) or '', hold)
-  lock.recoversForMs = leftMs
+  lock.memory, lock.recoversForMs = memory, leftMs
   settle(lock)
   hold.memory, hold.lock, hold.ticket, hold.adopted = memory, lock, holderOf(lock, ticketId), holderOf(lock, hold.id)
   if not hold.adopted then

@@ -1,6 +1,6 @@
 -- The lock as one string, and as a table while a script works on it.
 --
---   <mode><queued><odd> <end> <id> <fence> <fences> <minEnd> <owner> <label> <graceMs>
+--   <mode><queued><odd> <end> <id> <fence> <fences> <minEnd> <owner> <label> <graceMs> <heardOf>
 --
 --   w00 1795236000000 web-1.7 1795236000000123 1 0 - Orders.pay 500
 --   123 5          17 19
@@ -10,9 +10,11 @@
 -- mode    w or r: how it is held; p by several, each with a permit: then the owner's place says how many permits there are
 -- queued  1 while somebody waits, else 0: only then the queue's key means anything
 -- odd     0 for one holder without minHoldMs, whose release may delete the key unread; 1 where one has to look closer
--- graceMs is left out with the space before it when it is 0. A further holder adds a line of the same fields. `end` is the last
+-- graceMs is left out with the space before it when it is 0, and so is heardOf: the server time at which a process brought the hold of
+-- an owner back, or said that it has it, to a server that forgot. A further holder adds a line of the same fields. `end` is the last
 -- instant at which a holder still counts, its grace included: the lease has ended graceMs before. An id
--- that begins with ~ has been released, but its minHoldMs has not passed: nobody's hold, and yet the lock is taken.
+-- that begins with ~ has been released, but its minHoldMs has not passed: nobody's hold, and yet the lock is taken. Without permits
+-- there is one such line at most, which has the latest end of all.
 
 -- Makes the table from the string. The request gives lockKey, queueKey, fenceKey; floor; known and recoveryMs (memory.lua); and
 -- longestMs, the longest lease there can be: an end beyond it was written before the server's clock was set back, and is brought to
@@ -29,15 +31,15 @@
 local function parseLock(text, request)
   local latest = now + (request.longestMs or math.huge)
   local mode, permits, holders = string.sub(text, 1, 1), 0, {}
-  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*)'
-  for ending, id, fence, fences, minEnd, owner, label, graceMs in string.gmatch(string.sub(text, 5), fields) do
+  local fields = '(%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%S+) ?(%d*) ?(%d*)'
+  for ending, id, fence, fences, minEnd, owner, label, graceMs, heardOf in string.gmatch(string.sub(text, 5), fields) do
     if mode == 'p' then permits = tonumber(owner) end
     graceMs = tonumber(graceMs) or 0
     ending, minEnd = math.min(tonumber(ending), latest + graceMs), math.min(tonumber(minEnd), latest)
     if ending >= now then
       holders[#holders + 1] = {
         ending = ending, id = id, fence = tonumber(fence), fences = tonumber(fences), minEnd = minEnd, owner = owner, label = label,
-        graceMs = graceMs,
+        graceMs = graceMs, heardOf = tonumber(heardOf),
       }
     end
   end
@@ -51,6 +53,7 @@ end
 local function lineOf(holder)
   local line = string.format(INSTANT .. ' %s %.0f %d %.0f %s %s',
     holder.ending, holder.id, holder.fence, holder.fences, holder.minEnd, holder.owner, holder.label)
+  if holder.heardOf then return line .. string.format(' %.0f %.0f', holder.graceMs, holder.heardOf) end
   return holder.graceMs > 0 and line .. ' ' .. string.format('%.0f', holder.graceMs) or line
 end
 
@@ -67,6 +70,25 @@ local function holderOf(lock, id)
   end
 end
 
+local function isReleased(holder)
+  return string.sub(holder.id, 1, 1) == '~'
+end
+
+-- For how long a lock stays taken after a release is one line: of any number of readers who owe it, that which owes it for longest.
+-- Of permits each keeps its own.
+local function keepLastReleased(lock)
+  if lock.mode == 'p' then return end
+  local last
+  for _, holder in ipairs(lock.holders) do
+    if isReleased(holder) and (not last or holder.ending > last.ending) then last = holder end
+  end
+  local kept = {}
+  for _, holder in ipairs(lock.holders) do
+    if holder == last or not isReleased(holder) then kept[#kept + 1] = holder end
+  end
+  lock.holders = kept
+end
+
 -- Takes a holder out of the lock; whether it was there. One that owes a part of its minHoldMs leaves the lock taken for the rest of
 -- it, to nobody; one whose work never began owes nothing.
 local function removeHolder(lock, id, abandoned)
@@ -74,6 +96,7 @@ local function removeHolder(lock, id, abandoned)
   if not holder then return false end
   if holder.minEnd > lock.now and not abandoned then
     holder.id, holder.ending, holder.graceMs = '~' .. id, holder.minEnd, 0
+    keepLastReleased(lock)
   else
     table.remove(lock.holders, position)
   end
@@ -85,10 +108,6 @@ local function holdersById(lock)
   local holders = {}
   for _, holder in ipairs(lock.holders) do holders[holder.id] = holder end
   return holders
-end
-
-local function isReleased(holder)
-  return string.sub(holder.id, 1, 1) == '~'
 end
 
 -- How many permits a request names; 0 when it wants the lock without.
@@ -105,6 +124,19 @@ local function ownedBy(lock, owner)
       if lock.mode == 'w' then return nil end
     end
   end
+end
+
+-- The fence that a further hold of this owner shares, and nothing where it gets one of its own. A server that forgot may have the record
+-- of a hold that ended, and others had the lock since, so a hold from before shares its fence only once its process has been
+-- heard of.
+local function fenceToShare(lock, owner, memory)
+  local since = memory and tonumber(string.sub(memory, 18)) or 0
+  local shared
+  for _, holder in ipairs(lock.holders) do
+    local isKnown = holder.fence >= since * 1000 or (holder.heardOf or 0) >= since
+    if holder.owner == owner and isKnown and not isReleased(holder) then shared = math.max(shared or 0, holder.fence) end
+  end
+  return shared
 end
 
 local function isFullFor(lock, owner)

@@ -138,7 +138,7 @@ local function enterBesideOwner(lock, id, record)
   local kin = ownedBy(lock, who.owner)
   if not kin or recoveryOf(lock) > 0 or lock.mode == 'r' and who.mode == 'w' or isFullFor(lock, who.owner) then return nil end
   takeOut(lock, id)
-  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), kin.fence)
+  local holder = enter(lock, who, math.min(who.leaseMs, FIRST_LEASE_MS), fenceToShare(lock, who.owner, lock.memory))
   lock.told[#lock.told + 1] = { id, holder, lock.mode }
   return holder
 end
