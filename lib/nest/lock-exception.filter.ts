@@ -5,7 +5,7 @@
 import { Catch, HttpStatus, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import { throwError } from 'rxjs';
 import { systemClock } from '../core/port/clock.js';
-import { isLockError, type LockError, type LockErrorCode } from '../core/port/errors.js';
+import { isLockError, type LockError, type LockErrorCode, type LockLostError } from '../core/port/errors.js';
 import type { Report, ReportLevel } from '../core/port/report.js';
 import { logReports } from './lock-log.js';
 
@@ -86,7 +86,9 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   /** Nest calls it with each LockError that a handler did not catch. */
   catch(error: LockError, host: ArgumentsHost): unknown {
-    const level = LEVELS[error.code];
+    // That a lease was lost the lock module has written when it happened; only how the work failed is news.
+    const isTold = error.code === 'LOCK_LOST' && (error as Partial<LockLostError>).outcome?.status !== 'rejected';
+    const level = isTold ? undefined : LEVELS[error.code];
     if (level !== undefined) this.report({ kind: error.code, level, message: error.message });
     const reply = ANSWERS[error.code];
     switch (host.getType<string>()) {

@@ -27,6 +27,7 @@ const errors: Record<string, LockError> = {
   closed: new LockClosedError(`Lock 'secret-key' was not taken`, { key: 'secret-key' }),
   key: new LockKeyError('Secret.method: no key can be made'),
   lost: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key' }),
+  failed: new LockLostError(`Lock 'secret-key' was lost`, { key: 'secret-key', outcome: { status: 'rejected', reason: new Error('secret disk') } }),
   usage: new LockUsageError('Secret.method is used wrongly'),
 };
 
@@ -69,7 +70,8 @@ describe('over HTTP', () => {
     ['store', 503, '1', 'close', 1, 0],
     ['closed', 503, '1', 'close', 1, 0],
     ['key', 400, undefined, 'keep-alive', 1, 0],
-    ['lost', 500, undefined, 'keep-alive', 0, 1],
+    ['lost', 500, undefined, 'keep-alive', 0, 0],
+    ['failed', 500, undefined, 'keep-alive', 0, 1],
     ['usage', 500, undefined, 'keep-alive', 0, 1],
   ])('%s is %i, Retry-After %s, Connection %s, and tells nothing that clients should not know', async (name, status, retryAfter, connection, warnings, lines) => {
     const app = await start();

@@ -46,7 +46,9 @@ export class Announcer {
   renewFailed(lease: GuardedLease, cause: LockStoreError, trustedForMs: number): void {
     const { key, mode } = lease;
     if (this.events.observed) this.events.next({ type: 'renewFailed', key, mode, call: undefined, label: undefined, template: undefined, cause });
-    this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs) });
+    const { trustedUntil } = lease;
+    const isStill = (): boolean => lease.isHeld && lease.trustedUntil === trustedUntil;
+    this.report?.({ kind: 'renewal failed', level: 'warning', message: renewFailedText(key, cause, trustedForMs), isStill });
   }
 
   /** For the log alone. */

@@ -1,5 +1,5 @@
 /** Runs the work of withLock inside its hold, ends the hold, and settles the call with the work's result, or with LockLostError. */
-import { LockLostError, type WorkOutcome } from '../port/errors.js';
+import { LockLostError, messageOf, type WorkOutcome } from '../port/errors.js';
 import type { Hold } from './hold.js';
 import { isObservable, observableError, type Work } from './work.js';
 
@@ -47,7 +47,7 @@ function isPlainPromise(given: unknown): given is Promise<unknown> {
 function withOutcome(loss: LockLostError, outcome: WorkOutcome): LockLostError {
   // The work itself failed with the loss, as it does after assertHeld(), so there is nothing to add.
   if (outcome.status === 'rejected' && outcome.reason === loss) return loss;
-  const ended = outcome.status === 'fulfilled' ? 'The work finished anyway; see error.outcome' : 'The work failed as well; see error.outcome';
+  const ended = outcome.status === 'fulfilled' ? 'The work finished anyway' : `The work failed as well: ${messageOf(outcome.reason)}`.replace(/\.$/, '');
   const cause = outcome.status === 'rejected' ? outcome.reason : loss.cause;
   return new LockLostError(`${loss.message} ${ended}.`, { key: loss.key, cause, outcome });
 }
