@@ -253,7 +253,7 @@ const list = [
   ['lib/nest/lock-exception.filter.ts', "if (has(client, 'send') && 'readyState' in client", 'It is for the compiler: what is not there is no number.', undefined, "has(client, 'send')"],
   ['lib/nest/lock-boot.ts', "return typeof found === 'function' ? found.length", 'A decorator stands above a function; the number is for the compiler.', '0', '1'],
   ['lib/nest/lock-router.ts', 'withAdopted(ticket, options ?? {}, fn)', 'LockService takes options that are undefined for none.', 'options ?? {}', 'options'],
-  ['lib/nest/lock-log.ts', 'if (keptBack?.last !== undefined)', 'Each timer has its entry; the question mark is for the compiler.', undefined, 'keptBack.last'],
+  ['lib/nest/lock-log.ts', 'if (keptBack?.last !== undefined &&', 'Each timer has its entry; the question mark is for the compiler.', undefined, 'keptBack.last'],
   ['lib/nest/lock-method.ts', 'if (descriptor) descriptor.value = ', 'methodOf has refused what has no descriptor; the condition is for the compiler.', undefined, 'true'],
   ['lib/nest/lock-method.ts', 'if (slot in prototype) return;', 'Nest would be told twice to inject the same.', undefined, 'false'],
   // The value of a name in a list of options.
