@@ -80,7 +80,7 @@ function locked(method: CallableFunction, call: LockedCall): CallableFunction {
   const slot = interceptorSlot(call.instance);
   const proxy = new Proxy(method, {
     apply: (_method, self: unknown, args: unknown[]) => {
-      const interceptor = interceptorOf(self, slot);
+      const interceptor = typeof self === 'object' && self !== null ? (Reflect.get(self, slot) as LockInterceptor | undefined) : undefined;
       if (typeof interceptor?.around !== 'function') return withoutInterceptor(call, self, interceptor);
       return interceptor.around(call, args, () => Reflect.apply(method, self, args));
     },
@@ -93,10 +93,6 @@ function locked(method: CallableFunction, call: LockedCall): CallableFunction {
     Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), proxy);
   }
   return proxy;
-}
-
-function interceptorOf(self: unknown, slot: symbol): LockInterceptor | undefined {
-  return typeof self === 'object' && self !== null ? Reflect.get(self, slot) : undefined;
 }
 
 function withoutInterceptor({ site, returns }: LockedCall, self: unknown, found: unknown): unknown {

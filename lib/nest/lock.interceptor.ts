@@ -53,27 +53,26 @@ export class LockInterceptor {
     return routeLock(key, options);
   }
 
-  /** Runs `work` under the lock whose key `call` makes of `args`. @internal */
+  /** Runs `work` under the lock whose key `call` makes of `args`. Whatever fails, it rejects and does not throw. @internal */
   around(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> | Observable<unknown> {
     if (call.returns === 'observable') return this.observed(call, args, work);
-    return this.promised(call, args, work);
-  }
-
-  private async promised(call: LockedCall, args: readonly unknown[], work: () => unknown): Promise<unknown> {
-    const { onBusy } = call;
+    const { site, onBusy } = call;
     // Once the method runs, a LockTimeoutError is from a lock that the method itself asked for, and is passed on.
     let entered = false;
-    const key = call.keyOf(args);
-    const options = this.optionsOf(call, args);
     const enter = (): Promise<unknown> => {
       entered = true;
-      return settled(call, work);
+      return resultOf(site, work());
     };
     try {
-      return await this.locks.withLock(key, options, enter);
+      const options = this.optionsOf(call, args);
+      const done = Promise.resolve(this.locks.withLock(call.keyOf(args), options, enter));
+      if (onBusy === 'throw') return done;
+      return done.catch((error: unknown) => {
+        if (entered || endedBy(options.signal, error) || !isBusy(error)) throw error;
+        return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, undefined, args);
+      });
     } catch (error) {
-      if (entered || onBusy === 'throw' || endedBy(options.signal, error) || !isBusy(error)) throw error;
-      return onBusy === 'skip' ? undefined : Reflect.apply(onBusy, undefined, args);
+      return Promise.reject(error);
     }
   }
 
@@ -94,8 +93,8 @@ export class LockInterceptor {
     });
   }
 
-  private optionsOf({ options, isLabelled, signalOf }: LockedCall, args: readonly unknown[]): WithLockOptions & CallSite {
-    const described = this.describe || isLabelled ? options : { ...options, label: undefined };
+  private optionsOf({ options, unlabelled, signalOf }: LockedCall, args: readonly unknown[]): WithLockOptions & CallSite {
+    const described = this.describe ? options : unlabelled;
     return signalOf === undefined ? described : { ...described, signal: signalOf(args) };
   }
 }
@@ -104,18 +103,16 @@ function isBusy(error: unknown): boolean {
   return isLockError(error) && error.code === 'LOCK_TIMEOUT';
 }
 
-/**
- * Runs `work` and resolves to its result. A result that is no promise, and one whose work is not done, is refused. @throws LockUsageError
- */
-async function settled({ site }: LockedCall, work: () => unknown): Promise<unknown> {
-  const result = work();
+/** What a locked method resolves to. A result that is no promise, and one whose work is not done, is refused. @throws LockUsageError */
+function resultOf(site: string, result: unknown): Promise<unknown> {
   if (!isThenable(result)) {
     refuseUnfinished(result, site, 'method');
     throw new LockUsageError(`${site} is locked and ran, but returned ${typeof result} instead of a Promise. Make it async.`);
   }
-  const value = await result;
-  refuseUnfinished(value, site, 'method');
-  return value;
+  return Promise.resolve(result).then((value: unknown) => {
+    if (typeof value === 'object' || typeof value === 'function') refuseUnfinished(value, site, 'method');
+    return value;
+  });
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -26,25 +26,27 @@ export interface LockedCall extends KeysOfCall {
   readonly site: string;
   /** The name of the lock module that keeps the lock. */
   readonly instance: string;
+  /** They are frozen: so each lock module completes and checks them once, and not at every call. */
   readonly options: WithLockOptions & CallSite;
-  /** Whether the label is one that the decorator was given, and not the name of the method. */
-  readonly isLabelled: boolean;
+  /** The same without a label, unless the decorator was given one: for modules that do not describe their holders. */
+  readonly unlabelled: WithLockOptions & CallSite;
   /** Gives the signal of a call; undefined when the decorator was given no signal function. */
   readonly signalOf: ((args: readonly unknown[]) => AbortSignal | undefined) | undefined;
   readonly onBusy: OnBusy;
   readonly returns: Returns;
 }
 
-/** Completes the options of a decorator, which have been checked. */
-export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string): LockedCall {
+/** Completes the options of a decorator, which have been checked. `place` is the class and method, by default the `site` that messages name. */
+export function lockedCall(keys: KeysOfCall, given: LockedOptions, site: string, place = site): LockedCall {
   const { onBusy = 'throw', returns = 'promise', instance = DEFAULT_INSTANCE, signal, ...options } = given;
   // With 'skip' or a fallback function a busy lock is expected, so the default is not to wait for it.
   const waitMs = options.waitMs ?? (onBusy === 'throw' ? undefined : 0);
-  const told = { label: options.label ?? shortLabel(site), template: templateText(keys.key), expectsBusy: onBusy !== 'throw' };
+  const told = { label: options.label ?? shortLabel(place), template: templateText(keys.key), expectsBusy: onBusy !== 'throw' };
   const signalOf = typeof signal === 'function' ? signalFunction(signal, site) : undefined;
   const fixed = typeof signal === 'function' ? undefined : signal;
-  const complete = { ...options, waitMs, signal: fixed, ...told };
-  return { ...keys, site, instance, options: complete, isLabelled: options.label !== undefined, signalOf, onBusy, returns };
+  const complete = Object.freeze({ ...options, waitMs, signal: fixed, ...told });
+  const unlabelled = options.label === undefined ? Object.freeze({ ...complete, label: undefined }) : complete;
+  return { ...keys, site, instance, options: complete, unlabelled, signalOf, onBusy, returns };
 }
 
 function signalFunction(signal: CallableFunction, site: string): (args: readonly unknown[]) => AbortSignal | undefined {

@@ -19,7 +19,7 @@ import { refuseUnfinished } from './unfinished-results.js';
 import { lockedMethods, MOCKED } from './lock-method.js';
 import { interceptorToken } from './lock-names.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { lockedCall, shortLabel } from './locked-call.js';
+import { lockedCall, type LockedCall } from './locked-call.js';
 import type { LockedOptions } from './locked-method.js';
 
 /** The key of a route: a template whose placeholders are paths into the request, or a function of the ExecutionContext. */
@@ -50,7 +50,11 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
   const site = `LockInterceptor.of(${typeof key === 'string' ? `'${key}'` : 'a function'})`;
   const keyOf = compileRouteKey(key, site);
   checkDecorator(options, ROUTE_OPTIONS, site);
-  const call = lockedCall({ key, subject: 'request', keyOf }, { ...options, returns: 'observable' }, site);
+  const keys = { key, subject: 'request', keyOf } as const;
+  const given = { ...options, returns: 'observable' } as const;
+  const call = lockedCall(keys, given, site);
+  /** The call of each route that the interceptor stands on, by class and method. */
+  const routes = new Map<string, LockedCall>();
 
   @Injectable()
   class RouteLock implements NestInterceptor {
@@ -61,7 +65,8 @@ export function routeLock(key: RouteKey, options: RouteLockOptions): Type<NestIn
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
-      const named = { ...call, site: `${route}: ${site}`, options: { ...call.options, label: options.label ?? shortLabel(route) } };
+      const named = routes.get(route) ?? lockedCall(keys, given, `${route}: ${site}`, route);
+      routes.set(route, named);
       const complete = tap((result: unknown) => refuseUnfinished(result, named.site, 'route'));
       return this.interceptor.observed(named, [context], () => next.handle().pipe(complete), { gone: clientGone(context), outlivesReader: !givesStream(context) });
     }

@@ -1,8 +1,10 @@
 /** What one lock decorator makes of its key and its options, once, when the class is defined. */
 import { describe, expect, it } from '@jest/globals';
-import { LockUsageError } from '../../lib/index.js';
+import { systemClock } from '../../lib/core/port/clock.js';
+import { LockService, LockUsageError } from '../../lib/index.js';
 import { lockedCall, shortLabel } from '../../lib/nest/locked-call.js';
 import { checkDecorator, LEADER_OPTIONS, LOCKED_OPTIONS, ROUTE_OPTIONS, SIDED_OPTIONS } from '../../lib/nest/decorator-options.js';
+import { MemoryStore } from '../../lib/stores/memory/memory-store.js';
 import type { LockedOptions } from '../../lib/nest/locked-method.js';
 
 const made = (options: object = {}, key: unknown = 'order:<0>') => lockedCall({ key, subject: 'arguments', keyOf: () => 'k' }, options as LockedOptions, 'Shop.pay');
@@ -11,15 +13,28 @@ const { signal } = new AbortController();
 describe('A lock decorator', () => {
   it('has defaults for what it is not told', () => {
     expect(made()).toMatchObject({
-      site: 'Shop.pay', instance: 'default', isLabelled: false, signalOf: undefined, onBusy: 'throw', returns: 'promise', key: 'order:<0>', subject: 'arguments',
+      site: 'Shop.pay', instance: 'default', unlabelled: { label: undefined, template: 'order:<0>' }, signalOf: undefined, onBusy: 'throw', returns: 'promise', key: 'order:<0>', subject: 'arguments',
       options: { label: 'Shop.pay', template: 'order:<0>', expectsBusy: false, waitMs: undefined, signal: undefined },
     });
+  });
+
+  it('has options that nothing changes any more, so that each lock module completes and checks them once', async () => {
+    const { options, unlabelled } = made({ leaseMs: 500 });
+    expect([Object.isFrozen(options), Object.isFrozen(unlabelled)]).toEqual([true, true]);
+    const locks = new LockService({ store: new MemoryStore({ clock: systemClock, maxLeaseMs: 60_000 }), process: 'a', clock: systemClock });
+    let reads = 0;
+    const counted = Object.freeze(Object.defineProperty({}, 'leaseMs', { enumerable: true, get: () => ((reads += 1), 500) }));
+    for (let calls = 0; calls < 3; calls += 1) await locks.withLock('k', counted, () => undefined);
+    const once = reads;
+    for (let calls = 0; calls < 3; calls += 1) await locks.withLock('k', counted, () => undefined);
+    expect(reads).toBe(once);
+    await locks.close();
   });
 
   it('keeps what it is told', () => {
     const call = made({ onBusy: 'skip', returns: 'observable', instance: 'billing', label: 'a label', waitMs: 7, leaseMs: 500, signal });
     expect(call).toMatchObject({
-      instance: 'billing', isLabelled: true, onBusy: 'skip', returns: 'observable', options: { label: 'a label', waitMs: 7, leaseMs: 500, expectsBusy: true },
+      instance: 'billing', unlabelled: { label: 'a label' }, onBusy: 'skip', returns: 'observable', options: { label: 'a label', waitMs: 7, leaseMs: 500, expectsBusy: true },
     });
     expect([call.options.signal, call.signalOf]).toEqual([signal, undefined]);
     expect(Object.keys(call.options)).not.toEqual(expect.arrayContaining(['onBusy']));

@@ -8,7 +8,7 @@ import type { Schedule } from '../lease/schedule.js';
 import type { Clock } from '../port/clock.js';
 import type { LockLostError } from '../port/errors.js';
 import type { ReleaseOutcome } from '../port/lease.js';
-import type { CallSite, ResolvedDefaults, WithLockOptions } from '../port/lock-options.js';
+import type { CallSite, ResolvedDefaults, ResolvedOptions, WithLockOptions } from '../port/lock-options.js';
 import type { LockStore } from '../port/lock-store.js';
 import type { OptionList } from '../port/option-names.js';
 import type { Report } from '../port/report.js';
@@ -55,6 +55,7 @@ export class LockCalls implements CallHost, HoldHost {
   readonly here: HoldersHere;
   readonly election: Election;
   private readonly events: EventSink;
+  private readonly resolved = new WeakMap<WithLockOptions & CallSite, ResolvedOptions>();
   private readonly queue: LocalQueue;
   private readonly tickets: Tickets;
   private readonly waiting: WaitingCalls;
@@ -80,11 +81,18 @@ export class LockCalls implements CallHost, HoldHost {
   /** Notes a call for these keys, which were checked. `waitMs`: overrides the option. @throws LockUsageError for options that cannot work */
   begin(keys: readonly string[], given: (WithLockOptions & CallSite) | undefined, list?: OptionList, waitMs?: number): Call {
     const { defaults, store, clock, context } = this;
-    const resolved = given === undefined ? defaults : resolveOptions(given, defaults, keys[0], list);
+    const resolved = given === undefined ? defaults : (this.resolved.get(given) ?? this.resolve(given, keys[0], list));
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, store.capabilities);
     throwIfAborted(options.signal);
     return new Call(keys, options, clock.now(), context.surroundings(), this);
+  }
+
+  /** Options that are frozen, as those of decorators are, are completed and checked once. */
+  private resolve(given: WithLockOptions & CallSite, key: string | undefined, list?: OptionList): ResolvedOptions {
+    const options = resolveOptions(given, this.defaults, key, list);
+    if (list === undefined && Object.isFrozen(given)) this.resolved.set(given, options);
+    return options;
   }
 
   /** Notes a call that brings a ticket. @throws LockUsageError for options or a ticket that cannot work, before the store is asked */

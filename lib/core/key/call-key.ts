@@ -36,8 +36,7 @@ function compileOne(key: unknown, site: string): KeyOfCall {
   if (typeof key !== 'string') {
     throw new LockKeyError(`${site}: expected a key template or a function that makes a key, got ${typeof key}.`);
   }
-  const template = parseKeyTemplate(key, site);
-  return (args) => template.render(args);
+  return parseKeyTemplate(key, site).render;
 }
 
 function functionKey(made: unknown, site: string): string | readonly string[] {

@@ -19,7 +19,8 @@ export function checkKey(key: string, site = 'Lock key'): string {
   if (typeof key !== 'string') throw new LockKeyError(`${site}: expected a text such as 'order:7', got ${show(key)}.`);
   if (key === '') throw new LockKeyError(`${site}: a key must not be empty. Name what is locked, such as 'order:7'.`);
   if (LONE_SURROGATE.test(key)) throw new LockKeyError(`${site}: the key holds half a surrogate pair. Correct what cut its text in two.`);
-  checkLength(key, site);
+  // A UTF-16 unit takes at most three bytes in UTF-8, so a short key need not be measured.
+  if (key.length * 3 > LONGEST_KEY_BYTES) checkLength(key, site);
   if ((key.includes('undefined') || key.includes('[object ')) && FORGOTTEN_PART.test(key)) {
     throw new LockKeyError(`${site}: the key '${key}' was made of a value that is missing or is no id. Correct what made it.`, { key });
   }
@@ -28,8 +29,6 @@ export function checkKey(key: string, site = 'Lock key'): string {
 
 /** Messages start with `site`. @throws LockKeyError when the key is longer than {@link LONGEST_KEY_BYTES} */
 export function checkLength(key: string, site: string): void {
-  // A UTF-16 unit takes at most three bytes in UTF-8, so a short key need not be measured.
-  if (key.length * 3 <= LONGEST_KEY_BYTES) return;
   const bytes = Buffer.byteLength(key);
   if (bytes <= LONGEST_KEY_BYTES) return;
   const start = `${site}: the key '${key.slice(0, 40)}…' has ${bytes} bytes`;

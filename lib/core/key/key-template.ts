@@ -2,12 +2,11 @@
  * Parses key templates such as `order:<0.customer.id>` when the class is defined, and renders them at each call.
  *
  *   - A template with one placeholder makes the string that one would write by hand.
- *   - In one with several, values are escaped as far as different values need different keys (see key-escape.ts).
+ *   - In one with several, values are escaped as far as different values need different keys (see key-frame.ts).
  */
 import { LockKeyError } from '../port/errors.js';
-import { checkLength } from './check-key.js';
-import { keyFrame, type KeyFrame, type Malformed } from './key-frame.js';
-import { valueError } from './key-value.js';
+import { checkLength, LONGEST_KEY_BYTES } from './check-key.js';
+import { keyFrame, valueError, type KeyFrame, type Malformed } from './key-frame.js';
 
 /** What a template is rendered from. Its placeholders start with the position of an argument, or with a property of a request. */
 export type TemplateSubject = 'arguments' | 'request';
@@ -99,7 +98,8 @@ function renderer({ head, tails, valueText }: KeyFrame, placeholders: readonly P
           throw valueError(beginning(placeholder, origin), error);
         }
       }
-      checkLength(key, origin.site);
+      // A UTF-16 unit takes at most three bytes in UTF-8, so a short key need not be measured.
+      if (key.length * 3 > LONGEST_KEY_BYTES) checkLength(key, origin.site);
       return key;
     },
   };

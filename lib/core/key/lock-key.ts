@@ -1,8 +1,7 @@
 /** The tag that makes keys outside of decorators. It makes the same key as a template of the same shape from the same values. */
 import { LockKeyError } from '../port/errors.js';
 import { checkKey } from './check-key.js';
-import { keyFrame, type KeyFrame } from './key-frame.js';
-import { valueError } from './key-value.js';
+import { keyFrame, valueError, type KeyFrame } from './key-frame.js';
 
 /** The frame of each tagged template in the source, kept for as long as its code is. */
 const frames = new WeakMap<TemplateStringsArray, KeyFrame>();
