@@ -232,8 +232,6 @@ const list = [
   ['lib/stores/memory/lock-record.ts', 'return fence === first || (lock.permits === undefined && fence > first', 'That the fence is the first one was said before.', 'fence > first', 'fence >= first'],
   ['lib/stores/memory/memory-store.ts', 'randomBytes(6)', 'A longer name is another one as well.', '6', '6 * 1000'],
   ['lib/stores/memory/memory-store.ts', 'if (this.collector !== undefined) this.clock.clearTimer', 'To clear no timer does nothing; the condition is for the compiler.', undefined, 'true'],
-  ['lib/stores/memory/ticket-machine.ts', 'if (other !== ticket && other.owner === ticket.owner', 'The lock was settled before: what has ended is not there any more.', undefined, 'other.end > at.ms'],
-  ['lib/stores/memory/ticket-machine.ts', 'if (other !== ticket && other.owner === ticket.owner', 'The lock was settled before: what has ended is not there any more.', undefined, 'other !== ticket && other.owner === ticket.owner && !other.released'],
   // lib/nest
   ['lib/nest/client-gone.ts', "&& 'once' in raw", 'It is for the compiler: what is not there is no function.', "typeof raw === 'object' && raw !== null && 'once' in raw", "typeof raw === 'object' && raw !== null"],
   ['lib/nest/leader-boot.ts', 'if (roles.length === 0 || typeof made', 'What is no object has no roles; the rest is for the compiler.', "roles.length === 0 || typeof made !== 'object'", 'roles.length === 0'],

@@ -4,13 +4,13 @@
  *     ask ──▶ granted ──(minReplicas)──▶ confirmed by a renewal that replicas acknowledged
  *      │         └──(fence not above one seen before: the server lost its memory)──▶ replaced by another request of its id
  *      ├────▶ waiting ──(the message of its grant arrived before)──▶ granted
- *      ├────▶ busy | upgrade | full | permits
+ *      ├────▶ busy | upgrade | full | permits | gone (the hold that it was to take)
  *      ├────▶ recovering: the server forgot, and grants nothing new for a while
  *      └────▶ late ──(the time of the server was not known before)──▶ asked once more, with a limit in that time; else an error
  */
 import type { Clock } from '../../core/port/clock.js';
 import { LockStoreError } from '../../core/port/errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, TakenHold } from '../../core/port/lock-store.js';
 import type { Bundles } from '../wire/bundles.js';
 import { acquire } from '../wire/lua.generated.js';
 import { BundledAcquire } from './bundled-acquire.js';
@@ -64,12 +64,12 @@ export class Acquiring {
    * answer the grant stays, because the request asks for it again under the same id: a release that is held up in the network would take
    * away what it gets then. A request that gives up releases it.
    */
-  async confirmed(request: AcquireRequest, group: number, grant: Grant): Promise<AcquireOutcome> {
+  async confirmed(request: AcquireRequest, group: number, grant: Grant, taken?: TakenHold): Promise<AcquireOutcome> {
     const [renewed] = await this.parts.renewals.renew([request]);
     if (renewed?.kind === 'renewed') {
       this.parts.memories.compare(group, grant.memory);
       const { trustedUntil, contended } = renewed;
-      return { kind: 'granted', grant: { ...grant, trustedUntil, contended } };
+      return { kind: 'granted', grant: { ...grant, trustedUntil, contended }, taken };
     }
     if (renewed?.kind === 'unknown') throw renewed.cause;
     const message = `Lock '${request.key}': the grant was gone before ${request.minReplicas} replicas had acknowledged it. It is safe to try again.`;

@@ -4,7 +4,7 @@
  */
 import type { LockStoreError } from '../../core/port/errors.js';
 import { lateError } from '../../core/port/hold-errors.js';
-import type { AcquireOutcome, AcquireRequest, Grant } from '../../core/port/lock-store.js';
+import type { AcquireOutcome, AcquireRequest, Grant, TakenHold } from '../../core/port/lock-store.js';
 import type { BundledRequest } from '../wire/bundles.js';
 import { listOf, recoveringError, sharing, type ServerGrant } from '../wire/lock-reply.js';
 import { addAcquire, readAcquire, type AcquireReply, type ScriptArgument } from '../wire/lua.generated.js';
@@ -57,7 +57,7 @@ export class BundledAcquire implements BundledRequest {
     const { needsListener, parts } = this.acquiring;
     const { trust, memories, maxLeaseMs, recoveryMs } = parts;
     const { group } = this.spot;
-    const { id, leaseMs, fences, queue, label, replaces, handsOn = false, graceMs = 0 } = this.request;
+    const { id, leaseMs, fences, queue, label, replaces, handsOn, takesOver, ticketUntil, graceMs = 0 } = this.request;
     // Most requests want no permit, and for them no object is made.
     const { mode, owner } = this.request.permits === undefined ? this.request : sharing(this.request);
     const minHoldMs = Math.floor(this.request.minHoldMs);
@@ -65,8 +65,8 @@ export class BundledAcquire implements BundledRequest {
     this.floor = trust.floors.of(group);
     const plain = fences === 1 && minHoldMs === 0 && graceMs === 0 && replaces === undefined;
     addAcquire(keys, args, this.spot, {
-      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, handsOn,
-      notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
+      id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, takes: takesOver ?? (handsOn ? 'permit' : 'nothing'),
+      notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs: ticketUntil ?? minHoldMs, graceMs,
       longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
     });
   }
@@ -120,6 +120,12 @@ export class BundledAcquire implements BundledRequest {
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         if (this.place && told.fence <= this.place.floor) return acquiring.askAnew(request);
         return this.granted(trust.answered(spot.group, told, exchange, told.memory ?? this.memory));
+      case 'taken': {
+        const { owner, permits, minHoldMs, end } = told;
+        return this.granted(trust.answered(spot.group, told, exchange, told.memory), { owner, permits: permits || undefined, minHoldMs, end });
+      }
+      case 'gone':
+        return { kind: 'gone', now: told.now, memory: told.memory };
       case 'waiting':
         return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
       case 'busy':
@@ -138,11 +144,11 @@ export class BundledAcquire implements BundledRequest {
     }
   }
 
-  private granted(grant: Grant): AcquireOutcome | Promise<AcquireOutcome> {
+  private granted(grant: Grant, taken?: TakenHold): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
-    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant);
+    if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, taken);
     acquiring.parts.memories.compare(spot.group, grant.memory);
-    return { kind: 'granted', grant };
+    return { kind: 'granted', grant, taken };
   }
 
   /** The outcome for a place in the queue: `waiting`, or the grant if its message came first. */
