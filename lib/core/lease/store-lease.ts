@@ -19,7 +19,7 @@ import type { LockMode } from '../port/lock-mode.js';
 import type { ResolvedOptions } from '../port/lock-options.js';
 import { NO_MEMORY, type Grant, type HeldLease, type HolderRef, type RenewOutcome, type RenewRequest } from '../port/lock-store.js';
 import type { EndingLease } from './background-release.js';
-import { Appointment } from './schedule.js';
+import { Appointment, type Schedule } from './schedule.js';
 
 /** How long callers of one process may follow each other on a lease while other processes wait, in ms after its grant. */
 export const HAND_ON_WINDOW_MS = 50;
@@ -52,12 +52,12 @@ export interface LossListener {
 
 /** Renews leases and declares them lost in time: the watchdog. */
 export interface LeaseGuard {
+  /** Has the appointments of leases: one that was released or lost has none. */
+  readonly schedule: Pick<Schedule, 'cancel'>;
   /** The appointment of the lease is due: it is time to renew it, or its trust has ended. */
   due(lease: StoreLease, now: number): void;
   /** Guards the lease from now on, or plans its next renewal anew. */
   watch(lease: StoreLease, now: number): void;
-  /** Guards the lease no longer. */
-  forget(lease: StoreLease): void;
 }
 
 /** The queue of callers to which a lease belongs. */
@@ -150,6 +150,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.fence = this.nextFence = grant.fence;
     this.sharesFence = mode === 'read';
     this.storeLengthMs = Math.max(leaseMs, minHoldMs) + graceMs;
+    this.loss = this.askedAt = undefined;
   }
 
   get firstFence(): number {
@@ -223,7 +224,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
 
   /** When the watchdog has to look at it, if the next renewal is planned for `at`: at the end of trust at the latest. */
   nextLook(at: number): number {
-    return at < this.trustedUntil && (this.isUnanswered || this.renews) ? at : this.trustedUntil;
+    return at < this.trustedUntil && (this.options.renew || this.isGathered || this.isUnanswered) ? at : this.trustedUntil;
   }
 
   /** Starts a renewal. False when one is under way already, or the lease is not renewed at all. */
@@ -297,7 +298,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
 
   /** Ends it because the process gives the lock back: it is over from here on, whatever the store answers to the release. */
   letGo(): void {
-    this.guard.forget(this);
+    this.guard.schedule.cancel(this);
     this.state = 'released';
     this.listeners = NOBODY;
   }
@@ -305,7 +306,7 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   /** Ends it as lost and calls its listeners. `reason` completes the sentence "Lock … was lost: …". */
   lose(reason: string): void {
     if (this.state !== 'held') return;
-    this.guard.forget(this);
+    this.guard.schedule.cancel(this);
     this.state = 'lost';
     this.loss = lostError(this.key, reason);
     this.keeper.leaseLost(this.loss, this);
@@ -329,13 +330,11 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
   /** Calls `listener` when the lease is lost; at once when it is lost already. */
   onLoss(listener: LossListener): void {
     if (this.loss) listener.leaseLost(this.loss, this);
-    else this.listeners = [...this.listeners, listener];
+    else this.listeners = this.listeners === NOBODY ? [listener] : [...this.listeners, listener];
   }
 
   offLoss(listener: LossListener): void {
-    // For most leases it is the only one, and then no list is made.
-    if (this.listeners.length === 1 && this.listeners[0] === listener) this.listeners = NOBODY;
-    else this.listeners = this.listeners.filter((one) => one !== listener);
+    this.listeners = this.listeners.filter((one) => one !== listener);
   }
 
   /**
@@ -388,7 +387,9 @@ export class StoreLease extends Appointment implements HeldLease, EndingLease {
     this.askedAt = now;
     this.abandoned = abandoned;
     if (now >= this.trustedUntil) this.endTrust();
-    this.offLoss(caller);
+    // For most leases it is the only one.
+    if (this.listeners.length === 1 && this.listeners[0] === caller) this.listeners = NOBODY;
+    else this.offLoss(caller);
     this.keeper.callerLeft(this, done);
   }
 

@@ -71,11 +71,6 @@ export class Watchdog implements LeaseGuard {
     this.planRenewal(lease, now, thirdMs * (0.7 + 0.3 * Math.random()));
   }
 
-  /** Stops guarding a lease. It is called before the lease is released; answers to renewals under way are ignored then. */
-  forget(lease: StoreLease): void {
-    this.schedule.cancel(lease);
-  }
-
   /**
    * Whether an answer says nothing certain of the present: the machine has slept since `sentAt`, so that trust would be counted too
    * long, or the data that it tells of may not be there any more. Then the request has to be made again. `replacements`: how often
