@@ -170,9 +170,11 @@ export function keepsWaiters(stage: Stage, promised: Promised): void {
     const key = stage.newKey();
     const holder = stage.contender(key);
     await holder.acquires();
-    const waiters = Array.from({ length: 300 }, () => stage.contender(key));
+    const waiters = Array.from({ length: 200 }, () => stage.contender(key));
     /** Nobody's place ends meanwhile, however slow the store is. */
-    const keepPlaces = (some: readonly Contender[]): Promise<unknown> => Promise.all(some.map((waiter) => waiter.heartbeat()));
+    const keepPlaces = async (some: readonly Contender[]): Promise<void> => {
+      for (const store of stage.stores()) await store.heartbeat(some.filter((waiter) => waiter.store === store));
+    };
     for (const [n, waiter] of waiters.entries()) {
       await waiter.queues();
       if (n % 50 === 0) await keepPlaces(waiters.slice(0, n));
