@@ -19,7 +19,7 @@ export default {
         jsc: {
           target: 'es2022',
           parser: { syntax: 'typescript', decorators: true },
-          transform: { legacyDecorator: true, decoratorMetadata: true },
+          transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: false },
           keepClassNames: true,
         },
         module: { type: 'es6' },
@@ -32,13 +32,14 @@ export default {
     '^nestjs-holdfast/(.*)$': '<rootDir>/lib/$1/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
-  // More than two cores have: much of the time is waiting for leases to end.
-  maxWorkers: 4,
+  // One more than two cores have: some of the time is waiting for servers and processes.
+  maxWorkers: 3,
   // Modules of finished suites stay in the memory of a worker: after some fifty suites it has grown to gigabytes.
   workerIdleMemoryLimit: '1000MB',
-  testTimeout: 60_000,
-  setupFilesAfterEnv: ['<rootDir>/test/support/second-try.ts'],
-  reporters: ['default', '<rootDir>/test/support/second-tries-reporter.cjs'],
+  // A worker with much memory takes a while to end on a busy machine. What keeps it alive longer than this was left open by a test.
+  workerGracefulExitTimeout: 30_000,
+  // For what hangs: no test is meant to take that long, and how long one takes is not judged.
+  testTimeout: 600_000,
   coverageProvider: 'v8',
   collectCoverageFrom: ['lib/**/*.ts', '!lib/**/*.generated.ts'],
 };

@@ -17,7 +17,7 @@ import { transformSync } from '@swc/core';
 import jestConfig from '../jest.config.mjs';
 import { equivalent } from '../test/mutants/equivalent.mjs';
 import { mutantsOf } from './mutation/mutants-of.mjs';
-import withoutServers from './without-servers.cjs';
+import suites from './suites.cjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const built = join(root, 'build', `mutation-${process.pid}`);
@@ -69,7 +69,7 @@ function build() {
 
 /** A process that runs tests; `ask` resolves with its answer, or with `hung` when it had to be stopped. */
 function startWorker(env = {}) {
-  const child = fork(join(root, 'scripts/mutation/worker.mjs'), [], { cwd: root, stdio: ['ignore', 'ignore', process.env.MUTATION_ERRORS ? 'inherit' : 'ignore', 'ipc'], serialization: 'advanced', execArgv: ['--stack-trace-limit=3', '--max-old-space-size=1500'], env: { ...process.env, HOLDFAST_TRIES: '1', CI: '1', ...env } });
+  const child = fork(join(root, 'scripts/mutation/worker.mjs'), [], { cwd: root, stdio: ['ignore', 'ignore', process.env.MUTATION_ERRORS ? 'inherit' : 'ignore', 'ipc'], serialization: 'advanced', execArgv: ['--stack-trace-limit=3', '--max-old-space-size=1500'], env: { ...process.env, CI: '1', ...env } });
   let hear = () => undefined;
   child.on('message', (told) => hear(told));
   child.on('exit', () => hear({ hung: true }));
@@ -151,7 +151,8 @@ function asked(tests, file) {
 
 async function main() {
   const mutants = build();
-  const files = (await withoutServers(under('test').filter((file) => file.endsWith('.test.ts') && values.tests.some((part) => file.startsWith(part))).map((file) => join(root, file)))).filtered;
+  const chosen = under('test').filter((file) => file.endsWith('.test.ts') && values.tests.some((part) => file.startsWith(part))).map((file) => join(root, file));
+  const files = chosen.filter((file) => !suites.startsServers(file));
   const { seen, atLoad } = await look(files.map((file) => join(built, relative(root, file)).replace(/\.ts$/, '.js')));
   for (const test of seen) if (test.failed !== undefined) console.log(`does not pass without a mutant, and is left out: ${test.name}: ${test.failed}`);
   const passing = seen.filter(({ failed }) => failed === undefined);

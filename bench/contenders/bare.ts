@@ -26,7 +26,7 @@ export const bare: Contender = {
     /** What the server told as its memory, by fence key. */
     const memories = new Map<string, string>();
     const memoryOf = async (fenceKey: string): Promise<string> => {
-      const { script, keys: names, args } = recallCall({ fenceKeys: [fenceKey] }, { recoveryMs: 0, floors: [0] });
+      const { script, keys: names, args } = recallCall({ keys: [{ fenceKey: fenceKey }] }, { process: 'p', recoveryMs: 0, groups: [{ floor: 0, holds: false }] });
       const [, , memory] = (await redis.eval(script.source, names.length, ...names, ...args)) as [number, number, string];
       memories.set(fenceKey, memory);
       return memory;

@@ -96,12 +96,13 @@ type Values = ReturnType<typeof parse>['values'];
 /** What the command line asks for. @throws UsageError when it is not valid */
 export function readArguments(args: readonly string[], environment: NodeJS.ProcessEnv): Order | 'help' | 'version' {
   const { values, positionals } = parse(args);
+  refuseMisplacedUrls(values, positionals);
   if (values.help === true) return 'help';
   if (values.version === true) return 'version';
   const [name, subject, ...rest] = positionals;
   if (name === undefined) throw new UsageError('a command is missing: list, inspect, leader, watch, release or redlock init');
   if (name === 'redlock') return redlockOrder(subject, rest, values, environment);
-  if (rest.length > 0) throw new UsageError(`unexpected argument '${rest.join(' ')}'; quote a key that has spaces`);
+  if (rest.length > 0) throw new UsageError(`unexpected argument ${shown(rest.join(' '))}; quote a key that has spaces`);
   for (const [option, commands] of Object.entries(OWN)) {
     const fits = !Object.hasOwn(values, option) || (commands as readonly string[]).includes(name);
     if (!fits) throw new UsageError(`--${option} belongs to ${commands.join(', ')}`);
@@ -111,7 +112,7 @@ export function readArguments(args: readonly string[], environment: NodeJS.Proce
 
 /** The nodes stand behind the command, or are given as for all others. */
 function redlockOrder(verb: string | undefined, urls: readonly string[], values: Values, environment: NodeJS.ProcessEnv): Order {
-  if (verb !== 'init') throw new UsageError(`redlock wants init, got '${verb ?? ''}'`);
+  if (verb !== 'init') throw new UsageError(`redlock wants init, got ${shown(verb ?? '')}`);
   for (const option of [...Object.keys(OWN), 'cluster', 'sentinel']) if (Object.hasOwn(values, option)) throw new UsageError(`--${option} does not belong to redlock init`);
   const target = targetOf(urls.length === 0 ? values : { ...values, redis: [...(values.redis ?? []), ...urls] }, environment);
   if (target.urls.length === 1) throw new UsageError('redlock init wants the URLs of all nodes, an odd number of at least 3');
@@ -127,8 +128,23 @@ function parse(args: readonly string[]) {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true, strict: true });
   } catch (error) {
     // Node explains some mistakes in several lines, with a period at the end.
-    throw new UsageError((error as Error).message.replaceAll('\n', ' ').replace(/\.$/, ''));
+    const { message } = error as Error;
+    throw new UsageError(message.includes('://') ? MISPLACED : message.replaceAll('\n', ' ').replace(/\.$/, ''));
   }
+}
+
+/** An argument in a message, unless it may be a URL or a part of one, in which a password may stand. */
+function shown(argument: string): string {
+  return /@|:\/\//.test(argument) ? 'of that form (it looks like a URL)' : `'${argument}'`;
+}
+
+const MISPLACED = 'a URL stands where none is expected; give it as --redis <url>';
+
+/** Refuses the URL of a server in another place than behind --redis or redlock init. @throws UsageError */
+function refuseMisplacedUrls({ redis: _, ...values }: Values, positionals: readonly string[]): void {
+  const others = positionals[0] === 'redlock' && positionals[1] === 'init' ? [] : positionals;
+  const given: unknown[] = [...others, ...Object.values(values)];
+  if (given.some((text) => typeof text === 'string' && /^["']?rediss?:\/\//i.test(text))) throw new UsageError(MISPLACED);
 }
 
 function commandOf(name: string, subject: string | undefined, values: Values): Command {
@@ -154,13 +170,8 @@ function commandOf(name: string, subject: string | undefined, values: Values): C
       return { name, key, fence, confirmed: values.yes ?? false };
     }
     default:
-      throw new UsageError(`there is no command '${name}'`);
+      throw new UsageError(`there is no command ${shown(name)}`);
   }
-}
-
-/** The URL without user and password, because a message prints it. */
-function withoutLogin(url: string): string {
-  return url.replace(/^(.*\/\/)?.*@/, '$1…@');
 }
 
 function keyOf(name: string, subject: string | undefined): string {
@@ -173,8 +184,7 @@ function targetOf({ redis, cluster = false, sentinel, tls, cacert, username, pre
   const urls = redis ?? (fromEnvironment ? [fromEnvironment] : []);
   if (urls.length === 0) throw new UsageError('give --redis <url>, or set REDIS_URL');
   for (const url of urls) {
-    if (!/^rediss?:\/\/./.test(url)) throw new UsageError(`expected a URL that starts with redis:// or rediss://, got '${withoutLogin(url)}'`);
-    const problem = urlProblem(url);
+    const problem = urlProblem(url) ?? (/^rediss?:\/\/./.test(url) ? undefined : 'does not start with redis:// or rediss://');
     if (problem !== undefined) throw new UsageError(`the URL of --redis ${problem}`);
   }
   if (cluster && sentinel !== undefined) throw new UsageError('--cluster and --sentinel exclude each other');

@@ -16,6 +16,7 @@ import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken
 import { LockInterceptor } from './lock.interceptor.js';
 import { LockRouter, type Locks } from './lock-router.js';
 import { processName } from './process-name.js';
+import { openFor, orRefuse } from './refused-boot.js';
 
 /** The token of the name of this process in holder ids. It is not exported from the lock module. */
 const PROCESS_NAME = Symbol.for('nestjs-holdfast:process-name');
@@ -48,14 +49,15 @@ const reportProvider: FactoryProvider<Report> = { provide: REPORT, useFactory: (
 function storeProvider(instance: string): FactoryProvider<Promise<LockStore | null>> {
   return {
     provide: storeToken(instance),
-    inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT],
-    useFactory: async (options: LockModuleOptions, process: string, report: Report) => {
-      const environment = globalThis.process.env['NODE_ENV'];
-      const where = lockHome(options, environment);
-      if (where.kind === 'elsewhere') return null;
-      if (where.kind === 'embedded') new Logger('LockModule').log(embeddedLine(where.implied));
-      return createStore(where, options, { process, clock: systemClock, report, environment });
-    },
+    inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT, ModulesContainer],
+    useFactory: (options: LockModuleOptions, process: string, report: Report, modules: ModulesContainer) =>
+      orRefuse(modules, () => {
+        const environment = globalThis.process.env['NODE_ENV'];
+        const where = lockHome(options, environment);
+        if (where.kind === 'elsewhere') return null;
+        if (where.kind === 'embedded') new Logger('LockModule').log(embeddedLine(where.implied));
+        return createStore(where, options, { process, clock: systemClock, report, environment });
+      }),
   };
 }
 
@@ -67,18 +69,13 @@ function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
   return {
     provide: locksToken(instance),
     inject: [MODULE_OPTIONS, PROCESS_NAME, REPORT, storeToken(instance), ModulesContainer],
-    useFactory: async (
-      options: LockModuleOptions,
-      process: string,
-      report: Report,
-      store: LockStore | null,
-      modules: ModulesContainer,
-    ): Promise<Locks> => {
-      if (store) checkCapabilities(store.capabilities, options);
-      const own = store && (await opened(new LockService({ ...ownOptions(options), store, process, report, instance })));
-      if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
-      return options.route ? new LockRouter(options.route, instance, own, modules) : (own ?? neverRouted(instance));
-    },
+    useFactory: (options: LockModuleOptions, process: string, report: Report, store: LockStore | null, modules: ModulesContainer): Promise<Locks> =>
+      orRefuse(modules, async () => {
+        if (store) checkCapabilities(store.capabilities, options);
+        const own = store && (await openFor(modules, new LockService({ ...ownOptions(options), store, process, report, instance })));
+        if (store?.summary) new Logger('LockModule').log(bootLine(instance, store.summary));
+        return options.route ? new LockRouter(options.route, instance, own, modules) : (own ?? neverRouted(instance));
+      }),
   };
 }
 
@@ -86,16 +83,6 @@ function locksProvider(instance: string): FactoryProvider<Promise<Locks>> {
 function checkCapabilities({ replicas }: StoreCapabilities, { minReplicas = 0 }: LockModuleOptions): void {
   if (minReplicas > 0 && !replicas) {
     throw new LockUsageError(`LockModule options: minReplicas is ${minReplicas}, but this store has no replicas to count.`);
-  }
-}
-
-async function opened(locks: LockService): Promise<LockService> {
-  try {
-    await locks.open();
-    return locks;
-  } catch (error) {
-    await locks.close().catch(() => undefined);
-    throw error;
   }
 }
 

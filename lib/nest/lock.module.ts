@@ -6,6 +6,8 @@ import {
   Inject,
   Logger,
   Module,
+  Optional,
+  type ConfigurableModuleAsyncOptions,
   type DynamicModule,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
@@ -26,7 +28,11 @@ import { checkShape, MODULE_DEFAULTS, ownOptions, type LockModuleOptions } from 
 import { INSTANCE_NAME, interceptorToken, locksToken, MODULE_OPTIONS, storeToken } from './lock-names.js';
 import { lockModules, LockRouter } from './lock-router.js';
 import type { LockInterceptor } from './lock.interceptor.js';
-import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } from './lock.module-definition.js';
+import { orClose } from './refused-boot.js';
+import { ConfigurableModuleClass, type LockModuleExtras } from './lock.module-definition.js';
+
+/** In place of the name of a lock module: the class was imported itself. No module has an empty name. */
+const WITHOUT_FOR_ROOT = '';
 
 /**
  * Locks for the whole application:
@@ -43,26 +49,28 @@ import { ConfigurableModuleClass, type ASYNC_OPTIONS_TYPE, type OPTIONS_TYPE } f
 @Module({})
 export class LockModule extends ConfigurableModuleClass implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, OnApplicationShutdown {
   private readonly logger = new Logger(LockModule.name);
+  private readonly instance: string;
   private interceptor: LockInterceptor | undefined;
   private candidates: readonly Candidate[] = [];
 
   constructor(
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
-    @Inject(INSTANCE_NAME) private readonly instance: string,
+    @Optional() @Inject(INSTANCE_NAME) instance: string | undefined,
   ) {
     super();
+    this.instance = instance ?? WITHOUT_FOR_ROOT;
   }
 
   /** Makes the lock module from its options. */
-  static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
+  static override forRoot(options: LockModuleOptions & LockModuleExtras = {}): DynamicModule {
     checkShape(options);
     const { name, isGlobal } = options;
     return super.forRoot({ ...options, ...ownOptions(options), name, isGlobal });
   }
 
   /** Makes the lock module from options that a factory or a class gives when the application starts. */
-  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+  static override forRootAsync(options: ConfigurableModuleAsyncOptions<LockModuleOptions> & LockModuleExtras): DynamicModule {
     checkAsyncOptions(options);
     const { useClass, useExisting = useClass, ...rest } = options;
     if (useExisting === undefined) return super.forRootAsync(rest);
@@ -70,19 +78,18 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
     return useClass === undefined ? module : { ...module, providers: [...(module.providers ?? []), useClass] };
   }
 
-  async onModuleInit(): Promise<void> {
-    try {
-      await this.start();
-    } catch (error) {
-      // Whoever boots gets no application that could be closed, and open connections would keep the process alive. A close that fails
-      // must not hide why the boot did.
-      await Promise.allSettled([...lockModules(this.modules)].map(([, locks]) => locks.close()));
-      throw error;
-    }
+  onModuleInit(): Promise<void> {
+    return orClose(this.modules, () => this.start());
   }
 
   /** Checks every decorator of the application, and gives objects their interceptors. @throws LockUsageError, LockStoreError */
   private async start(): Promise<void> {
+    if (this.instance === WITHOUT_FOR_ROOT) {
+      throw new LockUsageError(
+        'LockModule is imported without forRoot, so it has no options. Call LockModule.forRoot({ redis: … }) once, in the root module: it is global, ' +
+          'and other modules need no import.',
+      );
+    }
     refuseTwins(this.modules, this.instance);
     refuseUnreached(this.modules, this.instance);
     const locks = this.ownLocks();
@@ -102,11 +109,13 @@ export class LockModule extends ConfigurableModuleClass implements OnModuleInit,
   }
 
   /** Leaders begin when all providers are initialized. */
-  onApplicationBootstrap(): void {
+  onApplicationBootstrap(): Promise<void> {
     const locks = this.ownLocks();
     if (locks) beforeAllDestroyHooks(this.modules, () => locks.announceShutdown());
     const { describeHolders = MODULE_DEFAULTS.describeHolders } = this.single<LockModuleOptions>(MODULE_OPTIONS);
-    if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
+    return orClose(this.modules, () => {
+      if (locks) for (const candidate of this.candidates) stand(candidate, locks, describeHolders);
+    });
   }
 
   /** Refuses new calls. Of a global module the hook is called after those of the application. Holds go on, so the store stays open until onApplicationShutdown. */

@@ -28,12 +28,13 @@ export function targetProblem(name: string, target: unknown): string | undefined
   if (typeof target === 'string' && target.trim() !== '') return textProblem(name, target);
   if (target == null || typeof target === 'string') return `${name} was given, but it is undefined or empty; ${LOOK_WHERE}`;
   if (typeof target !== 'object') return `expected ${name} to be a URL, options or a client, got ${show(target)}`;
-  if (isIoredis(target) || isNodeRedis(target)) return undefined;
+  if ('then' in target && typeof target.then === 'function') return `${name} is a promise; give the client itself, or await it in useFactory: ({ redis: await … })`;
+  if (isIoredis(target) || isNodeRedis(target)) return hostsProblem(`the client in ${name}`, hostsOfClient(target));
   if (isForeignClient(target)) {
     return `${name} is a client that locks cannot use; give the URL, a client of ioredis (new Redis(), new Cluster()), or one of node-redis (createClient(), createCluster(), createSentinel())`;
   }
   if ('url' in target) return `${name} has no option url; give the URL itself as ${name}`;
-  return namesProblem(name, target) ?? addressProblem(name, target) ?? numbersProblem(name, target);
+  return namesProblem(name, target) ?? addressProblem(name, target) ?? hostsProblem(name, hostsOf(target)) ?? numbersProblem(name, target);
 }
 
 /** A serverless database is often given by an HTTP endpoint, which has neither connections nor messages. */
@@ -91,6 +92,35 @@ function addressProblem(name: string, target: object): string | undefined {
   if (Array.isArray(servers) && servers.length > 0 && !servers.some(isNowhere)) return undefined;
   const what = 'its host (or path, cluster, sentinels) is undefined or empty, which would mean the Redis on this machine';
   return `${name} was given, but ${what}; ${LOOK_WHERE}`;
+}
+
+/**
+ * What is wrong with the names of servers that options give, of which the clients would repeat a URL, with its password, in each message.
+ * Neither does this sentence.
+ */
+function hostsProblem(name: string, hosts: readonly unknown[]): string | undefined {
+  if (!hosts.some((host) => typeof host === 'string' && /[\s/@"'?#]/.test(host))) return undefined;
+  return `${name} has a host with a character that no name of a host has, as in a URL; a URL is given as redis itself, and a name without quotes`;
+}
+
+function hostsOf(target: object): unknown[] {
+  const sentinels = 'sentinels' in target && Array.isArray(target.sentinels) ? (target.sentinels as unknown[]) : [];
+  // Of a Cluster a node that is a text is a URL, and is looked at as such.
+  const nodes = 'cluster' in target && Array.isArray(target.cluster) ? target.cluster.filter((node) => typeof node === 'object') : [];
+  const master: unknown = 'name' in target ? target.name : undefined;
+  return [target, ...nodes, ...sentinels].map((server) => (isRecord(server) ? server['host'] : server)).concat(master);
+}
+
+/** The hosts that a client was made with: of ioredis in its options, or those of its Sentinels and nodes, of node-redis in `socket`. */
+function hostsOfClient(client: object): unknown[] {
+  const options: unknown = 'options' in client ? client.options : undefined;
+  const startup: unknown = 'startupNodes' in client ? client.startupNodes : undefined;
+  const servers = [options, isRecord(options) ? options['socket'] : undefined, ...(Array.isArray(startup) ? (startup as unknown[]) : [])];
+  return servers.flatMap((server) => (isRecord(server) ? hostsOf(server) : [server]));
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
 }
 
 function serversOf(target: object): unknown {

@@ -9,7 +9,6 @@ export const jest = {
   fn: (...given) => mocker.fn(...given),
   spyOn: (...given) => mocker.spyOn(...given),
   restoreAllMocks: () => mocker.restoreAllMocks(),
-  retryTimes: () => undefined,
   mocked: (mock) => mock,
   useRealTimers: () => undefined,
 };

@@ -6,6 +6,7 @@ import { LockService } from '../../lib/lock.service.js';
 import { LockModule } from '../../lib/nest/lock.module.js';
 import { Gate, startAlone, startApp } from '../nest/application.js';
 import { eventually } from '../support/eventually.js';
+import { within } from '../support/in-time.js';
 import type { BoardView } from '../../lib/board/board-feed.js';
 import { startRedis } from '../support/redis-server.js';
 import { readEvents, type EventReader } from './event-reader.js';
@@ -119,14 +120,12 @@ describe('the events of the board', () => {
     const { url, locks } = await serve();
     const viewer = await watch(url);
     await using lease = await locks.acquire('order:1');
-    const startedAt = performance.now();
-    const [view] = await viewer.until((one) => one.instances[0]!.held === 1);
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    const [view] = await within(1_000, () => viewer.until((one) => one.instances[0]!.held === 1));
     expect(view.instances[0]).toMatchObject({ name: 'default', waitedFor: 0, more: 0 });
     const [row] = view.instances[0]!.rows;
     expect(row).toMatchObject({ key: 'order:1', mode: 'write', waiters: [], callsHere: [] });
     expect(row!.holders).toMatchObject([{ fence: lease.fence, pid: process.pid }]);
-    expect(Math.abs(view.at - row!.holders[0]!.since!)).toBeLessThan(2_000);
+    expect(Math.abs(view.at - row!.holders[0]!.since!)).toBeLessThan(60_000);
   });
 
   it('show who leads a role, since when, and who stands for it, which counts as no wait; a failure of the leader is told', async () => {

@@ -18,13 +18,13 @@ beforeAll(async () => {
   browser = await openChromium();
   redis = await startRedis();
   sample = await runSample(redis.url);
-}, 120_000);
+});
 
 afterAll(async () => {
   await browser?.close();
   await sample?.stop();
   await redis?.stop();
-}, 30_000);
+});
 
 /** Somebody counts the item in the first process for so long. */
 function stocktake(item: number, seconds: number): Promise<Response> {
@@ -87,7 +87,7 @@ describe('the board in a browser', () => {
     await takenAway(page);
     await Promise.all([counted, ...orders]);
     expect(complaints).toEqual([]);
-  }, 30_000);
+  });
 
   it('shows who leads a role since when, and who stands for it', async () => {
     const { page, complaints } = await board();
@@ -114,7 +114,7 @@ describe('the board in a browser', () => {
     expect(await answer.json()).toMatchObject({ code: 'LOCK_LOST' });
     await page.locator('.incidents', { hasText: 'lost item:2 StocktakeService.count' }).waitFor(SOON);
     expect(complaints).toEqual([]);
-  }, 30_000);
+  });
 
   it('answers 403 to somebody whom the guard does not let in, page, events and forced release alike', async () => {
     const { page } = await browser.page({ httpCredentials: { username: 'visitor', password: 'curious' } });
@@ -145,7 +145,7 @@ describe('the board in a browser', () => {
     await takenAway(page);
     await Promise.all([counted, waited]);
     expect(complaints).toEqual([]);
-  }, 30_000);
+  });
 
   it('is usable with the keyboard alone, and keeps the focus while it redraws', async () => {
     const { page, complaints } = await board();
@@ -177,7 +177,7 @@ describe('the board in a browser', () => {
     expect((await counted).status).toBe(500);
     await waited;
     expect(complaints).toEqual([]);
-  }, 30_000);
+  });
 
   it('gives each lock one line where there are many, with its details at a press, and keeps them open while it redraws', async () => {
     const { page, complaints } = await board();
@@ -203,7 +203,7 @@ describe('the board in a browser', () => {
       await held.close();
     }
     expect(complaints).toEqual([]);
-  }, 60_000);
+  });
 
   it('shows the text in enough contrast by day and by night', async () => {
     for (const colorScheme of ['light', 'dark'] as const) {
@@ -211,7 +211,7 @@ describe('the board in a browser', () => {
       const ratio = (await page.evaluate(CONTRAST_OF_QUIET_TEXT)) as number;
       expect(ratio).toBeGreaterThanOrEqual(4.5);
     }
-  }, 30_000);
+  });
 
   it('filters by method and by what is waited for', async () => {
     const { page } = await board();
@@ -230,7 +230,7 @@ describe('the board in a browser', () => {
     await page.getByRole('button', { name: 'Take it away' }).click();
     await takenAway(page);
     await Promise.all([counted, waited]);
-  }, 30_000);
+  });
 });
 
 const HEIGHTS_OF_LOCKS = `[...document.querySelectorAll('.lock')].map((row) => row.getBoundingClientRect().height)`;

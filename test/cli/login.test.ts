@@ -26,14 +26,14 @@ describe('holdfast on a server with users', () => {
     redis = await startRedis();
     await redis.command('ACL', 'SETUSER', 'looker', 'on', '>secret', '~*', '&*', '+@all');
     await redis.command('ACL', 'SETUSER', 'default', 'off');
-  }, 60_000);
+  });
   afterAll(() => redis.stop());
 
   it('takes the password from the environment, so that it stands in no list of processes', async () => {
     const ask = ['list', '--redis', redis.url, '--username', 'looker'];
     expect(await holdfast(ask, undefined, { REDIS_PASSWORD: 'secret' })).toMatchObject({ code: 1, out: '' });
     expect(await holdfast(ask, undefined, { REDIS_PASSWORD: 'wrong' })).toMatchObject({ code: 3, err: expect.stringContaining('WRONGPASS') });
-  }, 60_000);
+  });
 });
 
 describe('holdfast --sentinel', () => {
@@ -46,7 +46,7 @@ describe('holdfast --sentinel', () => {
     } finally {
       await group.stop();
     }
-  }, 60_000);
+  });
 });
 
 describe('A Ctrl-C before holdfast is connected', () => {
@@ -60,7 +60,7 @@ describe('A Ctrl-C before holdfast is connected', () => {
     server.once('connection', () => child.kill('SIGINT'));
     expect(await once(child, 'close')).toEqual([null, 'SIGINT']);
     server.close();
-  }, 60_000);
+  });
 });
 
 describe('The password', () => {

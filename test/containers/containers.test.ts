@@ -59,5 +59,5 @@ describe('a server of a test, where only Docker is there', () => {
     } finally {
       await redis.stop();
     }
-  }, 60_000);
+  });
 });

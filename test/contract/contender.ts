@@ -19,10 +19,10 @@ export type Asking = Partial<Omit<AcquireRequest, 'key' | 'id'>>;
 
 export const USUAL_LEASE_MS = 5_000;
 /** How long a test waits for what should come at once; a busy machine may take a while. */
-const SOON_MS = 10_000;
+const SOON_MS = 60_000;
 const LOOKS_EVERY_MS = 20;
 /** Often enough for a waiter lease; a crowd that asked at every look would keep the store busy with nothing else. */
-const HEARTBEAT_EVERY_MS = 300;
+const HEARTBEAT_EVERY_MS = 700;
 
 export class Contender {
   /** Every wake for this id, in the order of arrival. */

@@ -6,7 +6,7 @@ import type { HistoryEvent } from '../model/history.js';
 import type { Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 
-const VISITORS = 120;
+const VISITORS = 80;
 
 export function keepsACrowdApart(stage: Stage, promised: Promised): void {
   promised(['P1', 'P2', 'P9'], 'a crowd never holds against each other, its fences rise, and writers who queue keep their order', async () => {

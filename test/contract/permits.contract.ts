@@ -4,7 +4,8 @@ import { delay } from '../../lib/core/port/clock.js';
 import { until, type Asking, type Contender } from './contender.js';
 import type { Promised, Stage } from './lock-store.contract.js';
 
-const LEASE_MS = 300;
+/** Long enough for a handful of commands to a server that is as slow as the machine. */
+const LEASE_MS = 1_000;
 
 export function countsPermits(stage: Stage, promised: Promised): void {
   const { clock } = stage;

@@ -7,7 +7,7 @@ import { lockStoreContract } from './lock-store.contract.js';
 let cluster: RedisCluster;
 beforeAll(async () => {
   cluster = await startCluster();
-}, 60_000);
+});
 afterAll(() => cluster.stop());
 
 lockStoreContract({

@@ -7,7 +7,7 @@ import { lockStoreContract } from './lock-store.contract.js';
 let group: SentinelGroup;
 beforeAll(async () => {
   group = await startSentinel();
-}, 60_000);
+});
 afterAll(() => group.stop());
 
 lockStoreContract({

@@ -7,7 +7,7 @@ import { lockStoreContract } from './lock-store.contract.js';
 let server: RedisServer;
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 
 lockStoreContract({

@@ -27,7 +27,7 @@ let masters: RedisServer[];
 beforeAll(async () => {
   masters = await startMasters(5);
   await admitAll(masters);
-}, 60_000);
+});
 afterAll(() => Promise.all(masters.map((master) => master.stop())));
 
 lockStoreContract({

@@ -8,7 +8,7 @@ export class ShipmentService {
 
   @Locked('order:<0>')
   async ship(orderId: string): Promise<string> {
-    const { fence, signal } = this.locks.currentLease()!;
+    const { fence, signal } = this.locks.assertLocked(`order:${orderId}`);
     await setTimeout(5, undefined, { signal }); // whatever takes a signal stops when the lease is lost
     return `order ${orderId} shipped under fence ${fence}`; // a database can refuse a lower fence
   }

@@ -60,7 +60,7 @@ describe('A BullMQ job that waits for its lock when its instance is stopped', ()
     expect(await stateOf()).toEqual({ state: 'delayed', attempts: 0 });
     await lease.release();
     const next = await instance(PaymentJobs);
-    await eventually(async () => expect(await stateOf()).toEqual({ state: 'completed', attempts: 1 }), 10_000);
+    await eventually(async () => expect(await stateOf()).toEqual({ state: 'completed', attempts: 1 }));
     expect(next.get(Payments).paid).toEqual([job.data.orderId]);
   });
 

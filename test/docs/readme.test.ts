@@ -72,7 +72,7 @@ describe('The README', () => {
   });
 
   it('tests an application without Redis', async () => {
-    const { busyOrderIsRefused } = await import('./testing-your-application.js');
-    await busyOrderIsRefused();
+    const { refusesABusyOrder } = await import('./testing-your-application.js');
+    await refusesABusyOrder();
   });
 });

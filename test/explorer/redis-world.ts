@@ -56,7 +56,7 @@ export class RedisWorld implements HealingWorld<State> {
   }
 
   begin(): State {
-    const { memory, reply } = this.server.run(EMPTY, recallCall({ fenceKeys: [KEYS.fenceKey] }, { recoveryMs: 0, floors: [0] }), 0, () => false);
+    const { memory, reply } = this.server.run(EMPTY, recallCall({ keys: [{ fenceKey: KEYS.fenceKey }] }, { process: 'p', recoveryMs: 0, groups: [{ floor: 0, holds: false }] }), 0, () => false);
     const known = String((reply as LuaReply[])[2]);
     const clients = this.plan.tasks.map((_, at): Client => ({
       name: 'abc'[at]!, alive: true, task: 0, seq: 0, floor: 0, sample: { sentAt: PROCESS_BEGINS_AT, receivedAt: PROCESS_BEGINS_AT, serverNow: PROCESS_BEGINS_AT },

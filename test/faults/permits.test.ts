@@ -31,7 +31,7 @@ describe('Processes that share permits', () => {
 
   beforeAll(async () => {
     [redis, notes] = [await startRedis(), await startRedis()];
-  }, 60_000);
+  });
   afterEach(async () => {
     await Promise.all(workers.splice(0).map((worker) => worker.kill()));
     await Promise.all(networks.splice(0).map((network) => network.stop()));
@@ -98,7 +98,7 @@ describe('Processes that share permits', () => {
     // Heartbeats of 16 places and renewals come beside the two of each hold.
     expect(ran / during).toBeLessThanOrEqual(2.5);
     await allCanBeHad(LEASE_MS);
-  }, 60_000);
+  });
 
   it('never have more inside than there are permits when some are killed or stopped, connections break and replies are dropped, and lose no permit', async () => {
     const fleet = await Promise.all(Array.from({ length: 4 }, start));

@@ -45,7 +45,7 @@ beforeAll(async () => {
   redis = await startRedis();
   for (let n = 0; n < MEMBERS; n++) proxies.push(await startFlakyProxy(redis.port));
   await Promise.all(proxies.map((_, n) => start(n)));
-}, 120_000);
+});
 
 afterAll(async () => {
   await Promise.all(members.map((member) => (member.isUp ? member.kill() : undefined)));
@@ -144,7 +144,7 @@ it(`${HAND_OFFS} hand-offs with crashes on both sides, lost answers and late tic
   expect(outcomes.late).toBeGreaterThan(0);
   expect(outcomes.used).toBeGreaterThan(0);
   expect(outcomes.crashed).toBeGreaterThan(0);
-}, 120_000);
+});
 
 /** Holds of the same lock with a fence between those of giver and adopter. */
 function inBetween(handed: readonly Handed[], holds: readonly ToldHold[]): string[] {

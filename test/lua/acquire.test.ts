@@ -5,7 +5,7 @@ import { LuaServer } from '../support/lua-server.js';
 let lua: LuaServer;
 beforeAll(async () => {
   lua = await LuaServer.start();
-}, 60_000);
+});
 afterAll(() => lua.stop());
 
 describe('acquire.lua', () => {

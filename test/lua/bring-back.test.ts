@@ -1,12 +1,13 @@
 /** recall.lua and bring-back.lua: what a server that forgot is told, and what it believes. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { bringBackCall, recallCall, releaseCall, type BringBackArgs } from '../../lib/stores/wire/lua.generated.js';
+import { eventually } from '../support/eventually.js';
 import { LuaServer, type LuaLock } from '../support/lua-server.js';
 
 let lua: LuaServer;
 beforeAll(async () => {
   lua = await LuaServer.start();
-}, 60_000);
+});
 afterAll(() => lua.stop());
 
 const lease = { mode: 'write', leaseMs: 5_000, fences: 1, minHoldMs: 0, graceMs: 0, longestMs: 60_000, recoveryMs: 10_000, label: 'Orders.pay' } as const;
@@ -130,9 +131,7 @@ describe('A lease that comes back to a server with an older record of its lock',
   });
 });
 
-describe('A server that is about to open again', () => {
-  const recoveryMs = 20_000;
-
+describe('A slot group that recovers', () => {
   /** It forgot so long ago, and lets nobody new in for so long. */
   async function recovering(key: string, sinceMs: number, forMs: number): Promise<LuaLock> {
     const lock = lua.lock(key);
@@ -142,31 +141,53 @@ describe('A server that is about to open again', () => {
     return lock;
   }
 
-  /** How long it lets nobody new in from now on, in whole seconds. */
-  async function closedFor(lock: LuaLock): Promise<number> {
-    const [, leftMs] = (await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs: 0, floors: [0] }))) as number[];
-    return Math.ceil(leftMs! / 5_000) * 5;
+  /** What a process says of its holds. Answers how long the group lets nobody new in from now on, in seconds rounded up. */
+  async function says(lock: LuaLock, process: string, holds: boolean): Promise<number> {
+    const call = recallCall({ keys: [lock] }, { process, recoveryMs: 1, groups: [{ floor: 0, holds }] });
+    const [, leftMs] = (await lua.run(call)) as number[];
+    return Math.ceil(leftMs! / 1_000);
   }
 
-  it('stays closed for recoveryMs after a lease that is brought back, because more may follow', async () => {
-    const lock = await recovering('bb14', 30_000, 5_000);
-    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
-    expect(await closedFor(lock)).toBe(20);
+  it('stays closed for 5 s from the last claim, and for 15 s from when the server forgot', async () => {
+    const lock = await recovering('bb14', 1_000, 500);
+    expect(await says(lock, 'p', true)).toBe(5);
+    expect(await lock.acquire('q.1')).toEqual([7, expect.any(Number), expect.any(Number)]);
+    expect(await says(await recovering('bb15', 12_000, 500), 'p', true)).toBe(3);
+    expect(await says(await recovering('bb16', 16_000, 2_500), 'p', true)).toBe(3);
   });
 
-  it('stays closed no longer than a lease can last', async () => {
-    const lock = await recovering('bb15', 50_000, 4_000);
-    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs, longestMs: 60_000 })).toBe(1);
-    expect(await closedFor(lock)).toBe(10);
+  it('opens when all who claimed it have said that they are through, each for itself', async () => {
+    const lock = await recovering('bb17', 2_000, -1);
+    expect(await says(lock, 'p-1', true)).toBe(5);
+    expect(await says(lock, 'p', true)).toBe(5);
+    expect(await says(lock, 'p', true)).toBe(5);
+    expect(await says(lock, 'p', false)).toBe(5);
+    expect(await says(lock, 'other', false)).toBe(5);
+    expect(await says(lock, 'p-1', false)).toBe(0);
+    await lock.takes('q.1');
   });
 
-  it('opens at its time when nothing but what it has is renewed', async () => {
-    const lock = await recovering('bb16', 30_000, 15_000);
-    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
-    const [last, memory] = ((await lua.client.get(lock.fenceKey)) ?? '').split(' ');
-    await lua.client.set(lock.fenceKey, `${last} ${memory} ${(await lua.now()) + 5_000}`);
-    expect(await bringBack(lock, 'p.1', { fence: 70, recoveryMs })).toBe(1);
-    expect(await closedFor(lock)).toBe(5);
+  it('is claimed also when its time is over, as long as nobody new was let in', async () => {
+    const lock = await recovering('bb18', 2_000, -500);
+    expect(await says(lock, 'q', false)).toBe(0);
+    expect(await says(lock, 'p', true)).toBe(5);
+    const late = await recovering('bb19', 2_000, -500);
+    await late.takes('q.1');
+    expect(await says(late, 'p', true)).toBe(0);
+  });
+
+  it('is told to all processes by its number, by the first script that finds that it forgot', async () => {
+    const lock = lua.lock('bb20');
+    const heard: string[] = [];
+    const listener = lua.client.duplicate();
+    await listener.subscribe(`${lock.fenceKey.replace(/:\d+}.*$/, '')}}:c:~`);
+    listener.on('message', (_channel, message: string) => heard.push(message));
+    await lua.client.del(lock.fenceKey);
+    expect(await says(lock, 'p', true)).toBe(5);
+    expect(await says(lock, 'q', true)).toBe(5);
+    const group = /:(\d+)}/.exec(lock.fenceKey)![1]!;
+    await eventually(() => expect(heard).toEqual([expect.stringMatching(new RegExp(`^f \\S{30} ${group}$`))]));
+    listener.disconnect();
   });
 });
 
@@ -213,7 +234,7 @@ function asClusterNode(mode: string): string {
 describe('recall.lua', () => {
   it.each(['redis_mode', 'server_mode'])('names the node in the memory of a Cluster whose INFO says %s, as Redis and Valkey do', async (mode) => {
     const lock = lua.lock(`bb7:${mode}`);
-    const { script, keys, args } = recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs: 0, floors: [0] });
+    const { script, keys, args } = recallCall({ keys: [{ fenceKey: lock.fenceKey }] }, { process: 'p', recoveryMs: 0, groups: [{ floor: 0, holds: false }] });
     const [, , memory] = (await lua.client.eval(asClusterNode(mode) + script.source, keys.length, ...keys, ...args)) as string[];
     expect(memory).toMatch(/^aaaaaaaabbbbbbbb@\d{13}$/);
   });
@@ -223,7 +244,7 @@ describe('recall.lua', () => {
     await lock.memory();
     const seen = 2 ** 51;
     const recalled = async (floor: number, recoveryMs: number): Promise<unknown> =>
-      ((await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs, floors: [floor] }))) as number[])[1];
+      ((await lua.run(recallCall({ keys: [{ fenceKey: lock.fenceKey }] }, { process: 'p', recoveryMs, groups: [{ floor: floor, holds: false }] }))) as number[])[1];
     expect(await recalled(seen, 0)).toBe(0);
     expect(await lock.lastFence()).toBe(seen);
     expect((await lock.takes('p.1')).fence).toBe(seen + 1);
@@ -234,7 +255,7 @@ describe('recall.lua', () => {
   it('keeps a server that forgot closed for the longest recoveryMs of those who come before it lets anybody in', async () => {
     const lock = lua.lock('bb12');
     const begun = await lua.now();
-    const recall = async (recoveryMs: number): Promise<number[]> => (await lua.run(recallCall({ fenceKeys: [lock.fenceKey] }, { recoveryMs, floors: [0] }))) as number[];
+    const recall = async (recoveryMs: number): Promise<number[]> => (await lua.run(recallCall({ keys: [{ fenceKey: lock.fenceKey }] }, { process: 'p', recoveryMs, groups: [{ floor: 0, holds: false }] }))) as number[];
     const opensAt = async (recoveryMs: number): Promise<number> => {
       const [now, leftMs] = await recall(recoveryMs);
       return now! + leftMs!;
@@ -248,10 +269,10 @@ describe('recall.lua', () => {
 
   it('does not close a server again that has let somebody in, for a process with a longer recoveryMs', async () => {
     const other = lua.lock('bb13');
-    const shortly = recallCall({ fenceKeys: [other.fenceKey] }, { recoveryMs: 1, floors: [0] });
+    const shortly = recallCall({ keys: [{ fenceKey: other.fenceKey }] }, { process: 'p', recoveryMs: 1, groups: [{ floor: 0, holds: false }] });
     const [opened] = (await lua.run(shortly)) as number[];
     await lua.past(opened! + 2);
     await other.takes('p.1');
-    expect(((await lua.run(recallCall({ fenceKeys: [other.fenceKey] }, { recoveryMs: 30_000, floors: [0] }))) as number[])[1]).toBe(0);
+    expect(((await lua.run(recallCall({ keys: [{ fenceKey: other.fenceKey }] }, { process: 'p', recoveryMs: 30_000, groups: [{ floor: 0, holds: false }] }))) as number[])[1]).toBe(0);
   });
 });

@@ -7,7 +7,7 @@ import { heartbeats, LuaServer, type LuaLock } from '../support/lua-server.js';
 let lua: LuaServer;
 beforeAll(async () => {
   lua = await LuaServer.start();
-}, 60_000);
+});
 afterAll(() => lua.stop());
 
 /** Makes a waiter one that was last heard of too long ago. */

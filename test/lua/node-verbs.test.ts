@@ -9,7 +9,7 @@ beforeAll(async () => {
   node = await NodeScripts.start(60_000);
   await node.makeWhole();
   node.runId = String((await node.greet())[2]);
-}, 60_000);
+});
 afterAll(() => node.server.stop());
 
 /** Higher than any before, so that a vote is granted in the shortest way if it can be. */

@@ -9,7 +9,7 @@ let lua: LuaServer;
 const listeners: Redis[] = [];
 beforeAll(async () => {
   lua = await LuaServer.start();
-}, 60_000);
+});
 afterEach(async () => {
   for (const listener of listeners.splice(0)) await listener.quit();
 });

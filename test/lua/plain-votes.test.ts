@@ -8,7 +8,7 @@ const PROPOSAL = 1_795_237_393_715_000;
 let node: NodeScripts;
 beforeAll(async () => {
   node = await NodeScripts.start(MAX_LEASE_MS);
-}, 60_000);
+});
 afterAll(() => node.server.stop());
 beforeEach(async () => {
   await node.client.flushall();

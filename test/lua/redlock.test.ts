@@ -7,7 +7,7 @@ const MAX_LEASE_MS = 300;
 let node: NodeScripts;
 beforeAll(async () => {
   node = await NodeScripts.start(MAX_LEASE_MS);
-}, 60_000);
+});
 afterAll(() => node.server.stop());
 beforeEach(async () => {
   await node.client.flushall();
@@ -182,7 +182,7 @@ describe('The line of those who wait', () => {
       expect(await asks('r')).toBe(0);
       expect(await marks()).not.toContain('dead');
     });
-  }, 15_000);
+  });
 
   it('loses the mark of a process that wants the lock no more, and calls the next one', async () => {
     await node.vote('a', 'p.1/1');

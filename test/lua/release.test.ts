@@ -8,7 +8,7 @@ import { LuaServer } from '../support/lua-server.js';
 let lua: LuaServer;
 beforeAll(async () => {
   lua = await LuaServer.start();
-}, 60_000);
+});
 afterAll(() => lua.stop());
 
 describe('release.lua', () => {

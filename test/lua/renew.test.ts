@@ -6,7 +6,7 @@ import { acquireArguments, LuaServer, renewal } from '../support/lua-server.js';
 let lua: LuaServer;
 beforeAll(async () => {
   lua = await LuaServer.start();
-}, 60_000);
+});
 afterAll(() => lua.stop());
 
 describe('renew.lua', () => {

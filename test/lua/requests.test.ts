@@ -30,7 +30,7 @@ describe('a request of format version 3', () => {
     ['downgrade', scripts.downgradeCall(on, { id: 'p.1', floor: 70, recoveryMs: 900 }), 'L Q F', ['p.1', 70, 900]],
     ['force-release of one', scripts.forceReleaseCall(on, { fence: 69, notAfter: 80, floor: 70, recoveryMs: 900 }), 'L Q F', [69, 80, 70, 900]],
     ['force-release of all', scripts.forceReleaseCall(on, { notAfter: 80, floor: 70 }), 'L Q F', ['', 80, 70, '']],
-    ['recall', scripts.recallCall({ fenceKeys: ['F', 'G'] }, { recoveryMs: 900, floors: [70, 0] }), 'F G', [900, 70, 0]],
+    ['recall', scripts.recallCall({ keys: [{ fenceKey: 'F' }, { fenceKey: 'G' }] }, { process: 'p', recoveryMs: 900, groups: [{ floor: 70, holds: true }, { floor: 0, holds: false }] }), 'F G', ['p', 900, 70, 1, 0, 0]],
     [
       'bring-back',
       scripts.bringBackCall(on, { ...named, id: 'p.1', mode: 'write', notAfter: 80, leaseMs: 700, fence: 69, fences: 2, minHoldMs: 0, graceMs: 400, longestMs: 60_000, recoveryMs: 900, known, ticketId: 'o.=t' }),

@@ -7,7 +7,7 @@ import { acquireArguments, LuaServer, type LuaLock } from '../support/lua-server
 let lua: LuaServer;
 beforeAll(async () => {
   lua = await LuaServer.start();
-}, 60_000);
+});
 afterAll(() => lua.stop());
 
 const TICKET = 'giver.=abc';

@@ -10,7 +10,7 @@ import { answersLikeTheMachine } from './side-by-side.js';
 let server: RedisServer;
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(async () => {
   await closeStores();
   await server.stop();
@@ -21,4 +21,4 @@ it('the scripts answer like the lock machine', async () => {
   const stores: [RedisStore, RedisStore] = [await openRedisStore(server.url, 'a'), await openRedisStore(server.url, 'b')];
   for (const store of stores) store.onWake((wake) => wakes.push(wake));
   await expect(answersLikeTheMachine({ open: () => ({ stores, wakes, clock: systemClock }), numRuns: 200, mostActs: 25 })).resolves.toBeUndefined();
-}, 120_000);
+});

@@ -10,7 +10,7 @@ let server: RedisServer;
 
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 
 /** Runs a program that has `locks`, of a lock module with these options, and neither closes it nor exits. */

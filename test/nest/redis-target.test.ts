@@ -1,8 +1,10 @@
 /** What is wrong with an option `redis`, told by its name; what ioredis would take for another server or another database. */
 import { describe, expect, it } from '@jest/globals';
 import { createClient } from 'redis';
-import { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
+import { LockModule } from '../../lib/index.js';
 import { targetProblem } from '../../lib/nest/redis-target.js';
+import { startApp } from './application.js';
 
 const host = 'redis.example';
 const LOOK = 'look whether an environment variable is missing';
@@ -90,4 +92,52 @@ describe('The options of a Cluster', () => {
     [{ options: { redisOptions: 7 } }, /^redis\.options\.redisOptions: expected options to be an object such as \{ password: … \}, got 7/],
     [{ options: { redisOptions: { pass: 'a' } } }, /^redis\.options\.redisOptions: unknown option 'pass'/],
   ])('are refused: %j', (more, words) => expect(problem({ cluster: [host], ...more })).toMatch(words));
+});
+
+describe('A URL with a password in another place than as redis', () => {
+  const url = 'redis://:hunter2@redis.example:6379';
+  const inHost = (name: string) => `${name} has a host with a character that no name of a host has, as in a URL; a URL is given as redis itself, and a name without quotes`;
+
+  it.each<[string, unknown]>([
+    ['the host', { host: url, port: 6379 }],
+    ['the host of a Sentinel', { sentinels: [{ host: url }], name: 'main' }],
+    ['a Sentinel', { sentinels: [{ host }, url], name: 'main' }],
+    ['the name of the master', { sentinels: [{ host }], name: url }],
+    ['the host of a node of a Cluster', { cluster: [host, { host: url, port: 7000 }] }],
+    ['the host without its protocol', { host: ':hunter2@redis.example' }],
+    ['the host in quotes', { host: '"redis.example"' }],
+  ])('is refused at once, and nothing of it is repeated: %s', (_where, target) => expect(problem(target)).toBe(inHost('redis')));
+
+  it.each<[string, () => unknown]>([
+    ['ioredis', () => new Redis({ host: url, lazyConnect: true })],
+    ['ioredis behind Sentinels', () => new Redis({ sentinels: [{ host: url }], name: 'main', lazyConnect: true })],
+    ['ioredis for a Cluster', () => new Cluster([{ host: url, port: 7000 }], { lazyConnect: true })],
+    ['node-redis', () => createClient({ socket: { host: url } })],
+  ])('is refused in a client: %s', (_which, client) => expect(problem(client())).toBe(inHost('the client in redis')));
+
+  it('is not repeated from a number', () => {
+    expect(problem({ host, port: url })).toBe(`expected redis.port to be a whole number from 1 to 65535, got a URL; ${LOOK}`);
+    expect(problem({ host, db: url })).toBe(`expected redis.db to be a whole number from 0, got a URL; ${LOOK}`);
+  });
+
+  it('is not repeated from any other option', async () => {
+    await expect(startApp({}, LockModule.forRoot({ redis: 'redis://127.0.0.1:1', prefix: url }))).rejects.toThrow(/expected prefix to be .*, got a URL/);
+  });
+
+  it('may be a name with everything that names have', () => {
+    for (const name of ['redis-0.redis.svc.cluster.local', '::1', 'fe80::1%eth0', 'my_redis', '10.0.0.7']) expect(problem({ host: name })).toBeUndefined();
+  });
+});
+
+describe('What stands around the option redis', () => {
+  const quoted = 'has quotes around it, which are part of the value, as the env file of a container keeps them; leave them out';
+
+  it.each<[string]>([['"redis://a"'], [`'redis://a'`], ['"redis://a'], ['redis://a"'], ['`redis://a`']])('is no quotes: %s', (url) => {
+    expect(problem(url)).toBe(`redis ${quoted}`);
+    expect(problem({ cluster: [url] })).toBe(`redis.cluster ${quoted}`);
+  });
+
+  it('is no promise, as connect() of node-redis gives', () => {
+    expect(problem(Promise.resolve(createClient()))).toBe('redis is a promise; give the client itself, or await it in useFactory: ({ redis: await … })');
+  });
 });

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startFlakyProxy, type FlakyProxy } from '../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
+import { Application } from './application.js';
 import { pack, type Packed } from './packed.js';
 import { BUN_PACKAGE, BUN_PROGRAM } from './peers.js';
 
@@ -17,7 +17,7 @@ beforeAll(async () => {
   packed = await pack();
   redis = await startRedis();
   app = await Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12', 'ioredis@6', 'redis@6', BUN_PACKAGE]);
-}, COMMAND_TAKES_AT_MOST_MS);
+});
 afterAll(async () => {
   await app?.remove();
   await redis?.stop();
@@ -28,7 +28,7 @@ describe.each(['ioredis', 'redis'])('Under Bun with %s', (client) => {
   it('a decorated service locks, and the program ends by itself', async () => {
     const seen = await app.seen(BUN_PROGRAM, ['smoke.cjs'], { REDIS_URL: redis.url, REDIS_CLIENT: client });
     expect(seen).toMatchObject({ atOnce: 1, fencesRise: true, released: 'released', oneCopy: true });
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 
   it.each<[string, (act: 'begin' | 'end') => unknown]>([
     ['its connections were accepted and closed for a while', (act) => (act === 'begin' ? proxy.hangUp() : proxy.pickUp())],
@@ -43,5 +43,5 @@ describe.each(['ioredis', 'redis'])('Under Bun with %s', (client) => {
     const { output, exitCode } = await app.run(BUN_PROGRAM, ['outage.cjs', 'hold'], env, (line) => acts[line]?.());
     expect({ output, exitCode }).toEqual({ output: 'up\nrefused\nserved again\n', exitCode: 0 });
     await proxy.stop();
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 });

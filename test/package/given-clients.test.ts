@@ -14,7 +14,7 @@ import { NODE_REDIS_VERSIONS } from './peers.js';
 async function moved(group: SentinelGroup): Promise<void> {
   const before = await group.master();
   await group.failover();
-  await eventually(async () => expect(await before.command('ROLE')).toEqual(expect.arrayContaining(['slave', 'connected'])), 60_000);
+  await eventually(async () => expect(await before.command('ROLE')).toEqual(expect.arrayContaining(['slave', 'connected'])));
 }
 
 let packed: Packed;
@@ -27,7 +27,7 @@ beforeAll(async () => {
   [single, masters] = [await startRedis(), await startMasters(3)];
   cluster = await startCluster();
   app = await Application.install('smoke', [packed.tarball, '@nestjs/common@12', '@nestjs/core@12']);
-}, COMMAND_TAKES_AT_MOST_MS);
+});
 afterAll(async () => {
   await app?.remove();
   await cluster?.stop();
@@ -53,7 +53,7 @@ describe.each(NODE_REDIS_VERSIONS)('With redis@%s', (version) => {
   ])('what %s made is locked by without being used, and writes with the fence', async (_, kind, target) => {
     for (const server of [single, ...masters]) await server.command('DEL', 'account:1');
     expect(await app.seen('node', ['given-client.cjs'], { KIND: kind, TARGET: JSON.stringify(target()) })).toEqual(seen);
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 
   it('what createSentinel made is followed to the next master, and writes with the fence', async () => {
     const group: SentinelGroup = await startSentinel({ downAfterMs: 1_000 });
@@ -74,5 +74,5 @@ describe.each(NODE_REDIS_VERSIONS)('With redis@%s', (version) => {
     } finally {
       await group.stop();
     }
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 });

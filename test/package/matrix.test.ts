@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
+import { Application } from './application.js';
 import { pack, type Packed } from './packed.js';
 import { IOREDIS_VERSIONS, nodePackage } from './peers.js';
 
@@ -21,7 +21,7 @@ describe('the peers', () => {
     redis = await startRedis();
     nodes = await Application.install('smoke', NODE_VERSIONS.map(nodePackage));
     for (const version of NODE_VERSIONS) programs.set(version, join(nodes.folder, 'node_modules', `node-${version}`, 'bin', 'node'));
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 
   afterAll(async () => {
     await nodes?.remove();
@@ -52,5 +52,5 @@ describe('the peers', () => {
     } finally {
       await app.remove();
     }
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 });

@@ -1,7 +1,7 @@
 /** The package in an application as `nest new` of Nest 12 makes it (ES modules, Vitest), with node-redis, on Express and on Fastify. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { Application, COMMAND_TAKES_AT_MOST_MS } from './application.js';
+import { Application } from './application.js';
 import { pack, type Packed } from './packed.js';
 import { BUN_PACKAGE, BUN_PROGRAM } from './peers.js';
 
@@ -31,7 +31,7 @@ describe('an application that `nest new` made', () => {
     packed = await pack();
     redis = await startRedis();
     app = await Application.make('nest-12-default', [packed.tarball, ...PACKAGES]);
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 
   afterAll(async () => {
     await app?.remove();
@@ -42,27 +42,27 @@ describe('an application that `nest new` made', () => {
   it('passes its unit tests under Vitest, with the testing entry', async () => {
     const { exitCode, output } = await app.run('npm', ['test'], { NO_COLOR: '1' });
     expect({ exitCode, output }).toEqual({ exitCode: 0, output: expect.stringMatching(/Tests +4 passed/) });
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 
   it('passes its end-to-end tests under Vitest, on Redis', async () => {
     const { exitCode, output } = await app.run('npm', ['run', 'test:e2e'], { NO_COLOR: '1', REDIS_URL: redis.url });
     expect({ exitCode, output }).toEqual({ exitCode: 0, output: expect.stringMatching(/Tests +2 passed/) });
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 
   describe.each(['tsc', 'swc', 'rspack'])('built by %s', (builder) => {
     beforeAll(async () => {
       const { exitCode, output } = await app.run('npx', ['nest', 'build', '--builder', builder]);
       if (exitCode !== 0) throw new Error(output);
-    }, COMMAND_TAKES_AT_MOST_MS);
+    });
 
     it.each(PLATFORMS)('locks by HTTP on %s, embedded and on Redis, with its interceptor, its filter and its board', async (platform) => {
       expect(await app.seen('node', ['dist/main.js'], { PLATFORM: platform })).toEqual(seenOn(platform));
       expect(await app.seen('node', ['dist/main.js'], { PLATFORM: platform, REDIS_URL: redis.url })).toEqual(seenOn(platform));
-    }, COMMAND_TAKES_AT_MOST_MS);
+    });
   });
 
   it.each(PLATFORMS)('run by Bun from its sources, locks by HTTP on %s as under Node', async (platform) => {
     expect(await app.seen(BUN_PROGRAM, ['src/main.ts'], { PLATFORM: platform })).toEqual(seenOn(platform));
     expect(await app.seen(BUN_PROGRAM, ['src/main.ts'], { PLATFORM: platform, REDIS_URL: redis.url })).toEqual(seenOn(platform));
-  }, COMMAND_TAKES_AT_MOST_MS);
+  });
 });

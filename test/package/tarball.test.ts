@@ -10,7 +10,6 @@ import { environmentOfUsers } from './application.js';
 import { pack, type Packed } from './packed.js';
 
 const execute = promisify(execFile);
-const TAKES_AT_MOST_MS = 120_000;
 const ENTRIES = ['.', './board', './telemetry', './terminus', './testing'];
 const bin = (name: string) => join(process.cwd(), 'node_modules', '.bin', name);
 
@@ -32,13 +31,13 @@ describe('the tarball', () => {
   beforeAll(async () => {
     packed = await pack();
     manifest = JSON.parse(await text('package.json')) as Manifest;
-  }, TAKES_AT_MOST_MS);
+  });
 
   afterAll(() => packed.remove());
 
   it('holds the built package, its licence, its changelog and its docs, and nothing else', async () => {
     const others = packed.files.filter((path) => !/^dist\/(esm|cjs)\/.*\.(js|d\.ts|js\.map)$/.test(path));
-    const docs = (await readdir('docs')).filter((name) => name !== 'maintainers').map((name) => `docs/${name}`);
+    const docs = (await readdir('docs')).filter((name) => !['maintainers', 'pictures'].includes(name)).map((name) => `docs/${name}`);
     expect(others.sort()).toEqual(
       ['CHANGELOG.md', 'LICENSE', 'README.md', 'dist/cjs/package.json', 'dist/esm/package.json', 'package.json', ...docs].sort(),
     );
@@ -113,14 +112,14 @@ describe('the tarball', () => {
     const { publint } = await import('publint');
     const { messages } = await publint({ pkgDir: packed.folder, pack: false, strict: true });
     expect(messages).toEqual([]);
-  }, TAKES_AT_MOST_MS);
+  });
 
   it('passes attw: types and code agree for node10, node16 and bundlers, for import and require', async () => {
     const { stdout } = await execute(bin('attw'), [packed.tarball, '--format', 'json'], { env: environmentOfUsers(), maxBuffer: 64_000_000 });
     const { analysis } = JSON.parse(stdout) as { analysis: { problems: unknown[]; entrypoints: Record<string, unknown> } };
     expect(analysis.problems).toEqual([]);
     expect(Object.keys(analysis.entrypoints)).toEqual(expect.arrayContaining(ENTRIES));
-  }, TAKES_AT_MOST_MS);
+  });
 
   it('brings a command that can be executed', async () => {
     const path = join(packed.folder, manifest.bin['holdfast'] ?? '');

@@ -12,7 +12,7 @@ import { Random } from './random.js';
 import { RedisData, type Undo } from './redis-data.js';
 import { ScriptCalls } from './script-calls.js';
 
-const RUNS = 240;
+const RUNS = 120;
 const CALLS = 60;
 /** Somebody listens on the channel of one of the processes. */
 const HEARD = '{sim}:c:p2';
@@ -76,7 +76,7 @@ beforeAll(async () => {
   real = server.client();
   await server.client().subscribe(HEARD);
   runId = /run_id:(\w+)/.exec(await real.info('server'))?.[1] ?? '';
-}, 60_000);
+});
 afterAll(() => server.stop());
 
 /** One run on both: a clock, the keys of three locks, and the ids that have been asked for. */
@@ -206,6 +206,8 @@ function codeOf(reply: unknown): unknown {
 }
 
 it('the interpreter answers and writes what a real Redis does, for every script', async () => {
-  for (let seed = 1; seed <= RUNS; seed++) await new Pair(new Random(seed)).runAll();
-  expect(CODES.filter((code) => !answered.has(code))).toEqual([]);
-}, 120_000);
+  const missing = (): string[] => CODES.filter((code) => !answered.has(code));
+  // The server's time is real, so the same seed does not always meet the rarest answers: more seeds follow until each was given.
+  for (let seed = 1; seed <= RUNS || (missing().length > 0 && seed <= 5 * RUNS); seed++) await new Pair(new Random(seed)).runAll();
+  expect(missing()).toEqual([]);
+});

@@ -72,7 +72,10 @@ export class ScriptCalls {
         return scripts.admitCall({ epochKey: EPOCH, fenceKeys: [on.fenceKey] }, said);
       }
       case 21:
-        return scripts.recallCall({ fenceKeys: [on.fenceKey, '{sim:9}:f'] }, { recoveryMs: random.pick([0, 300]), floors: [random.pick([0, this.nowUs + 20]), 0] });
+        return scripts.recallCall(
+          { keys: [on.fenceKey, '{sim:9}:f'].map((fenceKey) => ({ fenceKey })) },
+          { process: random.pick(['p1', 'p2']), recoveryMs: random.pick([0, 300]), groups: [random.pick([0, this.nowUs + 20]), 0].map((floor) => ({ floor, holds: random.chance(0.5) })) },
+        );
       case 22:
       case 23:
         return many(scripts.bringBack, this.someLocks(on), (keys, args, each) => scripts.addBringBack(keys, args, each, this.lease(each)));

@@ -8,6 +8,7 @@
 import { EventEmitter } from 'node:events';
 import type { Cluster, ClusterOptions } from 'ioredis';
 import type { Timer } from '../../lib/core/port/clock.js';
+import { slotOf as realSlotOf } from '../../lib/stores/wire/key-slot.js';
 import { slotOf } from './cluster-setting.js';
 import type { LuaReply } from './lua-interpreter.js';
 import { SimClient, type Argument } from './sim-client.js';
@@ -44,7 +45,7 @@ export class SimCluster extends EventEmitter {
   readonly isCluster = true;
   status: 'wait' | 'connecting' | 'ready' | 'disconnecting' | 'close' | 'reconnecting' | 'end' = 'wait';
   private readonly pool = new Map<string, Node>();
-  private readonly slots = new Map<number, string>();
+  private readonly owners = new Map<number, string>();
   private readonly delayed = new Map<string, Delayed>();
   private refreshing: ((error?: Error) => void)[] | undefined;
   private ended = false;
@@ -55,6 +56,13 @@ export class SimCluster extends EventEmitter {
   ) {
     super();
     this.setMaxListeners(0);
+  }
+
+  /** The masters by the slots of a real Cluster, which has more of them. */
+  get slots(): string[][] {
+    const slots: string[][] = [];
+    for (const [slot, address] of this.owners) slots[realSlotOf(`{lock:${slot}}`)] = [address];
+    return slots;
   }
 
   /** As the application's client that a store is given. */
@@ -168,7 +176,7 @@ export class SimCluster extends EventEmitter {
     for (const [slot, , ...nodes] of told) {
       nodes.forEach(([host, port], at) => {
         const address = `${host}:${port}`;
-        if (at === 0) this.slots.set(slot, address);
+        if (at === 0) this.owners.set(slot, address);
         masters.set(address, (masters.get(address) ?? false) || at === 0);
       });
     }
@@ -201,7 +209,7 @@ export class SimCluster extends EventEmitter {
   }
 
   private nodeOf(slot: number | undefined): SimClient | undefined {
-    const address = slot === undefined ? undefined : this.slots.get(slot);
+    const address = slot === undefined ? undefined : this.owners.get(slot);
     return (address === undefined ? undefined : this.pool.get(address)?.client) ?? this.anyNode();
   }
 
@@ -235,7 +243,7 @@ export class SimCluster extends EventEmitter {
     const anywhere = (): void => this.send(errand, () => this.anyNode());
     const { options } = this;
     if (word === 'MOVED') {
-      this.slots.set(Number(slot), address);
+      this.owners.set(Number(slot), address);
       this.nodeAt(address, true);
       this.send(errand, () => this.nodeOf(Number(slot)));
       this.refreshSlotsCache();

@@ -1,5 +1,5 @@
 /** Repeats an expectation until it holds; after the bound its last failure is the test's. */
-export async function eventually(expectation: () => unknown, withinMs = 5_000): Promise<void> {
+export async function eventually(expectation: () => unknown, withinMs = 60_000): Promise<void> {
   const deadline = performance.now() + withinMs;
   for (;;) {
     try {

@@ -62,7 +62,7 @@ export class LuaServer {
     const server = await startRedis({ args: ['--cluster-enabled', 'yes'] });
     const client = server.client();
     await client.call('CLUSTER', 'ADDSLOTS', ...Array(16_384).keys());
-    await eventually(async () => expect(await client.call('CLUSTER', 'INFO')).toContain('cluster_state:ok'), 20_000);
+    await eventually(async () => expect(await client.call('CLUSTER', 'INFO')).toContain('cluster_state:ok'));
     return new LuaServer(server, client, (await majorVersion()) >= 7 ? '#!lua flags=allow-oom\n' : '');
   }
 
@@ -130,7 +130,7 @@ export class LuaLock {
 
   /** What the server tells as its memory. */
   async memory(recoveryMs = 0): Promise<string> {
-    const [, , memory] = (await this.lua.run(scripts.recallCall({ fenceKeys: [this.fenceKey] }, { recoveryMs, floors: [0] }))) as string[];
+    const [, , memory] = (await this.lua.run(scripts.recallCall({ keys: [{ fenceKey: this.fenceKey }] }, { process: 'p', recoveryMs, groups: [{ floor: 0, holds: false }] }))) as string[];
     return memory!;
   }
 

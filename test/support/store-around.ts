@@ -3,7 +3,6 @@ import type { ListOptions, LockState } from '../../lib/core/port/lock-state.js';
 import type {
   AcquireOutcome,
   AcquireRequest,
-  Doubt,
   HeldLease,
   HeartbeatOutcome,
   HolderRef,
@@ -49,8 +48,8 @@ export class StoreAround implements LockStore {
     this.store.onWake(listener);
   }
 
-  onDoubt(listener: (doubt: Doubt) => void): void {
-    this.store.onDoubt?.(listener);
+  onDoubt(...listeners: Parameters<NonNullable<LockStore['onDoubt']>>): void {
+    this.store.onDoubt?.(...listeners);
   }
 
   mayHaveForgotten(lease: HolderRef & HeldLease): boolean {

@@ -11,7 +11,7 @@ let redis: RedisServer;
 let started: DrivenProcess | undefined;
 beforeAll(async () => {
   redis = await startRedis();
-}, 60_000);
+});
 afterEach(() => started?.kill());
 afterAll(() => redis.stop());
 
@@ -37,4 +37,4 @@ it.each<[string, () => Promise<DrivenProcess>]>([
 ])('A %s locks by the package that the variable names', async (_, start) => {
   started = await start();
   expect(await started.ask('hasNodeRedis')).toBe(TEST_CLIENT === 'redis');
-}, 60_000);
+});

@@ -248,9 +248,10 @@ export interface LockStore {
   onWake(listener: (wake: Wake) => void): void;
   /**
    * Adds a listener that is called when the store may have forgotten something: leases in doubt are then renewed at once, and recent
-   * releases repeated, but not after `all`, which is a new connection alone. A store that cannot forget does not have it.
+   * releases repeated, but not after `all`, which is a new connection alone. The promise of a listener resolves when each of these
+   * renewals was answered. `held` names the leases that are held. A store that cannot forget does not have it.
    */
-  onDoubt?(listener: (doubt: Doubt) => void): void;
+  onDoubt?(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void;
   /** Whether the store has another memory by now than the one that knew this lease last, as far as this process has heard. */
   mayHaveForgotten?(lease: HolderRef & Pick<HeldLease, 'memory'>): boolean;
   /**

@@ -37,9 +37,12 @@ export function invalidOption(problem: string, key?: string, of = key === undefi
   return new LockUsageError(`${of}: ${problem}.`, { key });
 }
 
-/** How a value that a caller gave stands in a message. Objects are not written out: one without a prototype has no text, as in GraphQL. */
+/**
+ * How a value that a caller gave stands in a message. Objects are not written out: one without a prototype has no text, as in GraphQL. A URL
+ * is not repeated, because a variable that was mixed up with another one may have put the password of the server there.
+ */
 export function show(value: unknown): string {
-  if (typeof value === 'string') return `'${value}'`;
+  if (typeof value === 'string') return value.includes('://') ? 'a URL' : `'${value}'`;
   if (typeof value === 'function') return 'a function';
   if (typeof value === 'object' && value !== null) return isArray(value) ? 'an array' : 'an object';
   return String(value);

@@ -5,26 +5,25 @@
 import type { HeldLease, RenewOutcome, RenewRequest } from '../../core/port/lock-store.js';
 import type { Clock } from '../../core/port/clock.js';
 import { inBatches } from '../wire/batches.js';
-import type { ScriptCall } from '../wire/errand.js';
+import type { ScriptCall, ScriptRunner } from '../wire/script-runner.js';
 import { listOf, sharing } from '../wire/lock-reply.js';
 import {
   addBringBack, bringBack, bringBackHeadSize, bringBackSize, readBringBack, readBringBackHead, type BringBackArgs, type BringBackReply, type ScriptArgument,
 } from '../wire/lua.generated.js';
 import type { RedisKeys } from '../wire/redis-keys.js';
-import type { ScriptRunner } from '../wire/script-runner.js';
 import { LONG_AGO, trustOf } from '../wire/server-clock.js';
 import { isTryAgain, storeFailure } from '../wire/store-failure.js';
 import { failedLock } from './failed-lock.js';
-import { FewAtATime } from './few-at-a-time.js';
+import { FewAtATime, type Renewals } from './renewals.js';
 import type { Memories } from './memories.js';
+import type { Recovery } from './recovery.js';
 import type { Releases } from './releases.js';
-import type { Renewals } from './renewals.js';
 import type { Trust } from './trust.js';
 
 /** How many leases one command brings back at most. Each costs a server 13 to 40 µs, and all other commands wait meanwhile. */
 const MAX_BROUGHT_BACK_TOGETHER = 60;
 /** How many commands are out to a server at most: enough to keep it busy, and few enough to be answered in time. */
-const MAX_COMMANDS_OUT = 4;
+const MAX_COMMANDS_OUT = 16;
 
 export interface BringingBackParts {
   readonly runner: ScriptRunner;
@@ -33,6 +32,7 @@ export interface BringingBackParts {
   readonly renewals: Renewals;
   readonly releases: Releases;
   readonly memories: Memories;
+  readonly recovery: Recovery;
   readonly clock: Clock;
   readonly node: string;
   readonly maxLeaseMs: number;
@@ -118,14 +118,15 @@ export class BringingBack {
 
   /** The outcomes of one command; undefined for a request that came too late and that was not sent again yet. Never rejects. */
   private async answersTo(requests: readonly LeaseRequest[], isRepeated: boolean): Promise<readonly (RenewOutcome | undefined)[]> {
-    const { runner, trust, keys } = this.parts;
+    const { runner, trust, keys, memories } = this.parts;
+    const { connection } = memories;
     try {
       return await runner.run(this.callFor(requests), (reply, sentAt, receivedAt) => {
         const told = listOf(reply);
         trust.observe(keys.groupOf(requests[0]!.key), { sentAt, receivedAt, serverNow: readBringBackHead(told).now });
         return requests.map((request, n) => {
           const news = readBringBack(told, bringBackHeadSize + bringBackSize * n);
-          return news.kind === 'late' && !isRepeated ? undefined : this.outcomeOf(request, news, sentAt);
+          return news.kind === 'late' && !isRepeated ? undefined : this.outcomeOf(request, news, sentAt, connection);
         });
       });
     } catch (error) {
@@ -176,13 +177,13 @@ export class BringingBack {
     };
   }
 
-  private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackReply, sentAt: number): RenewOutcome {
-    const { memories, keys, releases } = this.parts;
+  private outcomeOf({ key, id, held }: LeaseRequest, news: BringBackReply, sentAt: number, connection: number): RenewOutcome {
+    const { recovery, keys, releases } = this.parts;
     switch (news.kind) {
       case 'held':
         // In a Cluster a request may be sent again, and reach the node behind the release of its lease. If this fails, the lease ends by itself.
         if (held.isReleased) void releases.release({ key, id }).catch(() => undefined);
-        memories.compare(keys.groupOf(key), news.memory);
+        recovery.compare(keys.groupOf(key), news.memory, connection);
         return { kind: 'renewed', trustedUntil: trustOf(news.leftMs, sentAt), contended: news.contended, memory: news.memory };
       case 'lost':
         return { kind: 'lost' };

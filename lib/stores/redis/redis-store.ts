@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../core/port/clock.js';
 import type { Report } from '../../core/port/report.js';
-import type { StoreRecovery, StoreSummary } from '../../core/port/store-summary.js';
+import type { StoreSummary } from '../../core/port/store-summary.js';
 import type { ListOptions, LockState } from '../../core/port/lock-state.js';
 import type {
   AcquireOutcome,
@@ -32,6 +32,7 @@ import { downgradeCall, inspectCall, readDowngrade } from '../wire/lua.generated
 import { Outage } from '../wire/outage.js';
 import { BringingBack } from './bringing-back.js';
 import { Memories } from './memories.js';
+import { Recovery } from './recovery.js';
 import { Places } from './places.js';
 import type { Connect, Connections } from '../wire/connections.js';
 import { checkProcess, RedisKeys } from '../wire/redis-keys.js';
@@ -77,13 +78,13 @@ export class RedisStore implements LockStore {
   readonly forceRelease: (key: string, fence?: number) => Promise<boolean>;
   summary: StoreSummary | undefined;
   readonly server: string;
-  readonly recovery: StoreRecovery;
+  readonly recovery: Recovery;
   private readonly keys: RedisKeys;
   private readonly connections: Connections;
   private readonly outage: Outage;
   private readonly runner: ScriptRunner;
   private readonly trust: Trust;
-  private readonly memories: Memories;
+  private readonly memories = new Memories();
   private readonly format: WireFormat;
   private readonly bringingBack: BringingBack;
   private readonly places = new Places();
@@ -93,7 +94,9 @@ export class RedisStore implements LockStore {
   private readonly heartbeats: HeartbeatCommands;
   private readonly channel: WakeChannel;
   private listener: (wake: Wake) => void = () => {};
-  private readonly doubters: ((doubt: Doubt) => void)[] = [];
+  private readonly doubters: ((doubt: Doubt) => Promise<void> | void)[] = [];
+  /** The leases that are held. */
+  private held: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>> = () => [];
 
   constructor(private readonly options: RedisStoreOptions) {
     const { connection, prefix, process, maxLeaseMs, commandTimeoutMs: timeoutMs, clock, recoveryMs, report } = options;
@@ -111,8 +114,9 @@ export class RedisStore implements LockStore {
     const trust = (this.trust = new Trust(sourceOf));
     const around = { runner, keys, trust, clock, node, isCluster, prefix, process, maxLeaseMs, recoveryMs, timeoutMs };
     this.format = new WireFormat({ ...around, connections });
-    const memories = (this.recovery = this.memories = new Memories({ ...around, changed: () => this.serverForgot() }));
-    const parts = { ...around, memories, places: this.places, bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
+    const { memories } = this;
+    const recovery = (this.recovery = new Recovery({ ...around, memories, held: () => this.held(), review: (doubt) => this.doubted(doubt), forgot: () => this.serverForgot() }));
+    const parts = { ...around, memories, recovery, places: this.places, bundles: new Bundles(runner), spots: new Spots(keys, sourceOf) };
     const renewals = new Renewals(parts);
     const releases = new Releases(parts);
     this.bringingBack = new BringingBack({ ...parts, renewals, releases });
@@ -128,12 +132,13 @@ export class RedisStore implements LockStore {
   }
 
   async open(): Promise<void> {
-    const { options, connections, runner, keys, channel, format, memories } = this;
+    const { options, connections, runner, keys, channel, format, recovery } = this;
+    const deadline = options.clock.now() + options.bootTimeoutMs;
     try {
-      const facts = await probe({ options, connections, runner, keys, channel, format, memories });
+      const facts = await probe({ options, connections, runner, keys, channel, format, memories: recovery });
       this.summary = redisSummary(options, connections, facts);
-      await memories.recovered(options.bootTimeoutMs);
-      warnOfBlindness(memories, connections.node, options.recoveryMs, options.report);
+      await recovery.recovered(deadline - options.clock.now());
+      warnOfBlindness(this.memories, connections.node, options.recoveryMs, options.report);
       this.acquiring.needsListener = await canTellWhoListens(runner, connections, keys.channel(options.process), options.report);
       this.outage.watch();
     } catch (error) {
@@ -146,8 +151,9 @@ export class RedisStore implements LockStore {
     this.listener = listener;
   }
 
-  onDoubt(listener: (doubt: Doubt) => void): void {
+  onDoubt(listener: (doubt: Doubt) => Promise<void> | void, held?: () => Iterable<HolderRef & Pick<HeldLease, 'memory'>>): void {
     this.doubters.push(listener);
+    if (held !== undefined) this.held = held;
   }
 
   mayHaveForgotten({ key, memory }: HolderRef & Pick<HeldLease, 'memory'>): boolean {
@@ -189,7 +195,7 @@ export class RedisStore implements LockStore {
   }
 
   async close(): Promise<void> {
-    this.memories.recalls.close();
+    this.recovery.close();
     this.channel.close();
     this.runner.close();
     this.connections.close();
@@ -197,19 +203,19 @@ export class RedisStore implements LockStore {
 
   /** What becomes of the messages of the server. */
   private messages(): WakeListener {
-    const { memories } = this;
+    const { recovery } = this;
     return {
       granted: (grant) => this.pushedGrants.came(grant),
       contended: (key, id) => this.listener({ kind: 'contended', key, id }),
       lost: (key, id) => this.listener({ kind: 'lost', key, id }),
-      forgot: (memory) => memories.hear(memory),
+      forgot: (group, memory) => recovery.heard(group, memory),
       // An older snapshot may have leases with earlier ends, also where no fence shows it: so everything that is held is renewed.
       flushed: this.options.recoveryMs === 0 ? undefined : () => {
-        memories.recalls.atOnce();
-        this.doubted('replaced');
+        recovery.doubt();
+        void this.doubted('replaced');
       },
       listening: () => {
-        memories.recalls.atOnce();
+        recovery.doubt();
         this.askAll();
       },
     };
@@ -217,32 +223,31 @@ export class RedisStore implements LockStore {
 
   /** Forgets what the server said when a connection ends or begins, because another server may answer now, and asks it anew. */
   private followConnections(): void {
-    const { connections, trust, memories, outage } = this;
-    connections.onChange(() => {
+    const { connections, trust, memories, recovery, outage, keys } = this;
+    connections.onChange((isConcerned) => {
       trust.reset();
       memories.reset();
-      // Of a Cluster one node may have changed, and the others serve on.
-      if (connections.commands.state.isOpen) memories.recalls.afterNodesMoved();
+      // Of a Cluster one node has changed, and the others serve on.
+      if (connections.commands.state.isOpen) recovery.doubt((group) => isConcerned(keys.fence(group)));
     });
     connections.commands.onEnd(() => outage.closed(connections.lastError));
     connections.commands.onOpen(() => {
+      // What is held comes before everything else.
+      recovery.doubt(() => true, true);
       // The server's time is read at once, because requests on a new connection need it to say until when they may act.
       void this.readClock();
       this.channel.follow();
       this.runner.follow();
-      memories.recalls.soon();
-      this.doubted('all');
     });
   }
 
-  private doubted(doubt: Doubt): void {
-    for (const listener of this.doubters) listener(doubt);
+  private async doubted(doubt: Doubt): Promise<void> {
+    await Promise.all(this.doubters.map(async (listener) => listener(doubt)));
   }
 
-  /** The leases that an earlier memory knew are renewed; and processes with another wire format must not boot now. */
+  /** Processes with another wire format must not boot now. */
   private serverForgot(): void {
-    this.doubted('where it says so');
-    void this.format.keep(() => this.memories.recalls.isOpen, this.options.report);
+    void this.format.keep(() => this.recovery.isOpen, this.options.report);
   }
 
   private async readClock(): Promise<void> {

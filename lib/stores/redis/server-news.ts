@@ -14,8 +14,11 @@ export function outageNews(node: string, report: Report, ask: () => void): Outag
 
 /** Warns at boot that a restart of the server cannot be noticed, unless recovery is switched off. */
 export function warnOfBlindness(memories: Memories, node: string, recoveryMs: number, report: Report): void {
-  const message = recoveryMs > 0 ? memories.blindness : undefined;
-  if (message !== undefined) report({ kind: `no recovery on ${node}`, level: 'warning', message });
+  if (recoveryMs === 0 || !memories.areBlind) return;
+  const message =
+    `Locks: ${node} does not tell its user who it is, so a restart or a failover that loses data is not noticed: two may hold a lock then. ` +
+    'Allow +info (and +cluster|myid on a Cluster).';
+  report({ kind: `no recovery on ${node}`, level: 'warning', message });
 }
 
 function awayText(node: string, reason: string): string {

@@ -82,8 +82,8 @@ export interface Connections {
   lastError: Error | undefined;
   /** The address of a single server that is asked for TLS; else undefined. */
   readonly addressWithTls: Address | undefined;
-  /** Calls `listener` whenever another server may answer from now on. */
-  onChange(listener: () => void): void;
+  /** Calls `listener` whenever another server may answer from now on, for the Redis keys for which `isConcerned` is true. */
+  onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void;
   /** Makes a connection for a subscriber; in a Cluster to any node, because messages reach all of them. */
   subscribe(): Subscriber;
   /** The masters, on each of which SCAN has to run. */

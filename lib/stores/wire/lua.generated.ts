@@ -434,44 +434,55 @@ local function isOfThisNode(memory)
   return string.sub(memory, 17, 17) ~= '@' or string.sub(memory, 9, 16) == thisNode()
 end
 local forgot = false
+local CLAIM_MS, ALL_CLAIMS_MS = 5000, 15000
 local function writeFence(fenceKey, last, rest)
   redis.call('DEL', fenceKey)
   redis.call('SET', fenceKey, string.format('%.0f', last) .. rest)
 end
-local function beginRecovery(fenceKey, seen, recoveryMs)
+local function withClaim(claims, since, claim)
+  local others, claimedUntil = {}, tonumber(string.match(claims, '^ (%d+)')) or 0
+  for process in string.gmatch(string.gsub(claims, '^ %d+', ''), '%S+') do
+    if process ~= claim.process then others[#others + 1] = process end
+  end
+  if claim.holds then
+    others[#others + 1] = claim.process
+    claimedUntil = math.min(now + CLAIM_MS, since + ALL_CLAIMS_MS)
+  end
+  return #others > 0 and ' ' .. string.format(INSTANT, claimedUntil) .. ' ' .. table.concat(others, ' ') or ''
+end
+local function beginRecovery(fenceKey, seen, recoveryMs, claim)
   local memory = thisServer() .. string.format(INSTANT, now)
-  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. (recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) or ''))
+  local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
+  local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. claims or ''
+  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. closed)
   if not forgot then
     forgot = true
-    redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
+    local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
+    redis.pcall('PUBLISH', prefix .. '}:c:~', 'f ' .. memory .. ' ' .. group)
   end
-  return memory, recoveryMs, recoveryMs > 0
+  return memory, math.max(recoveryMs, claims ~= '' and CLAIM_MS or 0), recoveryMs > 0
 end
-local function readMemory(fenceKey, known, floor, recoveryMs)
+local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local record = redis.call('GET', fenceKey)
-  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs) end
-  local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
+  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs, claim) end
+  local last, memory, openAt, claims = string.match(record, '^(%d+) ?(%S*) ?(%d*)(.*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
   floor = math.min(floor, HIGHEST_FLOOR)
   local since = tonumber(string.sub(memory, 18))
-  local opensAt = openAt ~= '' and math.max(tonumber(openAt), since + recoveryMs) or 0
-  local recovers = opensAt > now
+  local hasForgotten = openAt ~= ''
+  if claim and hasForgotten then claims = withClaim(claims, since, claim) end
+  local opensAt = hasForgotten and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local closedUntil = math.max(opensAt, tonumber(string.match(claims, '^ (%d+)')) or 0)
+  local recovers = closedUntil > now
   local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = openAt ~= '' and since > now
-  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
-  if openAt == '' then return memory, 0, false end
-  local opens = recovers and ' ' .. string.format(INSTANT, opensAt) or ''
-  if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
-  return memory, recovers and opensAt - now or 0, true
-end
-local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
-  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
-  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
-  if opensAt <= now + recoversForMs then return end
-  local last = string.match(redis.call('GET', fenceKey), '^%d+')
-  writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
+  local clockSetBack = hasForgotten and since > now
+  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
+  if not hasForgotten then return memory, 0, false end
+  local rest = ' ' .. memory .. ((recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
+  if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
+  return memory, recovers and closedUntil - now or 0, true
 end
 local function isOnlyForgotten(who)
   if who.recoveryMs == 0 then return false end
@@ -708,7 +719,7 @@ end`;
 
 export const acquire = {
   name: 'acquire',
-  sha1: '47a2123a593862ee467e1153a871b6b8d4fe6970',
+  sha1: 'eee6e49a7ee1363b63e73203a01064f46c286fdf',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 ${sharedServerTime}
@@ -1022,7 +1033,7 @@ export function readAdmit(code: unknown): 'admitted' | 'refused' {
 
 export const bringBack = {
   name: 'bring-back',
-  sha1: 'dc42ab78c6cf1ab8ef772acdebb56d3d0dedba33',
+  sha1: '379b58c35b6476bc8214ba2f6a72bcd9427af0f8',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 3
 ${sharedServerTime}
@@ -1089,7 +1100,6 @@ local function bringBack(lease)
       removeHolder(lock, lease.ticketId, true)
       holder = enterAgain(lock, lease)
     end
-    if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)
@@ -1207,7 +1217,7 @@ export function readBringBackHead(reply: ReplyItems, at = 0): BringBackHead {
 
 export const downgrade = {
   name: 'downgrade',
-  sha1: '1391202fbdff34b2a9baabe2bcea8c1f610bf9dd',
+  sha1: 'a7e0e7424eb3baa75a4a912aeca9131ef6e555c8',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local id, floor, recoveryMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local text = redis.call('GET', lockKey)
@@ -1299,7 +1309,7 @@ export function fencedWriteCall(on: FencedWriteKeys, request: FencedWriteArgs): 
 
 export const forceRelease = {
   name: 'force-release',
-  sha1: '8db9b9e7940ab4bf4ac807d6fef8db8d2779c428',
+  sha1: '5bf7a842421848b28fdd1eab6e65b8f727b834b2',
   source: `local lockKey, queueKey, fenceKey = KEYS[1], KEYS[2], KEYS[3]
 local fence, notAfter, floor, recoveryMs = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 ${sharedServerTime}
@@ -1542,7 +1552,7 @@ export function readGreetMemory(reply: ReplyItems, at = 0): GreetMemory {
 
 export const heartbeat = {
   name: 'heartbeat',
-  sha1: '33fd4eeec0496898fa227248668794043d62f372',
+  sha1: '0357708f278abbff91160ee1b77cbe0b132a0118',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV / 5
 ${sharedServerTime}
@@ -1825,16 +1835,21 @@ export function readRaiseFence(code: unknown): 'raised' | 'lost' {
 
 export const recall = {
   name: 'recall',
-  sha1: 'f1b5100fcbb8b4d7a8a094549e5cdb06a512a6be',
-  source: `local fenceKeys = KEYS
-local recoveryMs, floors = tonumber(ARGV[1]), { unpack(ARGV, 2) }
+  sha1: '682809e0d95f20aa4a12738e85d93bb3eec6fcce',
+  source: `local keys = KEYS
+local process, recoveryMs, args, count = ARGV[1], tonumber(ARGV[2]), ARGV, (#ARGV - 2) / 2
 ${sharedServerTime}
 ${sharedLimits}
 ${sharedNextFence}
 ${sharedMemory}
+local function requestOf(n)
+  return { fenceKey = keys[n], floor = tonumber(args[2 * n + 1]), holds = args[2 * n + 2] == '1' }
+end
 local reply = { now, 0 }
-for n, fenceKey in ipairs(fenceKeys) do
-  local memory, recoversForMs = readMemory(fenceKey, '-', tonumber(floors[n]), recoveryMs)
+for n = 1, count do
+  local group = requestOf(n)
+  local claim = { process = process, holds = group.holds }
+  local memory, recoversForMs = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
 end
 return reply`,
@@ -1842,20 +1857,22 @@ return reply`,
 
 /** The Redis keys of a call of recall.lua. */
 export interface RecallKeys {
-  /** The last fences of slot groups. */
-  readonly fenceKeys: readonly string[];
+  /** One for each slot group. */
+  readonly keys: readonly { readonly fenceKey: string }[];
 }
 
 /** What is said in a call of recall.lua. */
 export interface RecallArgs {
+  /** The process of the caller. */
+  readonly process: string;
   /** How long nothing new is granted after the server forgot. */
   readonly recoveryMs: number;
-  /** The highest fence seen in each of those groups. */
-  readonly floors: readonly number[];
+  /** One for each slot group. */
+  readonly groups: readonly { readonly floor: number; readonly holds: boolean }[];
 }
 
 export function recallCall(on: RecallKeys, request: RecallArgs): BuiltCall {
-  return { script: recall, keys: [...on.fenceKeys], args: [request.recoveryMs, ...request.floors] };
+  return { script: recall, keys: [...on.keys.flatMap((each) => [each.fenceKey])], args: [request.process, request.recoveryMs, ...request.groups.flatMap((each) => [each.floor, each.holds ? 1 : 0])] };
 }
 
 /** recoversForMs is how long nothing new is granted in the group that waits longest. */
@@ -1883,7 +1900,7 @@ export function readRecallGroup(reply: ReplyItems, at = 0): RecallGroup {
 
 export const release = {
   name: 'release',
-  sha1: '7734aca8ffd34e238cf3ff9aa843976dac6705a7',
+  sha1: '048034a0cfefcbcf495da3ebe1c5704f892b316b',
   source: `local keys = KEYS
 local args, count = ARGV, #ARGV
 local replies, uncommon = {}, nil

@@ -158,12 +158,12 @@ export class RedisKeys {
 
 /**
  * Checks a prefix. A brace in it would move keys to other slots; a space or a glob character would mean something else in access
- * rules and in SCAN. @throws LockUsageError
+ * rules and in SCAN, and a URL was meant for another option. @throws LockUsageError
  */
 export function checkPrefix(prefix: unknown): void {
   const isText = typeof prefix === 'string' && Buffer.byteLength(prefix) <= LONGEST_PREFIX_BYTES;
-  if (isText && /^[^{}\s*?[\]\\\p{Cc}\p{Cs}]+$/u.test(prefix)) return;
-  const allowed = `1 to ${LONGEST_PREFIX_BYTES} bytes without braces, spaces, control characters and any of * ? [ ] \\`;
+  if (isText && !prefix.includes('://') && /^[^{}\s*?[\]\\\p{Cc}\p{Cs}]+$/u.test(prefix)) return;
+  const allowed = `1 to ${LONGEST_PREFIX_BYTES} bytes without braces, spaces, control characters, any of * ? [ ] \\, and ://`;
   throw new LockUsageError(`Lock options: expected prefix to be ${allowed}, got ${show(prefix)}.`);
 }
 

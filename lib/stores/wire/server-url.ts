@@ -26,6 +26,7 @@ export function serverOfUrl(text: string): ServerOptions {
  * database in it. The sentence does not repeat the text, because a password may stand in it.
  */
 export function urlProblem(text: string): string | undefined {
+  if (/^["'`]|["'`]$/.test(text.trim())) return 'has quotes around it, which are part of the value, as the env file of a container keeps them; leave them out';
   if (/^([\w+.-]+:)?\/\//.test(text) && !/^rediss?:\/\//.test(text)) return 'starts with neither redis:// nor rediss://; a Unix socket is given by its path alone, such as /run/redis.sock';
   const url = readable(text);
   if (url === undefined) return 'cannot be read as a URL; in a user name or a password / # ? @ : and % are written as %2F %23 %3F %40 %3A and %25';

@@ -35,8 +35,8 @@ export interface WakeListener {
   /** A node of a Redlock keeps a free lock for this process. Other stores grant a free lock to the first waiter instead. */
   turn?(key: string): void;
   lost(key: string, id: string): void;
-  /** The server has another memory than before: it may have forgotten what it granted. */
-  forgot?(memory: string): void;
+  /** A slot group has another memory than before: the server may have forgotten what it granted. */
+  forgot?(group: number, memory: string): void;
   /** The data of the server were emptied or replaced. A listener that need not know leaves it out, and the server is not asked to tell. */
   readonly flushed?: (() => void) | undefined;
   /** The subscription has begun. Messages before it may have been missed. */
@@ -184,7 +184,7 @@ export class WakeChannel {
       case 't':
         return this.listener.turn?.(decodeKey(rest.join(' ')));
       case 'f':
-        return this.listener.forgot?.(id);
+        return this.listener.forgot?.(Number(rest[0]), id);
       case 'l':
         return this.listener.lost(decodeKey(rest.join(' ')), id);
     }

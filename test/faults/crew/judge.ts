@@ -9,6 +9,8 @@ export interface Verdict {
   readonly broken: readonly string[];
   /** Bounds of time that were not kept. */
   readonly late: readonly string[];
+  /** For which share of the run the test itself was not let run by its machine. */
+  readonly starved: number;
   readonly figures: Figures;
 }
 
@@ -51,7 +53,8 @@ export function judge(record: RunRecord, given: Allowance): Verdict {
   broken.push(...record.complaints.map((what) => `a process complained: ${what}`));
   const grants = stays.filter(({ grantedAt }) => grantedAt !== undefined).length;
   const lost = stays.filter((stay) => lostAt(stay) !== undefined).length;
-  return { broken, late, figures: { grants, lost, staleRefused: record.resource.refused, overlapMs, resumedMs, overrunMs, idleMs } };
+  const starved = record.lags.reduce((sum, [, ms]) => sum + ms, 0) / (record.stoppedAt - record.warmAt);
+  return { broken, late, starved, figures: { grants, lost, staleRefused: record.resource.refused, overlapMs, resumedMs, overrunMs, idleMs } };
 }
 
 function excused(given: Allowance, starvedMs: number): Allowance {

@@ -1,7 +1,7 @@
 /**
  * Fault runs of `npm run test:faults`: each scenario once, a few of them side by side, since most of a run is waiting. What must
- * never happen fails the test at once. A bound of time that was not kept is tried again, because this machine may have
- * had other work to do; the long runs (`npm run test:soak`) excuse nothing.
+ * never happen fails the test at once, and so does a bound of time that was not kept while the machine let the test run. While it did
+ * not, nobody can tell what was late: then the run is repeated until it can be judged. The long runs (`npm run test:soak`) excuse nothing.
  */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Crew } from './crew.js';
@@ -10,8 +10,9 @@ import { FencedResource } from './fenced-resource.js';
 import { explain, faultTable, isKept } from './table.js';
 
 const SIDE_BY_SIDE = 3;
-const TRIES = 3;
-const LONGEST_MS = 180_000;
+/** With a greater share of standstill in a run nothing is said about what was late in it. */
+const MOST_STARVED = 0.03;
+const MOST_RUNS = 6;
 
 /** One test for each scenario, and one that the processes end by themselves afterwards. */
 export function shortRuns(title: string, scenarios: readonly Scenario[], seed = 1): void {
@@ -31,7 +32,7 @@ export function shortRuns(title: string, scenarios: readonly Scenario[], seed = 
       const lane = async () => {
         for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
           const { resolve, reject } = finished.get(next)!;
-          await runInTime(next, seed, crew, resource).then(resolve, reject);
+          await judged(next, seed, crew, resource).then(resolve, reject);
         }
       };
       for (let n = 0; n < SIDE_BY_SIDE; n++) void lane();
@@ -47,23 +48,26 @@ export function shortRuns(title: string, scenarios: readonly Scenario[], seed = 
         const run = await results.get(scenario)!;
         expect(isKept(run.verdict) ? '' : explain(run)).toBe('');
         expect(run.verdict.figures.grants).toBeGreaterThan(20);
-      }, LONGEST_MS);
+      });
     }
 
     it('leaves processes that end by themselves once their applications are closed', async () => {
       await Promise.allSettled(results.values());
       const codes = await crew.dismiss();
       expect(codes).toEqual(codes.map(() => 0));
-    }, LONGEST_MS);
+    });
   });
 }
 
-/** The first run that was in time, or the last. */
-async function runInTime(scenario: Scenario, seed: number, crew: Crew, resource: FencedResource): Promise<FaultRun> {
-  for (let tries = 1; ; tries++) {
+/** The first run that could be judged. */
+async function judged(scenario: Scenario, seed: number, crew: Crew, resource: FencedResource): Promise<FaultRun> {
+  for (let runs = 1; ; runs++) {
     const run = await runFault(scenario, seed, crew, resource);
-    if (run.verdict.late.length === 0 || run.verdict.broken.length > 0 || tries === TRIES) return run;
-    console.info(`not in time, tried again: ${explain(run)}`);
+    const { late, broken, starved } = run.verdict;
+    if (late.length === 0 || broken.length > 0 || starved <= MOST_STARVED) return run;
+    const standstill = `the machine let this test stand still for ${(100 * starved).toFixed(0)} % of the run`;
+    if (runs === MOST_RUNS) throw new Error(`This machine is too busy to judge what is late: ${standstill}, in the last of ${runs} runs. ${explain(run)}`);
+    console.info(`Not judged, because ${standstill}: ${explain(run)}`);
   }
 }
 

@@ -96,7 +96,7 @@ export function handlerPromises(kind: Kind, locks: () => DynamicModule): void {
       const first = call();
       await eventually(() => expect(act.inside).toBe(1));
       await app.get(LockService).forceRelease(key);
-      await eventually(() => expect(act.inside).toBe(0), 10_000);
+      await eventually(() => expect(act.inside).toBe(0));
       await first.answer;
       act.gate = undefined;
       await call().answer;

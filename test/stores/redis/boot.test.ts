@@ -9,6 +9,7 @@ import type { LockStoreError } from '../../../lib/core/port/errors.js';
 import { leastRule } from '../../../lib/stores/wire/access-rule.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { eventually } from '../../support/eventually.js';
+import { within } from '../../support/in-time.js';
 import { freePort } from '../../support/free-port.js';
 import { startFlakyProxy } from '../../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
@@ -17,7 +18,7 @@ import { closeStores, makeRedisStore, openRedisStore } from '../../support/redis
 let server: RedisServer;
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 afterEach(async () => {
   await closeStores();
@@ -40,18 +41,14 @@ async function bootError(store: { open(): Promise<void> }): Promise<LockStoreErr
 describe('a server that cannot be reached', () => {
   it('fails the boot within bootTimeoutMs, naming node and reason', async () => {
     const port = await freePort();
-    const startedAt = performance.now();
-    const error = await bootError(makeRedisStore(`redis://127.0.0.1:${port}`, 'p', { bootTimeoutMs: 400 }));
-    expect(performance.now() - startedAt).toBeLessThan(1_500);
+    const error = await within(1_500, () => bootError(makeRedisStore(`redis://127.0.0.1:${port}`, 'p', { bootTimeoutMs: 400 })));
     expect(error).toMatchObject({ retryable: true, nodes: [{ node: `127.0.0.1:${port}`, reason: expect.stringContaining('ECONNREFUSED') }] });
   });
 
   it('fails the boot in the same time when it accepts connections and says nothing', async () => {
     const proxy = await startFlakyProxy(server.port);
     proxy.freeze();
-    const startedAt = performance.now();
-    await bootError(makeRedisStore(proxy.url, 'p', { bootTimeoutMs: 400 }));
-    expect(performance.now() - startedAt).toBeLessThan(1_500);
+    await within(1_500, () => bootError(makeRedisStore(proxy.url, 'p', { bootTimeoutMs: 400 })));
     await proxy.stop();
   });
 
@@ -127,7 +124,7 @@ describe('the access rule of the docs', () => {
   };
 
   it('is the one that the docs print', () => {
-    expect(readFileSync('docs/maintainers/redis-keys.md', 'utf8')).toContain(`\n    ${leastRule('lock')}\n`);
+    expect(readFileSync('docs/production.md', 'utf8').replace(/\s+/g, ' ')).toContain(leastRule('lock'));
   });
 
   it('allows everything', async () => {
@@ -217,9 +214,7 @@ describe('the access rule of the docs', () => {
 
   it('is not asked for a password twice: a wrong one fails the boot at once', async () => {
     await login(rule);
-    const startedAt = performance.now();
-    const error = await bootError(makeRedisStore(`redis://locker:wrong@127.0.0.1:${server.port}`, 'p'));
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    const error = await within(2_000, () => bootError(makeRedisStore(`redis://locker:wrong@127.0.0.1:${server.port}`, 'p')));
     expect(error).toMatchObject({ retryable: false, message: expect.stringMatching(/refused the connection: WRONGPASS .*Check user, password/) });
     expect(error.message).not.toContain('could not be reached');
   });

@@ -19,7 +19,7 @@ async function sentFor(minReplicas: number, known: string | undefined): Promise<
     timeoutMs: 2_000,
     keys: { groupOf: () => 0, spotOf: () => ({ group: 0 }) },
     trust: { sourceOf: () => 0, clock: { before: () => 1 } },
-    memories: { knownOf: () => known, isOutdated: () => false },
+    memories: { knownOf: () => known, isOutdated: () => false, connection: 0 },
     renewals: { renew: async (requests: readonly RenewRequest[]) => (sent.push('renewed'), requests.map(() => ({ kind: 'renewed', trustedUntil: 9_000, contended: false }))) },
     runner: { run: jest.fn(async () => { sent.push('brought back'); throw new LockStoreError('no answer'); }) },
   } as unknown as BringingBackParts;
@@ -74,7 +74,8 @@ function stage({ answer = (_call: Call): readonly (number | string)[] => [], isT
     runner: { run }, keys, trust, clock, node: 'a:6379', maxLeaseMs: 60_000, recoveryMs, timeoutMs: 2_000,
     renewals: { renew },
     releases: { release: async (holder: unknown) => void released.push(holder) },
-    memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, compare: (...given: unknown[]) => void compared.push(given) },
+    memories: { knownOf: () => MEMORY, isOutdated: (_group: number, memory: string) => memory !== MEMORY, connection: 5 },
+    recovery: { compare: (...given: unknown[]) => void compared.push(given) },
   } as unknown as BringingBackParts;
   return { calls, renewals, released, compared, clock, trust, renew: (...requests: readonly RenewRequest[]) => new BringingBack(parts).renew(requests) };
 }
@@ -96,7 +97,7 @@ describe('A lease that a renewal does not find', () => {
     expect(renewals).toEqual([['p.k 0']]);
     expect(calls).toMatchObject([{ key: 'k', keys: [lockKey, queueKey, fenceKey], timeoutMs: 3_000.5 / 3, inOrder: true }]);
     expect(calls[0]!.args).toEqual(['p.k', `w ${SERVER + 891} 3000 7 2 21 30 60000 400 ${MEMORY} -`, expect.stringMatching(/^\S*o \S*me$/)]);
-    expect(compared).toEqual([[group, MEMORY]]);
+    expect(compared).toEqual([[group, MEMORY, 5]]);
     expect(trust.clock.before(0, 1_000, 1_000)).toBe(SERVER);
   });
 
@@ -143,18 +144,18 @@ describe('A lease that a renewal does not find', () => {
     expect(one).toMatchObject({ kind: 'unknown', lateUntil: 3_000, cause: { message: expect.stringContaining('Locks: bring-back failed on a:6379: not connected') } });
   });
 
-  it('goes with 59 others at most, four commands at a time', async () => {
+  it('goes with 59 others at most, sixteen commands at a time', async () => {
     const { calls, renew } = stage();
     expect(await renew(...Array.from({ length: 61 }, (_, n) => lease(`k${n}`)))).toHaveLength(61);
     expect(calls.map((call) => call.keys.length)).toEqual([180, 3]);
     const answers = gate<void>();
     const many = stage({ hold: answers.promise });
-    const all = many.renew(...Array.from({ length: 6 * 60 }, (_, n) => lease(`k${n}`)));
+    const all = many.renew(...Array.from({ length: 18 * 60 }, (_, n) => lease(`k${n}`)));
     for (let n = 0; n < 5; n += 1) await new Promise(setImmediate);
-    expect(many.calls).toHaveLength(4);
+    expect(many.calls).toHaveLength(16);
     answers.open();
     await all;
-    expect(many.calls).toHaveLength(6);
+    expect(many.calls).toHaveLength(18);
   });
 
   it('goes to each master of a Cluster by itself, and waits for its answer as the shortest of its leases allows', async () => {

@@ -13,7 +13,7 @@ let cluster: RedisCluster;
 beforeAll(async () => {
   cluster = await startCluster({ masters: 3 });
   for (const master of cluster.masters) await master.command('CONFIG', 'SET', 'requirepass', PASSWORD);
-}, 90_000);
+});
 afterAll(() => cluster.stop());
 
 describe.each<ClientPackage>(['ioredis', 'redis'])('A Cluster with a password is reached by %s', (client) => {
@@ -31,5 +31,5 @@ describe.each<ClientPackage>(['ioredis', 'redis'])('A Cluster with a password is
       await store.release(ask);
     }
     await store.close();
-  }, 30_000);
+  });
 });

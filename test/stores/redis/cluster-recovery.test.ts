@@ -18,7 +18,7 @@ let services: LockService[];
 beforeEach(async () => {
   services = [];
   cluster = await startCluster({ masters: 3, replicasEach: 1 });
-}, 90_000);
+});
 afterEach(async () => {
   await Promise.all(services.map((locks) => locks.close()));
   await closeStores();
@@ -98,5 +98,5 @@ describe.each(faults)('A master $what', ({ before, forget }) => {
     expect(granted).toBe(0);
     for (const lease of held) expect(await lease.release()).toBe('released');
     for (const [n, other] of others.entries()) expect((await other).fence).toBeGreaterThan(held[n]!.fence);
-  }, 120_000);
+  });
 });

@@ -6,6 +6,7 @@ import type { Connections } from '../../../lib/stores/wire/connections.js';
 import { RedisKeys } from '../../../lib/stores/wire/redis-keys.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
+import { within } from '../../support/in-time.js';
 import { startCluster, type RedisCluster } from '../../support/redis-cluster.js';
 import type { RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
@@ -13,7 +14,7 @@ import { closeStores, openRedisStore } from '../../support/redis-store.js';
 let cluster: RedisCluster;
 beforeAll(async () => {
   cluster = await startCluster({ masters: 3, replicasEach: 1 });
-}, 90_000);
+});
 afterAll(() => cluster.stop());
 afterEach(() => closeStores());
 
@@ -74,22 +75,25 @@ describe('a Cluster, where a node knows only its own listeners', () => {
 });
 
 describe('a slot that moves', () => {
+  /** Longer than a machine lets a process stand still, and shorter than all the steps of the move. */
+  const LEASE_MS = 3_000;
+
   it.each([0, 1])('costs no held lease, however long it stays half moved, whichever side a lock is on, with minReplicas: %i', async (minReplicas) => {
     const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
-    const held = twoOfOneGroup().map((key) => request(key, { leaseMs: 1_500, minReplicas }));
+    const held = twoOfOneGroup().map((key) => request(key, { leaseMs: LEASE_MS, minReplicas }));
     for (const each of held) expect((await store.acquire(each)).kind).toBe('granted');
     const slot = await slotOf(held[0]!.key);
     const target = await anotherMaster(await cluster.masterOf(slot));
     await cluster.beginMigration(slot, target);
-    let last = performance.now() + 1_500;
-    for (let step = 0; step < 8; step++) {
+    let last = performance.now() + LEASE_MS;
+    for (let step = 0; step < 14; step++) {
       // One key after another goes to the other side; renewals go on meanwhile.
       if (step % 2 === 1) await cluster.migrateKeys(slot, target, 1);
       // Together, and by callers that know nothing of each other.
       const renewed = await Promise.all([store.renew(held), ...held.map((each) => store.renew([each]))]);
       expect(renewed.flat()).toEqual(Array(4).fill(expect.objectContaining({ kind: 'renewed' })));
       expect(performance.now()).toBeLessThan(last);
-      last = performance.now() + 1_500;
+      last = performance.now() + LEASE_MS;
       await new Promise((resolve) => setTimeout(resolve, 250));
     }
     await cluster.finishMigration(slot, target);
@@ -97,7 +101,7 @@ describe('a slot that moves', () => {
     const again = request(held[0]!.key);
     await eventually(async () => expect((await store.acquire(again)).kind).toBe('granted'));
     await store.release(again);
-  }, 60_000);
+  });
 });
 
 describe('messages', () => {
@@ -114,7 +118,7 @@ describe('messages', () => {
       await eventually(() => expect(wakes).toContainEqual(expect.objectContaining({ kind: 'granted', id: waiting.id })));
       expect(await b.release(waiting)).toBe('released');
     }
-  }, 60_000);
+  });
 });
 
 describe('list', () => {
@@ -126,14 +130,14 @@ describe('list', () => {
     for await (const state of store.list({ startsWith: 'listed:' })) found.push(state.key);
     expect(found.sort()).toEqual(held.map(({ key }) => key).sort());
     for (const each of held) await store.release(each);
-  }, 60_000);
+  });
 
   it('finds those of a master too whose connection was closed while nobody used it', async () => {
     const store = await openRedisStore({ cluster: cluster.startupNodes }, 'p');
     const held = Array.from({ length: 30 }, (_, i) => request(`listed:${i}`));
     for (const each of held) await store.acquire(each);
     const { connections } = store as unknown as { connections: Connections };
-    const forgotten = new Promise<void>((resolve) => connections.onChange(resolve));
+    const forgotten = new Promise<void>((resolve) => connections.onChange(() => resolve()));
     await cluster.masters[0]!.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await forgotten;
     await eventually(async () => {
@@ -142,7 +146,7 @@ describe('list', () => {
       expect(found.sort()).toEqual(held.map(({ key }) => key).sort());
     });
     for (const each of held) await store.release(each);
-  }, 60_000);
+  });
 });
 
 describe('minReplicas', () => {
@@ -157,7 +161,7 @@ describe('minReplicas', () => {
     const ask = request('replicated:2', { minReplicas: 2 });
     await expect(store.acquire(ask)).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true });
     expect(await store.release(ask)).toBe('released');
-  }, 60_000);
+  });
 });
 
 describe('a master that dies', () => {
@@ -168,21 +172,16 @@ describe('a master that dies', () => {
     const slot = await slotOf(held.key);
     const dead = await cluster.masterOf(slot);
     await dead.kill();
-    await eventually(async () => expect(await cluster.masterOf(slot)).not.toBe(dead), 20_000);
-    const promotedAt = performance.now();
-    await eventually(async () => expect(await store.renew([{ ...held, minReplicas: 0 }])).toMatchObject([{ kind: 'renewed' }]), 15_000);
-    expect(performance.now() - promotedAt).toBeLessThan(4_000);
+    await eventually(async () => expect(await cluster.masterOf(slot)).not.toBe(dead));
+    await within(4_000, () => eventually(async () => expect(await store.renew([{ ...held, minReplicas: 0 }])).toMatchObject([{ kind: 'renewed' }])));
     expect(await store.release(held)).toBe('released');
-  }, 60_000);
+  });
 });
 
 describe('a password that a Cluster refuses', () => {
   it('fails the boot at once, and the error says so without it', async () => {
-    const startedAt = performance.now();
-    const error = await openRedisStore({ cluster: cluster.startupNodes, options: { redisOptions: { username: 'nobody', password: 'hunter2' } } }, 'p').catch(
-      (reason: unknown) => reason,
-    );
-    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    const target = { cluster: cluster.startupNodes, options: { redisOptions: { username: 'nobody', password: 'hunter2' } } };
+    const error = await within(3_000, () => openRedisStore(target, 'p').catch((reason: unknown) => reason));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, message: expect.stringContaining('the Cluster refused the connection') });
     expect(inspect(error, { depth: Infinity })).toContain('WRONGPASS');
     expect(inspect(error, { depth: Infinity })).not.toContain('hunter2');

@@ -21,7 +21,7 @@ let wakes: Wake[];
 
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 beforeEach(async () => {
   holder = await openRedisStore(server.url, 'h');

@@ -14,7 +14,7 @@ const services: LockService[] = [];
 
 beforeEach(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterEach(async () => {
   await Promise.all(services.splice(0).map((locks) => locks.close()));
   await closeStores();
@@ -38,7 +38,7 @@ describe('What a process has released is free after its Redis', () => {
     await server.kill();
     await server.restart({ keepData: true });
     for (const key of ['k', 'r', 'm', 'n']) expect((await b.acquire(key)).fence).toBeGreaterThan(0);
-  }, 60_000);
+  });
 
   it('loaded an older snapshot while it ran', async () => {
     const [a, b] = [await openLocks('a'), await openLocks('b')];
@@ -48,7 +48,7 @@ describe('What a process has released is free after its Redis', () => {
     await server.command('DEBUG', 'RELOAD', 'NOSAVE');
     await eventually(async () => expect((await b.inspect('k')).holders).toEqual([]), SOON_MS);
     expect((await b.acquire('k')).fence).toBeGreaterThan(held.fence);
-  }, 60_000);
+  });
 
   it('was restarted with a snapshot from before a hand-over inside the process, and what is held stays held', async () => {
     const [a, b] = [await openLocks('a'), await openLocks('b')];
@@ -61,7 +61,7 @@ describe('What a process has released is free after its Redis', () => {
     await server.restart({ keepData: true });
     await eventually(async () => expect((await b.inspect('k')).holders).toMatchObject([{ fence: held.fence }]), SOON_MS);
     expect(await held.verify()).toBe(true);
-  }, 60_000);
+  });
 });
 
 describe('A ticket that was adopted before its Redis was restarted with an older snapshot', () => {
@@ -75,5 +75,5 @@ describe('A ticket that was adopted before its Redis was restarted with an older
     await expect(c.adopt(ticket)).rejects.toMatchObject({ code: 'LOCK_LOST' });
     expect(await adopted.verify()).toBe(true);
     expect((await c.inspect('k')).holders).toMatchObject([{ fence: adopted.fence }]);
-  }, 60_000);
+  });
 });

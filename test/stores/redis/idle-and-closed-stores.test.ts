@@ -11,7 +11,7 @@ let server: RedisServer;
 let cluster: RedisCluster;
 beforeAll(async () => {
   [server, cluster] = await Promise.all([startRedis(), startCluster()]);
-}, 90_000);
+});
 afterAll(async () => {
   await server.stop();
   await cluster.stop();

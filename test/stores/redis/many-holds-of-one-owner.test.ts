@@ -21,7 +21,7 @@ let server: RedisServer;
 
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 beforeEach(async () => {
   await server.command('FLUSHALL');
@@ -59,7 +59,7 @@ describe.each([500, MOST])('%i holds of one owner', (count) => {
     // Renewed after 0.7 to 1 s: all of them a few times.
     const leases = await Promise.all(Array.from({ length: count }, () => owner.acquire('k', { owner: OWNER, leaseMs: 3_000, waitMs: 20_000 })));
     expect(new Set(leases.map(({ fence }) => fence)).size).toBe(1);
-    await eventually(() => expect(leases.at(-1)!.heldMs).toBeGreaterThan(5_000), 10_000);
+    await eventually(() => expect(leases.at(-1)!.heldMs).toBeGreaterThan(5_000));
     for (const lease of leases) lease.assertHeld();
     const outcomes = await Promise.all(leases.map((lease) => lease.release()));
     done = true;
@@ -69,7 +69,7 @@ describe.each([500, MOST])('%i holds of one owner', (count) => {
     expect(waits[Math.floor(waits.length * 0.99)]).toBeLessThan(500);
     expect(await server.command('EXISTS', lockKey)).toBe(0);
     await Promise.all([owner.close(), bystander.close()]);
-  }, 40_000);
+  });
 });
 
 describe('a lock with a thousand holds', () => {
@@ -89,7 +89,7 @@ describe('a lock with a thousand holds', () => {
   it('is read once for a batch of heartbeats of those who wait for it', async () => {
     const store = await openRedisStore(server.url, 'p');
     const waiting = Array.from({ length: 100 }, (_, n) => request({ owner: `another:${n}` }));
-    for (const one of waiting) expect((await store.acquire(one)).kind).toBe('waiting');
+    for (const { kind } of await Promise.all(waiting.map((one) => store.acquire(one)))) expect(kind).toBe('waiting');
     const tookMs = await serverTimeOf(server, async () => {
       for (const outcome of await store.heartbeat(waiting)) expect(outcome.kind).toBe('waiting');
     });
@@ -127,7 +127,7 @@ describe('an owner with as many holds of a lock as there can be', () => {
       await closeRedlocks();
       await Promise.all(masters.map((master) => master.stop()));
     }
-  }, 20_000);
+  });
 
   it('waits in its turn with what it had queued before', async () => {
     const store = await openRedisStore(server.url, 'p');

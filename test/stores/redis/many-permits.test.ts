@@ -12,7 +12,7 @@ let server: RedisServer;
 
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 beforeEach(async () => {
   await server.command('FLUSHALL');

@@ -15,7 +15,7 @@ let server: RedisServer;
 const services: LockService[] = [];
 beforeEach(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterEach(async () => {
   await Promise.all(services.splice(0).map((locks) => locks.close()));
   await closeStores();

@@ -7,14 +7,14 @@ import { startCluster, type RedisCluster } from '../../support/redis-cluster.js'
 import { closeStores, makeRedisStore } from '../../support/redis-store.js';
 
 const keys = new RedisKeys('lock');
-const LEASE_MS = 1_500;
+const LEASE_MS = 3_000;
 
 let cluster: RedisCluster;
 let services: LockService[];
 beforeEach(async () => {
   services = [];
   cluster = await startCluster({ masters: 2, spares: 1 });
-}, 90_000);
+});
 afterEach(async () => {
   await Promise.all(services.map((locks) => locks.close()));
   await closeStores();
@@ -38,7 +38,7 @@ function ofOneGroup(count: number): string[] {
 /** So many leases pass. */
 async function pass(leases: number): Promise<void> {
   const until = performance.now() + leases * LEASE_MS;
-  await eventually(() => expect(performance.now()).toBeGreaterThan(until), (leases + 1) * LEASE_MS);
+  await eventually(() => expect(performance.now()).toBeGreaterThan(until));
 }
 
 describe('A slot that moves to a master without slots', () => {
@@ -55,7 +55,7 @@ describe('A slot that moves to a master without slots', () => {
     for (const lease of held) lease.assertHeld();
     await cluster.finishMigration(slot, spare!);
     for (const lease of held) expect(await lease.release()).toBe('released');
-  }, 60_000);
+  });
 });
 
 describe('A slot that stays half moved', () => {
@@ -75,5 +75,5 @@ describe('A slot that stays half moved', () => {
     await cluster.finishMigration(slot, to);
     for (const lease of held) expect(await lease.verify()).toBe(true);
     for (const lease of held) expect(await lease.release()).toBe('released');
-  }, 60_000);
+  });
 });

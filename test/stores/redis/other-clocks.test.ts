@@ -15,7 +15,7 @@ beforeAll(async () => {
   const made = await SteppedClock.make();
   if (made === undefined) throw new Error('these tests need gcc: they set the clock of a server');
   clock = made;
-}, 60_000);
+});
 afterAll(() => clock.remove());
 afterEach(async () => {
   await closeStores();

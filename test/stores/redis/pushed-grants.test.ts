@@ -16,7 +16,7 @@ let wakes: Map<string, Wake>;
 
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 beforeEach(async () => {
   a = await openRedisStore(server.url, 'a');

@@ -9,7 +9,7 @@ import { closeStores, openRedisStore, PATIENT } from '../../support/redis-store.
 let server: RedisServer;
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterEach(closeStores);
 afterAll(() => server.stop());
 

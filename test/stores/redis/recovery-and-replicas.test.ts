@@ -12,7 +12,7 @@ beforeEach(async () => {
   master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
   replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
   await follows();
-}, 60_000);
+});
 afterEach(async () => {
   await Promise.all(services.splice(0).map((locks) => locks.close()));
   await closeStores();
@@ -20,7 +20,7 @@ afterEach(async () => {
 });
 
 async function follows(): Promise<void> {
-  await eventually(async () => expect(((await replica.command('ROLE')) as unknown[])[3]).toBe('connected'), 10_000);
+  await eventually(async () => expect(((await replica.command('ROLE')) as unknown[])[3]).toBe('connected'));
 }
 
 async function openLocks(process: string): Promise<LockService> {
@@ -55,9 +55,9 @@ describe('A master that was restarted empty and has no replica', () => {
     expect(isGranted).toBe(false);
     await replica.start();
     await follows();
-    for (const lease of [held, beside]) await eventually(async () => expect(await lease.verify()).toBe(true), 10_000);
+    for (const lease of [held, beside]) await eventually(async () => expect(await lease.verify()).toBe(true));
     expect(isGranted).toBe(false);
     expect(await held.release()).toBe('released');
     await (await other).release();
-  }, 60_000);
+  });
 });

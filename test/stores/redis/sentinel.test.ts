@@ -15,7 +15,7 @@ beforeEach(async () => {
     await master.set('warm', 'up');
     expect(await master.wait(1, 200)).toBe(1);
   });
-}, 60_000);
+});
 afterEach(async () => {
   await closeStores();
   await group.stop();
@@ -36,7 +36,7 @@ describe('a failover', () => {
     await eventually(async () => expect(await store.renew([held].map((each) => ({ ...each, minReplicas: 0 })))).toMatchObject([{ kind: 'renewed' }]));
     expect(performance.now() - promotedAt).toBeLessThan(2_000);
     await eventually(async () => expect(await store.release(held)).toBe('released'));
-  }, 60_000);
+  });
 
   it('that loses a grant is noticed by the next renewal, and the fence of the next grant is higher', async () => {
     const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 500 });
@@ -56,7 +56,7 @@ describe('a failover', () => {
       const after = (await store.acquire({ ...next, notAfter: performance.now() + 60_000 })) as Granted;
       expect(after.grant.fence).toBeGreaterThan(before.grant.fence);
     });
-  }, 60_000);
+  });
 
   it('is followed though the Sentinel that is asked first is frozen', async () => {
     const several = await startSentinel({ sentinels: 3, quorum: 2, downAfterMs: DOWN_SOON_MS });
@@ -69,9 +69,9 @@ describe('a failover', () => {
     await master.kill();
     await several.masterAfter(master);
     const ask = request();
-    await eventually(async () => expect((await store.acquire({ ...ask, notAfter: performance.now() + 500 })).kind).toBe('granted'), 5_000);
+    await eventually(async () => expect((await store.acquire({ ...ask, notAfter: performance.now() + 500 })).kind).toBe('granted'));
     await several.stop();
-  }, 60_000);
+  });
 
   it('away from a frozen master is followed: what it says later is not believed', async () => {
     const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 500 });
@@ -83,7 +83,7 @@ describe('a failover', () => {
     await eventually(async () => expect((await store.acquire({ ...ask, notAfter: performance.now() + 500 })).kind).toBe('granted'), 8_000);
     await master.resume();
     expect(await store.release(ask)).toBe('released');
-  }, 60_000);
+  });
 });
 
 describe('minReplicas', () => {
@@ -99,7 +99,7 @@ describe('minReplicas', () => {
     expect((await store.inspect(tooMany.key)).mode).toBeNull();
     expect(await store.renew([{ ...ask, minReplicas: 2 }])).toMatchObject([{ kind: 'unknown', cause: { code: 'LOCK_STORE' } }]);
     expect(await store.release(ask)).toBe('released');
-  }, 60_000);
+  });
 
   it('holds nobody else up while it waits', async () => {
     const store = await openRedisStore(group.options, 'p', { commandTimeoutMs: 2_000 });
@@ -113,7 +113,7 @@ describe('minReplicas', () => {
     }
     expect(performance.now() - startedAt).toBeLessThan(500);
     expect(await waiting).toBe('refused');
-  }, 60_000);
+  });
 
   it('is asked of the replicas for many grants at once', async () => {
     const store = await openRedisStore(group.options, 'p');
@@ -126,7 +126,7 @@ describe('minReplicas', () => {
     const [, waits] = /cmdstat_wait:calls=(\d+)/.exec(String(await master.command('INFO', 'commandstats')))!;
     expect(Number(waits)).toBeLessThanOrEqual(3);
     expect(await store.renew(asks)).toEqual(asks.map(() => expect.objectContaining({ kind: 'renewed' })));
-  }, 60_000);
+  });
 
   it('makes of a pushed grant a question, so that it is confirmed before it counts', async () => {
     const store = await openRedisStore(group.options, 'p');
@@ -140,5 +140,5 @@ describe('minReplicas', () => {
     await eventually(() => expect(wakes).toContainEqual({ kind: 'ask', key: ask.key, id: ask.id }));
     expect((await store.acquire(ask)).kind).toBe('granted');
     expect(await store.release(ask)).toBe('released');
-  }, 60_000);
+  });
 });

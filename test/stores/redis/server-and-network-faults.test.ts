@@ -7,6 +7,7 @@ import { LockService } from '../../../lib/lock.service.js';
 import type { RedisStore } from '../../../lib/stores/redis/redis-store.js';
 import { acquireRequest, newId } from '../../support/acquire-request.js';
 import { eventually } from '../../support/eventually.js';
+import { within } from '../../support/in-time.js';
 import { startFlakyProxy, type FlakyProxy } from '../../support/flaky-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { closeStores, openRedisStore } from '../../support/redis-store.js';
@@ -21,7 +22,7 @@ let wakes: Wake[];
 
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);
@@ -49,14 +50,11 @@ async function failure(promise: Promise<unknown>): Promise<LockStoreError> {
   throw new Error('it did not fail');
 }
 
-/** Asks until it is granted; how long that took, in ms. */
-async function resumes(on = store, now = () => performance.now()): Promise<number> {
-  const startedAt = performance.now();
+/** Asks until it is granted. */
+async function resumes(on = store, now = () => performance.now()): Promise<void> {
   const ask = request();
-  await eventually(async () => expect((await on.acquire({ ...ask, notAfter: now() + 300 })).kind).toBe('granted'), 10_000);
-  const tookMs = performance.now() - startedAt;
+  await eventually(async () => expect((await on.acquire({ ...ask, notAfter: now() + 300 })).kind).toBe('granted'));
   await on.release(ask);
-  return tookMs;
 }
 
 describe('a network that fails', () => {
@@ -72,7 +70,7 @@ describe('a network that fails', () => {
     expect(await store.heartbeat([held])).toMatchObject([{ kind: 'unknown', cause: { code: 'LOCK_STORE' } }]);
     await failure(store.release(held));
     await proxy.heal();
-    expect(await resumes()).toBeLessThan(2_000);
+    await within(2_000, () => resumes());
     expect(await store.release(held)).toBe('released');
   });
 
@@ -84,7 +82,7 @@ describe('a network that fails', () => {
     await proxy.stop();
     await proxy.heal();
     proxy.thaw();
-    expect(await resumes()).toBeLessThan(2_000);
+    await within(2_000, () => resumes());
   });
 
   it('when a connection hangs while new ones work, the old one is given up', async () => {
@@ -93,13 +91,13 @@ describe('a network that fails', () => {
     await failure(store.acquire(request()));
     proxy.thaw();
     expect(links).toBeGreaterThan(1);
-    expect(await resumes()).toBeLessThan(2_000);
+    await within(2_000, () => resumes());
   });
 
   it('a connection that has gone silent is given up before commandTimeoutMs is over, so that service resumes within 2 s', async () => {
     const patient = await openRedisStore(proxy.url, 'q', { commandTimeoutMs: 2_000 });
     proxy.freezePresent();
-    expect(await resumes(patient)).toBeLessThan(1_900);
+    await within(1_900, () => resumes(patient));
   });
 
   it('when a reply is lost, the same request again is the same grant, and a release of it frees the lock', async () => {
@@ -157,9 +155,7 @@ describe('a network that fails', () => {
     const held = request({ leaseMs: 300 });
     await store.acquire(held);
     proxy.freeze();
-    const startedAt = performance.now();
-    expect(await store.renew([{ ...held }])).toMatchObject([{ kind: 'unknown' }]);
-    expect(performance.now() - startedAt).toBeLessThan(250);
+    expect(await within(250, () => store.renew([{ ...held }]))).toMatchObject([{ kind: 'unknown' }]);
     proxy.thaw();
   });
 });
@@ -220,7 +216,7 @@ describe('a server that fails', () => {
     await server.command('REPLICAOF', '127.0.0.1', 1);
     expect((await failure(store.acquire(request()))).retryable).toBe(true);
     await server.command('REPLICAOF', 'NO', 'ONE');
-    expect(await resumes()).toBeLessThan(2_000);
+    await within(2_000, () => resumes());
   });
 
   it('when it is busy with a script, acquires fail with what it says, and service resumes', async () => {
@@ -231,7 +227,7 @@ describe('a server that fails', () => {
     await eventually(async () => expect((await failure(store.acquire(request()))).message).toContain('BUSY'));
     await operator.script('KILL');
     await hog;
-    expect(await resumes()).toBeLessThan(2_000);
+    await within(2_000, () => resumes());
   });
 
   it('when it is too busy to SELECT the database of a new connection, nothing is granted in another one', async () => {
@@ -267,7 +263,7 @@ describe('a server that fails', () => {
     await failure(store.acquire(request()));
     await failure(store.acquire(request()));
     await server.resume();
-    expect(await resumes()).toBeLessThan(2_000);
+    await within(2_000, () => resumes());
   });
 });
 
@@ -294,7 +290,7 @@ describe('a push connection that fails', () => {
         const granted = wakes.some((wake) => wake.id === ask.id);
         const [outcome] = granted ? [undefined] : await store.heartbeat([ask]);
         expect(granted || outcome?.kind === 'granted').toBe(true);
-      }, 1_000);
+      });
       await store.release(ask);
     }
   });

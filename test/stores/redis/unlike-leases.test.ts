@@ -28,7 +28,7 @@ beforeAll(async () => {
     expect(await client.wait(1, 200)).toBe(1);
   }, 20_000);
   proxy = await startFlakyProxy(master.port);
-}, 60_000);
+});
 afterEach(async () => {
   await closeStores();
   proxy.delay(0);
@@ -97,5 +97,5 @@ describe('A long lease on a healthy Redis', () => {
     expect(doubts).toEqual([]);
     await long.release();
     await locks.close();
-  }, 20_000);
+  });
 });

@@ -12,12 +12,12 @@ import { admitAll, closeRedlocks, openRedlock } from '../../support/redlock-stor
 let masters: RedisServer[];
 beforeAll(async () => {
   masters = await startMasters(5);
-}, 30_000);
+});
 beforeEach(() => admitAll(masters));
 afterAll(async () => {
   await closeRedlocks();
   await Promise.all(masters.map((master) => master.stop()));
-}, 30_000);
+});
 
 /** How many scripts the masters have run since their statistics were reset. */
 async function scriptCalls(): Promise<number> {
@@ -60,5 +60,5 @@ describe('A lock of a Redlock that nobody else wants', () => {
     expect(promises).toBeLessThanOrEqual(36);
     expect(clockReads).toBeLessThanOrEqual(38);
     expect(timersSet).toBeLessThanOrEqual(0.5);
-  }, 120_000);
+  });
 });

@@ -14,12 +14,12 @@ beforeEach(async () => {
   services = await Promise.all(
     PROCESSES.map(async (process) => new LockService({ store: await openRedlock(masters, process), process, waitMs: 60_000 })),
   );
-}, 30_000);
+});
 afterEach(async () => {
   await Promise.all(services.map((service) => service.close()));
   await closeRedlocks();
   await Promise.all(masters.map((master) => master.stop()));
-}, 30_000);
+});
 
 /** Which process had each turn, in their order, while four callers in each want the lock again and again. */
 async function turnsOfAll(turns: number): Promise<number[]> {
@@ -62,7 +62,7 @@ describe('Four processes of four callers that want one lock of a Redlock', () =>
     expect(Math.max(...shares)).toBeLessThanOrEqual(1.5 * Math.min(...shares));
     // 16 turns of each of three others are a round; a vote that was split may cost a few.
     expect(longestAbsence(order)).toBeLessThanOrEqual(4 * 3 * 16);
-  }, 60_000);
+  });
 });
 
 describe('A holder on a Redlock', () => {
@@ -79,7 +79,7 @@ describe('A holder on a Redlock', () => {
     await Promise.all(calling);
     expect(wanted).toBeGreaterThanOrEqual(before);
     expect((await second.inspect('hot')).holders).toHaveLength(0);
-  }, 30_000);
+  });
 
   it('that gives the lock back leaves no mark of anybody behind', async () => {
     await turnsOfAll(200);
@@ -87,7 +87,7 @@ describe('A holder on a Redlock', () => {
       const left = (await Promise.all(masters.map((master) => master.command('KEYS', '{lock:*}:[lm]:*') as Promise<string[]>))).flat();
       expect(left).toEqual([]);
     });
-  }, 30_000);
+  });
 });
 
 describe('A waiter on a Redlock that gives up', () => {
@@ -100,5 +100,5 @@ describe('A waiter on a Redlock that gives up', () => {
       expect(marks).toEqual([]);
     }, 1_000);
     await lease.release();
-  }, 30_000);
+  });
 });

@@ -14,7 +14,7 @@ beforeAll(async () => {
   masters = await Promise.all([startRedis(), startRedis(), startRedis()]);
   await admitAll(masters);
   proxies = await Promise.all(masters.map(({ port }) => startFlakyProxy(port)));
-}, 60_000);
+});
 afterEach(closeRedlocks);
 afterAll(async () => {
   await Promise.all(proxies.map((proxy) => proxy.stop()));
@@ -48,7 +48,7 @@ it('A copy that reaches a node after its time does not take the vote of the next
   expect(await next.verify()).toBe(true);
   await next.release();
   await Promise.all([operator.close(), locks.close()]);
-}, 20_000);
+});
 
 it('Without a quorum of answers, one of all holders is not to be made again without a look, and one that names a fence is', async () => {
   const [operator, locks] = [await locksOn(proxies.map(({ url }) => url), 'operator'), await locksOn(masters.map(({ url }) => url), 'p')];
@@ -59,4 +59,4 @@ it('Without a quorum of answers, one of all holders is not to be made again with
   await expect(ofOne).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true, message: expect.stringContaining('safe to try again') });
   for (const proxy of proxies.slice(1)) proxy.dropReplies(false);
   await Promise.all([operator.close(), locks.close()]);
-}, 20_000);
+});

@@ -14,7 +14,7 @@ beforeAll(async () => {
   await admitAll(masters);
   locks = new LockService({ store: makeRedlock(masters.map(({ url }) => url), 'p'), process: 'p', shutdownGraceMs: 0 });
   await locks.open();
-}, 60_000);
+});
 afterEach(async () => {
   await eventually(async () => expect((await locks.inspect('k')).holders).toEqual([]));
 });

@@ -17,12 +17,12 @@ beforeEach(async () => {
   await admitAll(masters);
   doors = (await Promise.all(masters.map(({ port }) => startFlakyProxy(port)))) as typeof doors;
   told = [];
-}, 30_000);
+});
 afterEach(async () => {
   await closeRedlocks();
   await Promise.all(doors.map((door) => door.stop()));
   await Promise.all(masters.map((master) => master.stop()));
-}, 30_000);
+});
 
 const nameOf = ({ port }: FlakyProxy): string => `127.0.0.1:${port}`;
 
@@ -65,7 +65,7 @@ describe('A node of a Redlock that is another name of a server that has its vote
     await misleads(doors[2], masters[0]);
     await untilToldTwins(doors[0], doors[2]);
     await expectNoGrantByOneServer(store);
-  }, 30_000);
+  });
 
   it('since its address leads elsewhere has no vote after it was connected anew', async () => {
     const store = await openBehindDoors();
@@ -73,7 +73,7 @@ describe('A node of a Redlock that is another name of a server that has its vote
     await misleads(doors[2], masters[0]);
     await untilToldTwins(doors[0], doors[2]);
     await expectNoGrantByOneServer(store);
-  }, 30_000);
+  });
 
   it('gives nobody a majority beside a holder who has one', async () => {
     // The holder reaches the second and the third master; the other process reaches the first alone, by two names.
@@ -89,7 +89,7 @@ describe('A node of a Redlock that is another name of a server that has its vote
     expect((await ask(holder, 'h.1')).kind).toBe('granted');
     await expect(ask(store)).rejects.toMatchObject({ code: 'LOCK_STORE' });
     expect((await holder.renew([{ key: 'order:1', id: 'h.1', leaseMs: 2_000, minReplicas: 0 }]))[0]!.kind).toBe('renewed');
-  }, 30_000);
+  });
 
   it('votes when its address leads to a server of its own, though nothing ended its connection', async () => {
     await doors[2].cut();
@@ -104,7 +104,7 @@ describe('A node of a Redlock that is another name of a server that has its vote
       expect(outcome.kind).toBe('granted');
     });
     await eventually(() => expect(told).toContainEqual(`Locks: ${nameOf(doors[2])} leads to a server of its own now.`));
-  }, 30_000);
+  });
 
   it('takes the place of the other name when that one is gone', async () => {
     await doors[2].cut();
@@ -113,7 +113,7 @@ describe('A node of a Redlock that is another name of a server that has its vote
     await untilToldTwins(doors[0], doors[2]);
     await doors[0].cut();
     await untilUsable(store, 5_000);
-  }, 30_000);
+  });
 });
 
 describe('A node that was restarted', () => {
@@ -124,5 +124,5 @@ describe('A node that was restarted', () => {
     await doors[1].cut();
     await untilUsable(store, 2_000);
     expect(told.join('\n')).not.toMatch(/one server/);
-  }, 30_000);
+  });
 });

@@ -16,7 +16,7 @@ afterEach(async () => {
   await Promise.all(proxies.map((proxy) => proxy.stop()));
   proxies = [];
   await Promise.all(masters.map((master) => master.stop()));
-}, 30_000);
+});
 
 /** Five masters that remember everything so far, which is nothing. */
 async function fiveMasters(): Promise<[RedisServer, RedisServer, RedisServer, RedisServer, RedisServer]> {
@@ -79,7 +79,7 @@ describe('A Redlock node that lost its memory', () => {
     const next = await getsIn(other, 'order:1', 500, 10_000);
     expect(systemClock.now()).toBeGreaterThan(outcome.grant.trustedUntil);
     expect(next.fence).toBeGreaterThan(outcome.grant.fence);
-  }, 30_000);
+  });
 
   it('does not take the lock from a holder who goes on renewing it, and gets it back', async () => {
     await fiveMasters();
@@ -105,7 +105,7 @@ describe('A Redlock node that lost its memory', () => {
     }
     expect(await holder.release(ref)).toBe('released');
     await eventually(async () => expect((await ask(other, ref.key, 500)).kind).toBe('granted'));
-  }, 120_000);
+  });
 });
 
 describe('Fences of a Redlock', () => {
@@ -120,13 +120,13 @@ describe('Fences of a Redlock', () => {
       expect(fence).toBeGreaterThan(last);
       last = fence;
       await master.restart({ keepData: false });
-      await eventually(async () => expect(await master.command('GET', '{lock}:e')).toMatch(/ 1$/), 10_000);
+      await eventually(async () => expect(await master.command('GET', '{lock}:e')).toMatch(/ 1$/));
       await closeRedlocks();
     }
     const store = await openRedlock(masters, 'last', options);
     expect((await getsIn(store, 'order:1', 300, 5_000)).fence).toBeGreaterThan(last);
     expect(last).toBeGreaterThan((Date.now() + 3_000_000) * 1_000);
-  }, 90_000);
+  });
 
   it('are told to a node that lost its memory by a quorum of the others, so that any later quorum knows them', async () => {
     const [a, b, c] = await fiveMasters();
@@ -137,12 +137,12 @@ describe('Fences of a Redlock', () => {
     const next = await openRedlock(masters, 'next', options);
     for (const forgetful of [a, b]) {
       await forgetful.restart({ keepData: false });
-      await eventually(async () => expect(await forgetful.command('GET', '{lock}:e')).toMatch(/ 1$/), 10_000);
+      await eventually(async () => expect(await forgetful.command('GET', '{lock}:e')).toMatch(/ 1$/));
     }
     // Of those that granted it, only nodes are left that have forgotten it since.
     await c.kill();
     expect((await getsIn(next, 'order:1', 300, 5_000)).fence).toBeGreaterThan(fence);
-  }, 60_000);
+  });
 
   it('are told to a majority that lost its memory by the processes that saw them', async () => {
     const [a, b, c] = await fiveMasters();
@@ -151,7 +151,7 @@ describe('Fences of a Redlock', () => {
     const slow = await openRedlock(masters, 'slow', { maxLeaseMs: 400 });
     await Promise.all([a, b, c, masters[3]!, masters[4]!].map((master) => master.restart({ keepData: false })));
     expect((await getsIn(slow, 'order:1', 300, 10_000)).fence).toBeGreaterThan(fence);
-  }, 60_000);
+  });
 
   it('are waited for where a silent node may be the only one who knows them', async () => {
     const [a, b, c] = await fiveMasters();
@@ -163,12 +163,12 @@ describe('Fences of a Redlock', () => {
       expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
       expect(JSON.stringify(error)).toMatch(/waits to be told the last fences.*waits to be told the last fences/);
     };
-    await eventually(notYet, 10_000);
+    await eventually(notYet);
     await delay(systemClock, 1_500);
     await notYet();
     await c.resume();
     await untilUsable(store, 5_000);
-  }, 60_000);
+  });
 });
 
 describe('The log of a process', () => {
@@ -189,7 +189,7 @@ describe('The log of a process', () => {
     expect(until - before).toBeLessThan(4_000);
     expect(votes).toMatchObject({ level: 'warning', message: expect.stringMatching(/vote again\. 5 of 5 Redlock nodes do not remember/) });
     expect([named(waits), named(votes)]).toEqual([everyNode, everyNode]);
-  }, 30_000);
+  });
 
   it('says of one node that forgot that the others go on, and tells its return as good news', async () => {
     await fiveMasters();
@@ -197,13 +197,13 @@ describe('The log of a process', () => {
     const store = await openRedlock(masters, 'p', { maxLeaseMs: 1_000, report: (finding) => told.push(finding) });
     await masters[0]!.command('FLUSHALL');
     await getsIn(store, 'order:1', 300, 2_000);
-    await eventually(() => expect(told).toHaveLength(2), 5_000);
+    await eventually(() => expect(told).toHaveLength(2));
     const name = `127.0.0.1:${masters[0]!.port}`;
     expect(told).toMatchObject([
       { level: 'warning', message: expect.stringMatching(`1 of 5 Redlock nodes \\(${name}\\) .* The other nodes are a quorum and go on`) },
       { level: 'info', message: `Locks: ${name} votes again.` },
     ]);
-  }, 30_000);
+  });
 });
 
 describe('Service of a Redlock', () => {
@@ -218,7 +218,7 @@ describe('Service of a Redlock', () => {
     await untilUsable(store, 1_500 + 2_000);
     expect(systemClock.now() - opened).toBeGreaterThan(1_400);
     await eventually(() => expect(told.join('\n')).toMatch(/do not remember what they granted/));
-  }, 30_000);
+  });
 
   it.each([1, 2])('goes on at once when %i of five masters were killed and came back empty', async (count) => {
     await fiveMasters();
@@ -231,7 +231,7 @@ describe('Service of a Redlock', () => {
     const after = await getsIn(store, 'order:1', 300, 2_000);
     expect(without.fence).toBeGreaterThan(before.fence);
     expect(after.fence).toBeGreaterThan(without.fence);
-  }, 30_000);
+  });
 
   it.each([0, 200])('comes back within maxLeaseMs + 2 s after a majority was killed and came back empty, %i ms apart, one more being frozen', async (apartMs) => {
     const [a, b, c, d] = await fiveMasters();
@@ -246,5 +246,5 @@ describe('Service of a Redlock', () => {
     const after = await getsIn(store, 'order:1', 300, 1_500 + 2_000);
     expect(after.fence).toBeGreaterThan(before.fence);
     await d.resume();
-  }, 30_000);
+  });
 });

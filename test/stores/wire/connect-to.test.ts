@@ -80,5 +80,5 @@ describe('Where no package of clients is installed', () => {
     } finally {
       await rm(folder, { recursive: true });
     }
-  }, 60_000);
+  });
 });

@@ -16,7 +16,7 @@ let reports: string[];
 
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 beforeEach(async () => {
   reports = [];
@@ -143,7 +143,7 @@ describe('on a Redlock', () => {
   beforeAll(async () => {
     masters = await startMasters(3);
     await admitAll(masters);
-  }, 60_000);
+  });
   afterAll(async () => {
     await closeRedlocks();
     await Promise.all(masters.map((master) => master.stop()));

@@ -18,7 +18,7 @@ let proxy: FlakyProxy;
 let opened: LockService[];
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);
@@ -56,7 +56,7 @@ describe.each([
       await other.release();
       expect(await waits).toBeGreaterThan(other.fence);
     }
-  }, 60_000);
+  });
 
   it('a lease that is renewed less often is kept', async () => {
     proxy.dropIdleAfter(IDLE_MS, end);
@@ -67,5 +67,5 @@ describe.each([
       await eventually(async () => expect(await lease.verify()).toBe(true));
     });
     expect(proxy.droppedAsIdle).toBeGreaterThan(3);
-  }, 60_000);
+  });
 });

@@ -39,7 +39,7 @@ afterEach(async () => {
   await closeStores();
   await closeRedlocks();
   await stop();
-}, 30_000);
+});
 
 let ids = 0;
 async function hold(store: LockStore, key: string): Promise<void> {
@@ -71,5 +71,5 @@ describe('the locks of a prefix', () => {
       expect(await listed(store)).toEqual([`own:${position}`, 'shared']);
       expect(await listed(store, 'sh')).toEqual(['shared']);
     }
-  }, 90_000);
+  });
 });

@@ -14,7 +14,7 @@ let server: RedisServer;
 let cluster: RedisCluster;
 beforeAll(async () => {
   [server, cluster] = await Promise.all([startRedis(), startCluster()]);
-}, 90_000);
+});
 afterAll(() => Promise.all([server.stop(), cluster.stop()]));
 
 const targets: readonly (readonly [string, () => RedisTarget])[] = [
@@ -40,5 +40,5 @@ describe.each(targets)("ioredis' replyMapping resp3 in %s", (_, target) => {
     expect((await next).fence).toBeGreaterThan(held.fence);
     await (await next).release();
     await Promise.all([a.close(), b.close()]);
-  }, 30_000);
+  });
 });

@@ -39,7 +39,7 @@ beforeAll(async () => {
   [server, group, cluster] = await Promise.all([startRedis(), startSentinel(), startCluster()]);
   proxy = await startTlsProxy(server.port, certificate);
   proxies.push(proxy);
-}, 90_000);
+});
 afterEach(closeStores);
 afterAll(async () => {
   await Promise.all(proxies.map((each) => each.stop()));
@@ -62,16 +62,16 @@ describe.each(['ioredis', 'redis'] as const)('Behind TLS, with %s,', (client) =>
     const natMap = await inFrontOf(group.servers);
     const sentinels = Object.values(await inFrontOf(group.sentinels));
     await locksOn({ sentinels, name: 'holdfast', natMap, tls, sentinelTLS: tls, enableTLSForSentinelMode: true }, client);
-  }, 60_000);
+  });
 
   it('every master of a Cluster is locked on', async () => {
     const natMap = await inFrontOf(cluster.masters);
     await locksOn({ cluster: Object.values(natMap), options: { natMap, redisOptions: { tls } } }, client);
-  }, 60_000);
+  });
 
   it('a certificate that nobody vouches for is refused at boot, in words', async () => {
     await expect(locksOn(proxy.url, client)).rejects.toMatchObject({ code: 'LOCK_STORE', message: expect.stringMatching(/127\.0\.0\.1:\d+.*self-signed certificate/) });
-  }, 60_000);
+  });
 });
 
 describe('A client of the application that speaks TLS', () => {
@@ -93,5 +93,5 @@ describe('holdfast --tls', () => {
     expect(await holdfast([...at, '--cacert', file])).toMatchObject({ code: 1, out: '' });
     expect(await holdfast(at)).toMatchObject({ code: 3, err: expect.stringContaining('self-signed certificate') });
     await rm(folder, { recursive: true });
-  }, 60_000);
+  });
 });

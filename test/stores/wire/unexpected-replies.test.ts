@@ -15,7 +15,7 @@ let proxy: FlakyProxy;
 beforeAll(async () => {
   server = await startRedis();
   proxy = await startFlakyProxy(server.port);
-}, 60_000);
+});
 afterEach(() => closeStores());
 afterAll(async () => {
   await proxy.stop();
@@ -56,7 +56,7 @@ it.each([
   // Its answer is taken for that to the question before.
   const unanswered = follows(store, ask).catch((error: unknown) => error);
   expect(await misled).toMatchObject({ code: 'LOCK_STORE', message: expect.stringContaining('no script of this library gives') });
-  await eventually(() => expect(proxy.accepted).toBeGreaterThan(accepted), 5_000);
+  await eventually(() => expect(proxy.accepted).toBeGreaterThan(accepted));
   expect(await unanswered).toMatchObject({ code: 'LOCK_STORE' });
   await store.release(ask).catch(() => undefined);
   await eventually(async () => expect(await store.inspect(ask.key)).toMatchObject({ key: ask.key, mode: null, holders: [] }));

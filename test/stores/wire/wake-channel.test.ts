@@ -16,7 +16,7 @@ let connects: number;
 
 beforeAll(async () => {
   server = await startRedis();
-}, 60_000);
+});
 afterAll(() => server.stop());
 beforeEach(async () => {
   proxy = await startFlakyProxy(server.port);

@@ -20,8 +20,8 @@ const GIVEN_UP_AFTER_MS = 1_000;
 /** The event that the guards emit on a client when it is open. */
 export const OPEN = Symbol('open');
 /**
- * The event that the guards emit on a Cluster client when a node has answered on a new connection, and when a connection has ended on
- * which one had. A node that is down is connected to again and again, and each time ioredis tells that it came and went.
+ * The event that the guards emit on a Cluster client, with the node, when one has answered on a new connection, and when a connection has
+ * ended on which one had. A node that is down is connected to again and again, and each time ioredis tells that it came and went.
  */
 export const NODE_MOVED = Symbol('node moved');
 
@@ -49,18 +49,36 @@ export class ConnectionGuards {
 
   /** ioredis forgets a node of a Cluster whose connection closed. The slots are refreshed then, so that SCAN runs on every node. */
   watchCluster(client: Cluster): ConnectionState {
-    const moved = (): void => void client.emit(NODE_MOVED);
     client.on('ready', () => client.emit(OPEN));
     client.on('+node', (node: Redis) => {
       letAskingFail(node);
+      this.readBeforeSilence(node);
+      const moved = (): void => void client.emit(NODE_MOVED, node);
       // An error reply is an answer too.
       node.on('ready', () => void name(node).then(moved, (error: unknown) => void (isReply(error) && moved())));
     });
     client.on('-node', (node: Redis) => {
       if (!this.needs.isClosed() && client.status === 'ready') client.refreshSlotsCache();
-      if (hasAnswered(node)) moved();
+      if (hasAnswered(node)) client.emit(NODE_MOVED, node);
     });
     return new ClusterState(client);
+  }
+
+  /**
+   * ioredis closes the connection to a silent node by a timer (socketTimeout). When the event loop of this process was late, the timer comes
+   * before what the node has said is read. So the connection is closed a turn later, if nothing has come by then.
+   */
+  private readBeforeSilence(node: Redis): void {
+    node.on('connect', () => {
+      const { stream } = node;
+      const destroy = stream.destroy.bind(stream);
+      stream.destroy = (error?: Error) => {
+        if (error === undefined || !isSilence(error)) return destroy(error);
+        const { bytesRead } = stream;
+        this.clock.nextTurn(() => stream.bytesRead === bytesRead && destroy(error));
+        return stream;
+      };
+    });
   }
 
   close(): void {
@@ -161,6 +179,10 @@ export function isCluster(client: Client): client is Cluster {
 /** Whether anything came from the server on the connection, which has ended. */
 function hasAnswered({ stream }: { readonly stream?: Redis['stream'] }): boolean {
   return stream !== undefined && stream.bytesRead !== 0;
+}
+
+function isSilence({ message }: Error): boolean {
+  return message.startsWith('Socket timeout');
 }
 
 function hasGivenUp({ status, stream }: Redis): boolean {

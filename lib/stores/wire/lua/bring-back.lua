@@ -28,7 +28,6 @@
 --- INVARIANT a lease that the server knew with the memory that it still has was lost: it ended, or was taken away
 --- INVARIANT while the server recovers the newer fence wins; after that whoever has the lock
 --- INVARIANT a ticket of which a lease was made is gone when the lease has come back
---- INVARIANT while leases go on being brought back, nobody new is let in
 --- INVARIANT the last fence is never below that of a lease that was brought back
 --- @bind
 
@@ -104,7 +103,6 @@ local function bringBack(lease)
       removeHolder(lock, lease.ticketId, true)
       holder = enterAgain(lock, lease)
     end
-    if holder then awaitMore(lease.fenceKey, memory, recoversForMs, lease.recoveryMs, lease.longestMs) end
   end
   if holder and lease.owner ~= '-' and lock.mode ~= 'p' then holder.heardOf = now end
   closeLock(lock)

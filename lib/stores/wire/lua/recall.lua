@@ -1,20 +1,28 @@
---- Tells which memory of the server stands behind each slot group, after telling it the fences that the caller has seen.
---- KEYS[...] fenceKeys  the last fences of slot groups
---- ARGV[1] recoveryMs: number  how long nothing new is granted after the server forgot
---- ARGV[...] floors: number  the highest fence seen in each of those groups
+--- Tells which memory of the server stands behind each slot group, after telling it what the caller has seen and holds there.
+--- KEYS[...] keys  for each slot group:
+---   fenceKey  its last fence
+--- ARGV[1] process: text  of the caller
+--- ARGV[2] recoveryMs: number  how long nothing new is granted after the server forgot
+--- ARGV[...] groups  for each slot group:
+---   floor: number  the highest fence that the caller has seen in it
+---   holds: flag    whether the caller claims it: it holds leases there that it has not brought back yet
 --- RETURNS all head: now, recoversForMs  recoversForMs is how long nothing new is granted in the group that waits longest
 --- RETURNS each group: memory text  the name of its memory
 --- INVARIANT a group of which the server knows nothing, or whose record another server wrote, recovers from here on
+--- INVARIANT a group that recovers stays closed while it is claimed, for 5 s from the last claim and 15 s in all
 --- @bind
 
 --- @include shared/server-time
 --- @include shared/limits
 --- @include shared/next-fence
 --- @include shared/memory
+--- @request
 
 local reply = { now, 0 }
-for n, fenceKey in ipairs(fenceKeys) do
-  local memory, recoversForMs = readMemory(fenceKey, '-', tonumber(floors[n]), recoveryMs)
+for n = 1, count do
+  local group = requestOf(n)
+  local claim = { process = process, holds = group.holds }
+  local memory, recoversForMs = readMemory(group.fenceKey, '-', group.floor, recoveryMs, claim)
   reply[2], reply[n + 2] = math.max(reply[2], recoversForMs), memory
 end
 return reply

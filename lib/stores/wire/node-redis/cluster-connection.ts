@@ -13,6 +13,7 @@ import { delay } from '../../../core/port/clock.js';
 import type { Address, Connection, EvalAndWait, Sender } from '../connections.js';
 import { redirectionOf } from '../redirection.js';
 import { NOT_CONNECTED, reasonOf } from '../store-failure.js';
+import { slotOf } from '../key-slot.js';
 import { at, type ClientSource, type SocketOptions } from './node-redis-client.js';
 import { LiveConnection, NodeRedisConnection, Silence, WordSender, type Locate, type Needs } from './node-redis-connection.js';
 
@@ -31,7 +32,6 @@ const TRY_AGAIN_MS = 10;
 const REFRESH_AGAIN_MS = 100;
 /** How long a node may take to name the slots, in ms. */
 const NAMES_SLOTS_WITHIN_MS = 1_000;
-const SLOTS = 16_384;
 /** Commands without a key. All others have it first, but for EVAL and EVALSHA. */
 const KEYLESS = new Set(['cluster', 'client', 'info', 'ping', 'publish', 'pubsub', 'scan', 'time']);
 
@@ -93,7 +93,7 @@ export class ClusterConnection implements Connection {
   }
 
   /** Calls `listener` when a node is connected, when a connection to one ended, and when slots have other masters than before. */
-  onChange(listener: () => void): void {
+  onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {
     this.events.on('change', listener);
   }
 
@@ -168,8 +168,7 @@ export class ClusterConnection implements Connection {
   }
 
   private masterOf(slot: number): NodeRedisConnection | undefined {
-    const range = this.ranges.find(({ from, to }) => from <= slot && slot <= to);
-    return range && this.nodes.get(nameOf(range.master));
+    return this.nodes.get(masterOf(this.ranges, slot) ?? '');
   }
 
   private masterNames(): Set<string> {
@@ -194,28 +193,29 @@ export class ClusterConnection implements Connection {
     const silence = new Silence(this.needs.clock, this.patienceMs, () => node.drop());
     const node: NodeRedisConnection = new NodeRedisConnection(() => Promise.resolve(source), this.needs, silence);
     this.nodes.set(name, node);
+    const isOfNode = (redisKey: string): boolean => masterOf(this.ranges, slotOf(redisKey)) === name;
     let wasOpen = false;
     node.onOpen(() => {
       wasOpen = true;
-      this.changed(true);
+      this.changed(isOfNode);
     });
     node.onEnd(() => {
       // It may have been taken off the map meanwhile, or its master may have changed.
       if (this.nodes.get(name) === node && !this.closed) void this.refresh();
       const isNews = wasOpen;
       wasOpen = false;
-      this.changed(isNews);
+      this.changed(isNews ? isOfNode : undefined);
     });
     node.onError((error) => this.events.emit('problem', error));
     return node;
   }
 
-  /** `isNews`: whether another server may answer some commands from now on. A further try to connect that fails is none. */
-  private changed(isNews: boolean): void {
+  /** `isConcerned`: for which keys another server may answer from now on. A further try to connect that fails is no news. */
+  private changed(isConcerned?: (redisKey: string) => boolean): void {
     const wasOpen = this.state.isOpen;
     this.state.isOpen = this.ranges.length > 0 && this.anyOpen() !== undefined && !this.closed;
     if (wasOpen && !this.state.isOpen) this.events.emit('end');
-    if (isNews) this.events.emit('change');
+    if (isConcerned) this.events.emit('change', isConcerned);
     if (!wasOpen && this.state.isOpen) this.events.emit('open');
   }
 
@@ -279,7 +279,8 @@ export class ClusterConnection implements Connection {
   }
 
   private async follow(ranges: readonly Range[]): Promise<void> {
-    const haveMoved = textOf(ranges) !== textOf(this.ranges);
+    const before = this.ranges;
+    const haveMoved = textOf(ranges) !== textOf(before);
     this.ranges = ranges;
     const names = this.masterNames();
     for (const [name, node] of this.nodes) {
@@ -288,8 +289,15 @@ export class ClusterConnection implements Connection {
       node.close();
     }
     await Promise.allSettled(ranges.map(({ master }) => this.nodeAt(master).start()));
-    this.changed(haveMoved);
+    const hasMoved = (redisKey: string): boolean => masterOf(before, slotOf(redisKey)) !== masterOf(ranges, slotOf(redisKey));
+    this.changed(haveMoved ? hasMoved : undefined);
   }
+}
+
+/** The name of the master of a slot. */
+function masterOf(ranges: readonly Range[], slot: number): string | undefined {
+  const range = ranges.find(({ from, to }) => from <= slot && slot <= to);
+  return range && nameOf(range.master);
 }
 
 /** A node that does not know its own address names none; then it is that at which it was asked. */
@@ -323,18 +331,4 @@ function keyOf([command = '', ...args]: readonly string[]): string | undefined {
   const name = command.toLowerCase();
   if (name === 'eval' || name === 'evalsha') return args[2];
   return KEYLESS.has(name) ? undefined : args[0];
-}
-
-/** The slot of a Redis key: CRC16 (XMODEM) of its hash tag, or of the whole key. */
-function slotOf(redisKey: string): number {
-  const from = redisKey.indexOf('{') + 1;
-  const to = redisKey.indexOf('}', from);
-  const tag = from > 0 && to > from ? redisKey.slice(from, to) : redisKey;
-  let crc = 0;
-  for (const byte of Buffer.from(tag)) {
-    crc ^= byte << 8;
-    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
-    crc &= 0xffff;
-  }
-  return crc % SLOTS;
 }

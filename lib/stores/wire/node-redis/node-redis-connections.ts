@@ -38,8 +38,8 @@ class NodeRedisConnections implements Connections {
     return this.connect(this.needs.timeoutMs);
   }
 
-  onChange(listener: () => void): void {
-    this.commands.onEnd(listener);
+  onChange(listener: (isConcerned: (redisKey: string) => boolean) => void): void {
+    this.commands.onEnd(() => listener(() => true));
     if (this.commands instanceof ClusterConnection) this.commands.onChange(listener);
   }
 

@@ -3,6 +3,8 @@
 --   <last fence> <memory>            it remembers all that it granted
 --   <last fence> <memory> <open at>  it may have forgotten something: before this server time it grants nothing new, so that
 --                                    those who hold can bring their leases back
+--   … <claimed until> <processes>    these processes have said that they hold something in the group and have not brought all of
+--                                    it back: it stays closed until they have, or until this server time
 --
 -- A memory is named `<server><since>`: sixteen letters of the server's run id and a colon, or in a Cluster eight of the run id,
 -- eight of the node's id and an @; and the server time in ms from which it counts. Another run id is a restart, or another server
@@ -53,56 +55,69 @@ end
 
 local forgot = false
 
+-- A claim keeps its group closed for so long, in ms, and all claims together for so long after the server forgot.
+local CLAIM_MS, ALL_CLAIMS_MS = 5000, 15000
+
 -- A deleting write comes first: after it a full server lets the other through.
 local function writeFence(fenceKey, last, rest)
   redis.call('DEL', fenceKey)
   redis.call('SET', fenceKey, string.format('%.0f', last) .. rest)
 end
 
--- Begins a recovery, and tells all processes once in a script: a flush breaks no connection.
-local function beginRecovery(fenceKey, seen, recoveryMs)
+-- The claims of a record after a process has said whether it still holds what it has not brought back.
+local function withClaim(claims, since, claim)
+  local others, claimedUntil = {}, tonumber(string.match(claims, '^ (%d+)')) or 0
+  for process in string.gmatch(string.gsub(claims, '^ %d+', ''), '%S+') do
+    if process ~= claim.process then others[#others + 1] = process end
+  end
+  if claim.holds then
+    others[#others + 1] = claim.process
+    claimedUntil = math.min(now + CLAIM_MS, since + ALL_CLAIMS_MS)
+  end
+  return #others > 0 and ' ' .. string.format(INSTANT, claimedUntil) .. ' ' .. table.concat(others, ' ') or ''
+end
+
+-- Begins a recovery, and tells all processes once in a script: a flush breaks no connection. The message names the slot group.
+local function beginRecovery(fenceKey, seen, recoveryMs, claim)
   local memory = thisServer() .. string.format(INSTANT, now)
-  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. (recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) or ''))
+  local claims = recoveryMs > 0 and claim and withClaim('', now, claim) or ''
+  local closed = recoveryMs > 0 and ' ' .. string.format(INSTANT, now + recoveryMs) .. claims or ''
+  writeFence(fenceKey, math.max(seen, nowUs), ' ' .. memory .. closed)
   if not forgot then
     forgot = true
-    redis.pcall('PUBLISH', string.match(fenceKey, '^({[^}]*):%d+}') .. '}:c:~', 'f ' .. memory)
+    local prefix, group = string.match(fenceKey, '^({[^}]*):(%d+)}')
+    redis.pcall('PUBLISH', prefix .. '}:c:~', 'f ' .. memory .. ' ' .. group)
   end
-  return memory, recoveryMs, recoveryMs > 0
+  return memory, math.max(recoveryMs, claims ~= '' and CLAIM_MS or 0), recoveryMs > 0
 end
 
 -- Returns the memory, for how many ms more it grants nothing new, and whether it has forgotten something and let nobody new in
 -- since: then an id that is not there was not beaten by anybody. `known` is the memory that the server told the caller on this
 -- connection, and `floor` the highest fence that the caller has seen. A fence beyond the record, or a later memory of this
--- server, shows that the record was put back to an earlier state.
-local function readMemory(fenceKey, known, floor, recoveryMs)
+-- server, shows that the record was put back to an earlier state. `claim` is what a process says of its holds (recall.lua).
+local function readMemory(fenceKey, known, floor, recoveryMs, claim)
   local record = redis.call('GET', fenceKey)
-  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs) end
-  local last, memory, openAt = string.match(record, '^(%d+) ?(%S*) ?(%d*)$')
+  if not record then return beginRecovery(fenceKey, math.min(floor, HIGHEST_FLOOR), recoveryMs, claim) end
+  local last, memory, openAt, claims = string.match(record, '^(%d+) ?(%S*) ?(%d*)(.*)$')
   last = tonumber(last)
   if not last then error('DAMAGED the last fence is not a number', 0) end
   local isOurs = memory == known and isOfThisNode(memory) or string.sub(memory, 1, 17) == thisServer()
   floor = math.min(floor, HIGHEST_FLOOR)
   local since = tonumber(string.sub(memory, 18))
+  local hasForgotten = openAt ~= ''
+  if claim and hasForgotten then claims = withClaim(claims, since, claim) end
   -- The longest recoveryMs counts of all processes that come before somebody new is let in.
-  local opensAt = openAt ~= '' and math.max(tonumber(openAt), since + recoveryMs) or 0
-  local recovers = opensAt > now
+  local opensAt = hasForgotten and math.max(tonumber(openAt), since + recoveryMs) or 0
+  local closedUntil = math.max(opensAt, tonumber(string.match(claims, '^ (%d+)')) or 0)
+  local recovers = closedUntil > now
   local putBack = floor > last and not recovers or string.sub(known, 1, 17) == string.sub(memory, 1, 17) and known > memory
-  local clockSetBack = openAt ~= '' and since > now
-  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs) end
-  if openAt == '' then return memory, 0, false end
-  local opens = recovers and ' ' .. string.format(INSTANT, opensAt) or ''
-  if opens ~= ' ' .. openAt or floor > last then writeFence(fenceKey, math.max(last, floor), ' ' .. memory .. opens) end
-  return memory, recovers and opensAt - now or 0, true
-end
-
--- Who has just brought a lease back may have many more: the server stays closed for recoveryMs from now on, but not for longer
--- after it forgot than a lease can last. The record is written anew only when half of that has passed.
-local function awaitMore(fenceKey, memory, recoversForMs, recoveryMs, longestMs)
-  if recoversForMs <= 0 or recoversForMs > recoveryMs / 2 then return end
-  local opensAt = math.min(now + recoveryMs, tonumber(string.sub(memory, 18)) + longestMs)
-  if opensAt <= now + recoversForMs then return end
-  local last = string.match(redis.call('GET', fenceKey), '^%d+')
-  writeFence(fenceKey, tonumber(last), ' ' .. memory .. ' ' .. string.format(INSTANT, opensAt))
+  local clockSetBack = hasForgotten and since > now
+  if not isOurs or putBack or clockSetBack then return beginRecovery(fenceKey, math.max(last, floor), recoveryMs, claim) end
+  if not hasForgotten then return memory, 0, false end
+  -- Only a request that may let somebody in ends the recovery.
+  local rest = ' ' .. memory .. ((recovers or claim) and ' ' .. string.format(INSTANT, opensAt) .. claims or '')
+  if rest ~= string.match(record, ' .*$') or floor > last then writeFence(fenceKey, math.max(last, floor), rest) end
+  return memory, recovers and closedUntil - now or 0, true
 end
 
 -- Whether an id that is not in its lock was only forgotten, so that it counts as released.

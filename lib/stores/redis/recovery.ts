@@ -1,0 +1,271 @@
+/**
+ * What a process does when its server may have forgotten what it granted: after a new connection or subscription, and when a message says
+ * that a slot group has another memory than before.
+ *
+ *     in doubt ──▶ claimed ──▶ what an earlier memory knew is brought back ──▶ through
+ *        ▲           └──(no answer)──▶ pause ─┐        └──(not all of it)──▶ pause ─┐
+ *        └────────────────────────────────────┴─────────────────────────────────────┘
+ *
+ * The claim is the first command that is sent (recall.lua). It is one for all slot groups of a server, and in a Cluster one for each group in
+ * which this process holds something. It begins the recovery of a server that forgot, keeps claimed groups closed for some seconds,
+ * and tells the server the highest fences that this process has seen; its answer names the memories. So the leases themselves, which take
+ * longer, can follow in batches (bringing-back.ts). In a Cluster a group in which this process holds nothing is not asked for at all: its
+ * memory is told with the next answer to a request.
+ */
+import { delay, type Clock, type Timer } from '../../core/port/clock.js';
+import type { HeldLease, HolderRef, Doubt } from '../../core/port/lock-store.js';
+import type { StoreRecovery } from '../../core/port/store-summary.js';
+import { listOf } from '../wire/lock-reply.js';
+import { readRecallGroup, readRecallHead, recallCall, recallHeadSize } from '../wire/lua.generated.js';
+import { SLOT_GROUPS, type RedisKeys } from '../wire/redis-keys.js';
+import type { ScriptRunner } from '../wire/script-runner.js';
+import { marginOf } from '../wire/server-clock.js';
+import type { Memories } from './memories.js';
+import type { Trust } from './trust.js';
+
+/** A claim without an answer is sent again after this long, in ms: a late answer counts all the same. */
+const ANSWERS_WITHIN_MS = 300;
+/** The pauses before groups that are not through are claimed again, in ms, each longer than the one before. */
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 800;
+/** A claim is repeated as long as leases go on being brought back, in ms. It keeps its group closed for more than twice as long. */
+const CLAIMS_AGAIN_AFTER_MS = 2_000;
+/** How long leases that cannot be brought back are tried again here, in ms. After that their renewals alone do it. */
+const GIVES_UP_AFTER_MS = 15_000;
+
+export interface RecoveryParts {
+  readonly runner: ScriptRunner;
+  readonly keys: RedisKeys;
+  readonly trust: Trust;
+  readonly memories: Memories;
+  readonly clock: Clock;
+  readonly isCluster: boolean;
+  /** The name of this process, under which it claims. */
+  readonly process: string;
+  readonly recoveryMs: number;
+  /** The leases of this process. */
+  held(): Iterable<HolderRef & Pick<HeldLease, 'memory'>>;
+  /** Renews leases in doubt, and brings back those that were forgotten; resolves when each was answered. */
+  review(doubt: Doubt): Promise<void>;
+  /** Called when a group has another memory than before. */
+  forgot(before: string, memory: string): void;
+}
+
+/** Slot groups that one command can ask for, and how far their recovery has come. */
+interface Together {
+  readonly groups: readonly number[];
+  isInDoubt: boolean;
+  /** Whether every lease is renewed then, as after a new connection, and not only those that an earlier memory knew. */
+  isAllInDoubt: boolean;
+  isUnderway: boolean;
+  /** The memories that messages have told of since the last claim. */
+  readonly heard: Map<number, string>;
+  /** Ends the present pause. */
+  goOn: () => void;
+}
+
+interface Groups {
+  readonly held: ReadonlySet<number>;
+  /** In which a lease is held that the present memory does not know. */
+  readonly outdated: ReadonlySet<number>;
+}
+
+export class Recovery implements StoreRecovery {
+  recoveries = 0;
+  /** Whether anything is asked: from the end of the boot until the store is closed. Only this object writes it. */
+  isOpen = false;
+  private readonly all: readonly Together[];
+  /** The local instant at which the recovery ends, as far as the server has said. */
+  private openAt = -Infinity;
+  /** What was found in this turn of the event loop, and the review that begins in the next one. */
+  private found: Groups | undefined;
+  private reviewing: Promise<void> | undefined;
+
+  constructor(private readonly parts: RecoveryParts) {
+    const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group);
+    // In a Cluster each group may have another master than the others.
+    const together = parts.isCluster ? groups.map((group) => [group]) : [groups];
+    this.all = together.map((some) => ({ groups: some, isInDoubt: false, isAllInDoubt: false, isUnderway: false, heard: new Map(), goOn: () => {} }));
+  }
+
+  get recoversForMs(): number {
+    return Math.max(0, this.openAt - this.parts.clock.now());
+  }
+
+  /** Asks for all memories for the first time, at boot. Rejects with LockStoreError, and then nothing else is asked. */
+  async learnAtBoot(): Promise<void> {
+    await Promise.all(this.all.map(({ groups }) => this.ask(groups, () => false)));
+    this.isOpen = true;
+    // The connection may have been replaced meanwhile.
+    if (!this.parts.memories.areKnown) this.doubt();
+  }
+
+  /** Waits for the end of a recovery, so that an application that starts on an empty server is not refused its first locks. */
+  async recovered(atMostMs: number): Promise<void> {
+    const leftMs = Math.min(this.recoversForMs, atMostMs);
+    if (leftMs > 0) await delay(this.parts.clock, leftMs);
+  }
+
+  close(): void {
+    this.isOpen = false;
+    for (const together of this.all) together.goOn();
+  }
+
+  /** Takes it that what was granted in these slot groups may be forgotten. `all`: every lease is renewed, whichever memory knew it. */
+  doubt(isConcerned: (group: number) => boolean = () => true, all = false): void {
+    if (!this.isOpen) return;
+    const { held } = this.groups();
+    for (const together of this.all) {
+      if (!together.groups.some(isConcerned) || (this.parts.isCluster && !together.groups.some((group) => held.has(group)))) continue;
+      together.isInDoubt = true;
+      together.isAllInDoubt ||= all;
+      together.goOn();
+      if (!together.isUnderway) void this.recover(together);
+    }
+  }
+
+  /** Hears the message that a group has this memory. */
+  heard(group: number, memory: string): void {
+    const { memories, isCluster } = this.parts;
+    const together = this.all[isCluster ? group : 0];
+    const known: string | undefined = memories.of(group);
+    // Anybody who may publish can say anything, so a group may be none.
+    if (together === undefined || known === undefined || known === memory) return;
+    together.heard.set(group, memory);
+    if (!together.isUnderway) this.doubt((each) => each === group);
+  }
+
+  /**
+   * Compares the memory that has granted or brought back a lease with the one that is known. If they differ, either the answer is
+   * older than what is known, so that the lease may be forgotten, or the message of the new memory was missed.
+   */
+  compare(group: number, memory: string | undefined, connection: number): void {
+    const { memories, clock } = this.parts;
+    const isNews = memory !== undefined && memories.knownOf(group) === undefined && this.learn(group, memory, connection);
+    // In the next turn of the event loop the lease is known that this answer has granted.
+    if (isNews || memories.isOutdated(group, memory)) clock.nextTurn(() => this.doubt((each) => each === group));
+  }
+
+  private learn(group: number, memory: string, connection: number): boolean {
+    const before = this.parts.memories.learn(group, memory, connection);
+    if (before !== undefined) this.parts.forgot(before, memory);
+    return before !== undefined;
+  }
+
+  private async recover(together: Together): Promise<void> {
+    const { clock } = this.parts;
+    const since = clock.now();
+    let pauseMs = FIRST_PAUSE_MS;
+    together.isUnderway = true;
+    while (this.isOpen && together.isInDoubt) {
+      const came = await this.claimAndBringBack(together);
+      const isNews = [...together.heard].some(([group, memory]) => this.parts.memories.of(group) !== memory);
+      if (isNews || together.isInDoubt || came === 'through') {
+        together.isInDoubt ||= isNews;
+        continue;
+      }
+      together.isInDoubt = came === 'unanswered' || clock.now() - since < GIVES_UP_AFTER_MS;
+      if (together.isInDoubt) await this.pause(together, pauseMs * (0.5 + Math.random()));
+      pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs);
+    }
+    together.isUnderway = false;
+  }
+
+  /** Whether the server has answered, and has back all that was held in these groups. */
+  private async claimAndBringBack(together: Together): Promise<'unanswered' | 'partly' | 'through'> {
+    const { groups } = together;
+    const all = together.isAllInDoubt;
+    together.isInDoubt = together.isAllInDoubt = false;
+    together.heard.clear();
+    const { held } = this.groups();
+    if (this.parts.isCluster && !groups.some((group) => held.has(group))) return 'through';
+    const claim = (): Promise<void> => this.ask(groups, (group) => held.has(group), ANSWERS_WITHIN_MS);
+    try {
+      await claim();
+    } catch {
+      together.isAllInDoubt ||= all;
+      return 'unanswered';
+    }
+    const stop = this.repeat(claim);
+    await this.review(all);
+    stop();
+    const { outdated } = this.groups();
+    if (groups.some((group) => outdated.has(group))) return 'partly';
+    if (this.recoversForMs > 0 && held.size > 0 && this.isOpen) await this.ask(groups, () => false, ANSWERS_WITHIN_MS).catch(() => undefined);
+    return 'through';
+  }
+
+  /** Several groups that are claimed in one turn of the event loop are reviewed together. */
+  private async review(all: boolean): Promise<void> {
+    const { clock, review } = this.parts;
+    this.reviewing ??= new Promise((resolve) => {
+      clock.nextTurn(() => {
+        this.reviewing = undefined;
+        resolve(review('where it says so'));
+      });
+    });
+    await this.reviewing;
+    if (all) await review('all');
+  }
+
+  /** Claims again every {@link CLAIMS_AGAIN_AFTER_MS}, until the returned function is called. */
+  private repeat(claim: () => Promise<void>): () => void {
+    const { clock } = this.parts;
+    let timer: Timer;
+    const next = (): void => {
+      timer = clock.setTimer(() => {
+        claim().catch(() => undefined);
+        next();
+      }, CLAIMS_AGAIN_AFTER_MS);
+    };
+    next();
+    return () => clock.clearTimer(timer);
+  }
+
+  private pause(together: Together, forMs: number): Promise<void> {
+    const { clock } = this.parts;
+    return new Promise((resolve) => {
+      const timer = clock.setTimer(() => together.goOn(), forMs);
+      together.goOn = () => {
+        together.goOn = () => {};
+        clock.clearTimer(timer);
+        resolve();
+      };
+    });
+  }
+
+  /** In which groups this process holds something now. It is looked up once in a turn of the event loop, because there may be very many leases. */
+  private groups(): Groups {
+    const { keys, memories, clock, held } = this.parts;
+    if (this.found !== undefined) return this.found;
+    const found = { held: new Set<number>(), outdated: new Set<number>() };
+    for (const { key, memory } of held()) {
+      const group = keys.groupOf(key);
+      found.held.add(group);
+      if (memories.isOutdated(group, memory)) found.outdated.add(group);
+    }
+    this.found = found;
+    clock.nextTurn(() => (this.found = undefined));
+    return found;
+  }
+
+  private ask(groups: readonly number[], holds: (group: number) => boolean, timeoutMs?: number): Promise<void> {
+    const { runner, keys, trust, memories, process, recoveryMs } = this.parts;
+    const { connection } = memories;
+    const on = { keys: groups.map((group) => ({ fenceKey: keys.fence(group) })) };
+    const call = recallCall(on, { process, recoveryMs, groups: groups.map((group) => ({ floor: trust.floors.of(group), holds: holds(group) })) });
+    return runner.run({ ...call, timeoutMs }, (reply, sentAt, receivedAt) => {
+      const told = listOf(reply);
+      const { now, recoversForMs } = readRecallHead(told);
+      if (recoversForMs > 0) this.recovering(receivedAt, recoversForMs + marginOf(recoversForMs));
+      trust.observe(groups[0]!, { sentAt, receivedAt, serverNow: now });
+      groups.forEach((group, n) => this.learn(group, readRecallGroup(told, recallHeadSize + n).memory, connection));
+    });
+  }
+
+  private recovering(now: number, forMs: number): void {
+    // A recovery that begins while this process boots is that of a server that was empty.
+    if (now > this.openAt && this.isOpen) this.recoveries += 1;
+    this.openAt = Math.max(this.openAt, now + forMs);
+  }
+}

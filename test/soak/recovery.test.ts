@@ -1,0 +1,242 @@
+/**
+ * A process holds many leases, another waits for them, and the server that granted them forgets: how many leases are lost, how many
+ * locks two processes trust at a time, and how long it takes until the leases are back. `npm run test:soak -- --scenario recovery:` runs
+ * all; a name such as `recovery: cluster` or `recovery: single, flushed, 2000 leases` those that begin so. HOLDFAST_CLIENTS,
+ * HOLDFAST_BUSY and HOLDFAST_IDLE say which clients, how many busy loops beside and how many idle processes.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { appendFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import { RedisKeys } from '../../lib/stores/wire/redis-keys.js';
+import { DrivenProcess } from '../support/driven-process.js';
+import { startCluster, type RedisCluster } from '../support/redis-cluster.js';
+import { DOWN_SOON_MS, startSentinel } from '../support/redis-sentinel.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+
+const LEASE_MS = 30_000;
+const RECOVERY_MS = Number(process.env['HOLDFAST_RECOVERY_MS'] ?? 1_000);
+const SETTLED_WITHIN_MS = 25_000;
+const PROMOTED_WITHIN_MS = 20_000;
+
+const wanted = process.env['HOLDFAST_SCENARIO'] ?? 'recovery:';
+const runs = Number(process.env['HOLDFAST_RUNS'] ?? 1);
+const numbersOf = (name: string, usual: string): number[] => (process.env[name] ?? usual).split(',').map(Number);
+const clients = (process.env['HOLDFAST_CLIENTS'] ?? 'ioredis,redis').split(',');
+const [busyLoops, idleProcesses] = [numbersOf('HOLDFAST_BUSY', '0,2,6'), numbersOf('HOLDFAST_IDLE', '0,8')];
+/** Appends a line for each run, for tables over many calls. */
+const log = process.env['HOLDFAST_LOG'];
+
+type Topology = 'single' | 'sentinel' | 'cluster';
+type Fault = 'restarted empty' | 'flushed' | 'failed over without the grant';
+
+/** Servers, and what makes one of them forget. */
+interface Setting {
+  readonly redis: object | string;
+  /** Breaks something before the leases are granted that are to be forgotten. */
+  before(): Promise<void>;
+  /** Makes it forget. Resolves when a server that has forgotten serves. */
+  forget(): Promise<void>;
+  /** Whether the lock was on that server. */
+  isForgotten(lockKey: string): Promise<boolean>;
+  stop(): Promise<void>;
+}
+
+async function loseWhatFollows(master: RedisServer, replica: RedisServer): Promise<void> {
+  await replica.pause();
+  await master.command('CLIENT', 'KILL', 'TYPE', 'replica');
+}
+
+async function promoted(replica: RedisServer): Promise<void> {
+  const deadline = performance.now() + PROMOTED_WITHIN_MS;
+  while (((await replica.command('ROLE')) as unknown[])[0] !== 'master') {
+    if (performance.now() > deadline) throw new Error('the replica was not promoted');
+    await sleep(5);
+  }
+}
+
+async function restartEmpty(server: RedisServer): Promise<void> {
+  await server.kill();
+  await server.restart({ keepData: false });
+}
+
+const settings: Readonly<Record<Topology, (fault: Fault) => Promise<Setting>>> = {
+  async single(fault) {
+    const server = await startRedis();
+    return {
+      redis: server.url,
+      before: async () => {},
+      forget: async () => void (await (fault === 'flushed' ? server.command('FLUSHALL') : restartEmpty(server))),
+      isForgotten: async () => true,
+      stop: () => server.stop(),
+    };
+  },
+  async sentinel(fault) {
+    const group = await startSentinel({ downAfterMs: DOWN_SOON_MS });
+    const master = await group.master();
+    const replica = group.servers.find((server) => server !== master)!;
+    return {
+      redis: group.options,
+      before: async () => void (fault !== 'flushed' && (await loseWhatFollows(master, replica))),
+      forget: async () => {
+        if (fault === 'flushed') return void (await master.command('FLUSHALL'));
+        await master.kill();
+        await replica.resume();
+        await promoted(replica);
+      },
+      isForgotten: async () => true,
+      stop: () => group.stop(),
+    };
+  },
+  async cluster(fault) {
+    const fails = fault === 'failed over without the grant';
+    const cluster: RedisCluster = await startCluster({ masters: 3, replicasEach: fails ? 1 : 0 });
+    const [master] = cluster.masters as readonly [RedisServer];
+    return {
+      redis: { cluster: cluster.startupNodes },
+      before: async () => void (fails && (await loseWhatFollows(master, cluster.replicas[0]!))),
+      forget: async () => {
+        if (fault === 'flushed') return void (await master.command('FLUSHALL'));
+        if (!fails) return restartEmpty(master);
+        await master.kill();
+        await cluster.replicas[0]!.resume();
+        await promoted(cluster.replicas[0]!);
+      },
+      isForgotten: async (lockKey) => (await cluster.slotOf(lockKey)) <= 5_461,
+      stop: () => cluster.stop(),
+    };
+  },
+};
+
+const faultsOf: Readonly<Record<Topology, readonly Fault[]>> = {
+  cluster: ['restarted empty', 'failed over without the grant', 'flushed'],
+  sentinel: ['failed over without the grant', 'flushed'],
+  single: ['restarted empty', 'flushed'],
+};
+/** How many leases are held, and how many of them another process waits for. */
+const SIZES = [{ leases: 60, waiters: 60 }, { leases: 2_000, waiters: 200 }];
+
+interface Hold {
+  readonly key: string;
+  readonly grantedAt: number;
+  readonly endedAt?: number;
+  readonly isLost: boolean;
+  readonly backAt?: number;
+  readonly reason?: string;
+}
+
+interface Result {
+  readonly run: string;
+  readonly forgotten: number;
+  readonly lost: number;
+  readonly double: number;
+  readonly longestDoubleMs: number;
+  /** From the instant at which a server that has forgotten serves to the return of each lease. */
+  readonly backMs: readonly number[];
+}
+
+const results: Result[] = [];
+const started: DrivenProcess[] = [];
+const loops: ChildProcess[] = [];
+
+async function openProcess(name: string, options: object): Promise<DrivenProcess> {
+  const one = new DrivenProcess('test/soak/recovery-process.mjs', {});
+  started.push(one);
+  await one.ready;
+  await one.ask('open', { name, recoveryMs: RECOVERY_MS, leaseMs: LEASE_MS, prefix: 'lock', ...options });
+  return one;
+}
+
+function beBusy(count: number): void {
+  for (let n = 0; n < count; n++) loops.push(spawn(process.execPath, ['-e', 'setTimeout(() => process.exit(), 180000); (function work() { const until = Date.now() + 50; while (Date.now() < until); setImmediate(work); })()'], { stdio: 'ignore' }));
+}
+
+async function endAll(): Promise<void> {
+  for (const loop of loops.splice(0)) loop.kill('SIGKILL');
+  await Promise.all(started.splice(0).map((one) => one.kill()));
+}
+
+function quantile(sorted: readonly number[], part: number): number {
+  return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? NaN);
+}
+
+/** Two that trusted one lock at a time: the second was granted it before the first had ended. */
+function doubles(held: readonly Hold[], granted: readonly Hold[], until: number): number[] {
+  const first = new Map(held.map((hold) => [hold.key, hold]));
+  return granted.flatMap(({ key, grantedAt, endedAt = until }) => {
+    const overlapMs = Math.min(first.get(key)?.endedAt ?? until, endedAt) - grantedAt;
+    return overlapMs > 0 ? [overlapMs] : [];
+  });
+}
+
+async function recover(run: string, setting: Setting, client: string, { leases, waiters }: (typeof SIZES)[number], busy: number, idle: number): Promise<Result> {
+  const keys = Array.from({ length: leases }, (_, n) => `k${n}`);
+  const options = { redis: setting.redis, client };
+  const [holder, waiter] = await Promise.all([openProcess('holder', options), openProcess('waiter', options)]) as [DrivenProcess, DrivenProcess];
+  await Promise.all(Array.from({ length: idle }, (_, n) => openProcess(`idle${n}`, options)));
+  await setting.before();
+  await holder.ask('hold', { keys });
+  await waiter.ask('wait', { keys: keys.slice(0, waiters) });
+  const redisKeys = new RedisKeys('lock');
+  const forgotten: string[] = [];
+  for (const key of keys) if (await setting.isForgotten(redisKeys.lock(key))) forgotten.push(key);
+  beBusy(busy);
+  await sleep(300);
+  await setting.forget();
+  const since = await holder.ask<number>('now');
+  const deadline = performance.now() + SETTLED_WITHIN_MS;
+  while ((await holder.ask<string[]>('unsettled', { keys: forgotten })).length > 0 && performance.now() < deadline) await sleep(100);
+  for (const loop of loops.splice(0)) loop.kill('SIGKILL');
+  const missing = await holder.ask<string[]>('missing', { keys });
+  const until = await holder.ask<number>('now');
+  const [held, granted] = await Promise.all([holder.ask<Hold[]>('report'), waiter.ask<Hold[]>('report')]);
+  if (process.env['HOLDFAST_DEBUG']) process.stdout.write(JSON.stringify([since, until, missing.length, held.slice(0, 3), granted.slice(0, 3)]) + '\n');
+  const overlaps = doubles(held, granted, until);
+  const backMs = held.flatMap(({ backAt }) => (backAt === undefined ? [] : [Math.max(0, backAt - since)]));
+  return { run, forgotten: forgotten.length, lost: missing.length, double: overlaps.length, longestDoubleMs: Math.round(Math.max(0, ...overlaps)), backMs };
+}
+
+interface Scenario {
+  readonly name: string;
+  readonly topology: Topology;
+  readonly fault: Fault;
+  readonly size: (typeof SIZES)[number];
+  readonly client: string;
+  readonly busy: number;
+  readonly idle: number;
+}
+
+const scenarios: readonly Scenario[] = (['cluster', 'sentinel', 'single'] as const).flatMap((topology) =>
+  faultsOf[topology].flatMap((fault) => SIZES.flatMap((size) => clients.flatMap((client) => busyLoops.flatMap((busy) => idleProcesses.map((idle) => ({
+    name: `recovery: ${topology}, ${fault}, ${size.leases} leases, ${client}, ${busy} busy, ${idle} idle`, topology, fault, size, client, busy, idle,
+  })))))));
+const chosen = scenarios.filter(({ name }) => name.startsWith(wanted) || name.includes(wanted.replace(/^recovery: ?/, '')));
+
+function line({ run, forgotten, lost, double, longestDoubleMs, backMs }: Result): string {
+  const sorted = [...backMs].sort((one, other) => one - other);
+  return `${run}: ${forgotten} forgotten, ${lost} lost, ${double} held by two (at most ${longestDoubleMs} ms), back after ${quantile(sorted, 0.5)} ms (median), ${quantile(sorted, 1)} ms (longest)`;
+}
+
+describe('A store that forgets', () => {
+  afterEach(endAll);
+  afterAll(() => void process.stdout.write(`\n${results.map(line).join('\n')}\n`));
+
+  it('is one of those that are asked for', () => expect(chosen).not.toEqual([]));
+
+  it.each(chosen.flatMap((scenario) => Array.from({ length: runs }, (_, n): [string, Scenario] => [`${scenario.name} #${n + 1}`, scenario])))(
+    'costs no lease and lets no two hold a lock in %s',
+    async (run, { topology, fault, size, client, busy, idle }) => {
+      const setting = await settings[topology](fault);
+      try {
+        const result = await recover(run, setting, client, size, busy, idle);
+        results.push(result);
+        if (log !== undefined) appendFileSync(log, `${line(result)}\n`);
+        expect([result.lost, result.double]).toEqual([0, 0]);
+      } finally {
+        await endAll();
+        await setting.stop();
+      }
+    },
+    180_000,
+  );
+});

@@ -1,0 +1,251 @@
+/** What a process does when its server may have forgotten, on virtual time, where a test says what the server answers. */
+import { describe, expect, it } from '@jest/globals';
+import { Memories } from '../../../lib/stores/redis/memories.js';
+import { Recovery, type RecoveryParts } from '../../../lib/stores/redis/recovery.js';
+import { RedisKeys, SLOT_GROUPS } from '../../../lib/stores/wire/redis-keys.js';
+import { marginOf } from '../../../lib/stores/wire/server-clock.js';
+import { FakeClock } from '../../support/fake-clock.js';
+import { gate } from '../../support/locks.js';
+
+const keys = new RedisKeys('lock');
+const ONE = `${'1'.repeat(16)}:0000000005000`;
+const TWO = `${'2'.repeat(16)}:0000000006000`;
+const [A, B] = ['a', 'b'] as const;
+const [GROUP_A, GROUP_B] = [keys.groupOf(A), keys.groupOf(B)];
+
+interface Call {
+  readonly keys: readonly string[];
+  readonly args: readonly (string | number)[];
+  readonly timeoutMs?: number;
+}
+
+/** A server with a memory, and a process that holds the locks `a` and `b`, and whose reviews bring all of them back. */
+async function booted({ isCluster = false } = {}) {
+  const clock = new FakeClock();
+  const done: string[] = [];
+  const calls: Call[] = [];
+  const on = {
+    memory: ONE, recoversForMs: 0, hold: undefined as Promise<void> | undefined, isDown: false, reviewing: undefined as Promise<void> | undefined, bringsBack: true,
+    held: [{ key: A, id: 'p.1', memory: ONE }, { key: B, id: 'p.2', memory: ONE }], forgot: [] as string[],
+  };
+  const groupsOf = ({ keys: fenceKeys, args }: Call) => fenceKeys.map((key, n) => ({ group: Number(/:(\d+)}/.exec(key)![1]), claims: args[2 * n + 3] === 1 }));
+  const run = async (call: Call, decode: (reply: unknown, sentAt: number, receivedAt: number) => unknown) => {
+    calls.push(call);
+    const groups = groupsOf(call);
+    const claimed = groups.filter(({ claims }) => claims).length;
+    done.push(isCluster ? `${claimed > 0 ? 'claims' : 'is through with'} ${groups.map(({ group }) => group).join()}` : `claims ${claimed} of ${groups.length}`);
+    const sentAt = clock.now();
+    const reply = [77, on.recoversForMs, ...call.keys.map(() => on.memory)];
+    await on.hold;
+    if (on.isDown) throw new Error('not connected');
+    return decode(reply, sentAt, clock.now());
+  };
+  const trust = { floors: { of: (group: number) => 1_000 + group }, observe: () => {} };
+  const memories = new Memories();
+  const review = async (doubt: string) => {
+    done.push(`reviews ${doubt}`);
+    await on.reviewing;
+    if (on.bringsBack) for (const lease of on.held) if (memories.isOutdated(keys.groupOf(lease.key), lease.memory)) lease.memory = memories.of(keys.groupOf(lease.key));
+  };
+  const parts = { runner: { run }, keys, trust, memories, clock, isCluster, process: 'p', recoveryMs: 400, held: () => on.held, review, forgot: (before: string) => void on.forgot.push(before) };
+  const recovery = new Recovery(parts as unknown as RecoveryParts);
+  await recovery.learnAtBoot();
+  await clock.settle();
+  const atBoot = done.splice(0);
+  const bootCall = calls[0]!;
+  return Object.assign(on, { clock, memories, recovery, done, calls, atBoot, bootCall });
+}
+
+describe('A process that boots', () => {
+  it('learns the memories of all groups by one command, which tells the fences that were seen, and claims nothing', async () => {
+    const { atBoot, bootCall, memories } = await booted();
+    expect(atBoot).toEqual([`claims 0 of ${SLOT_GROUPS}`]);
+    expect([bootCall.keys[3], bootCall.args.slice(0, 4)]).toEqual([keys.fence(3), ['p', 400, 1_000, 0]]);
+    expect(memories.areKnown).toBe(true);
+  });
+
+  it('asks for each group by itself in a Cluster, where each may have another master', async () => {
+    const { atBoot } = await booted({ isCluster: true });
+    expect(atBoot).toHaveLength(SLOT_GROUPS);
+  });
+});
+
+describe('A server that may have forgotten', () => {
+  it('is told first of all in which groups something is held, then gets it back, and is told when all is back', async () => {
+    const on = await booted();
+    [on.memory, on.recoversForMs] = [TWO, 400];
+    on.recovery.doubt();
+    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`]);
+    await on.clock.settle();
+    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', `claims 0 of ${SLOT_GROUPS}`]);
+    expect([on.forgot.length, on.clock.pendingTimers]).toEqual([SLOT_GROUPS, 0]);
+  });
+
+  it('is asked by every lease after a new connection, also when it has forgotten nothing', async () => {
+    const on = await booted();
+    on.recovery.doubt(() => true, true);
+    await on.clock.settle();
+    expect(on.done).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
+  });
+
+  it('is claimed again while leases go on being brought back, however long that takes', async () => {
+    const on = await booted();
+    on.memory = TWO;
+    const back = gate<void>();
+    on.reviewing = back.promise;
+    on.recovery.doubt();
+    await on.clock.advance(4_500);
+    expect(on.done.filter((what) => what.startsWith('claims 2'))).toHaveLength(3);
+    back.open();
+    await on.clock.settle();
+    expect(on.clock.pendingTimers).toBe(0);
+  });
+
+  it('is claimed until it answers, and at once when something happens that may have brought it back', async () => {
+    const on = await booted();
+    on.isDown = true;
+    on.recovery.doubt(() => true, true);
+    await on.clock.advance(5_000);
+    const tries = on.done.length;
+    expect(tries).toBeGreaterThan(5);
+    expect(tries).toBeLessThan(25);
+    on.isDown = false;
+    on.recovery.doubt();
+    await on.clock.settle();
+    expect(on.done.slice(tries)).toEqual([`claims 2 of ${SLOT_GROUPS}`, 'reviews where it says so', 'reviews all']);
+  });
+
+  it('is claimed until all is back, and left to the renewals when that takes too long', async () => {
+    const on = await booted();
+    [on.memory, on.recoversForMs, on.bringsBack] = [TWO, 400, false];
+    on.recovery.doubt();
+    await on.clock.advance(10_000);
+    const tries = on.done.length;
+    expect(tries).toBeGreaterThan(10);
+    expect(on.done).not.toContain(`claims 0 of ${SLOT_GROUPS}`);
+    await on.clock.advance(60_000);
+    expect(on.done.length).toBeLessThan(3 * tries);
+    expect(on.clock.pendingTimers).toBe(0);
+  });
+
+  it('is asked nothing more when the store is closed', async () => {
+    const on = await booted();
+    on.isDown = true;
+    on.recovery.doubt();
+    await on.clock.advance(100);
+    on.recovery.close();
+    const tries = on.done.length;
+    await on.clock.advance(5_000);
+    on.recovery.doubt();
+    expect([on.done.length, on.clock.pendingTimers]).toEqual([tries, 0]);
+  });
+});
+
+describe('The message that a slot group has another memory', () => {
+  it('makes a process of a Cluster ask for that group, if it holds something there, and for no other', async () => {
+    const on = await booted({ isCluster: true });
+    [on.memory, on.recoversForMs] = [TWO, 400];
+    on.recovery.heard(GROUP_A, TWO);
+    on.recovery.heard(GROUP_B + 1, TWO);
+    await on.clock.settle();
+    expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews where it says so', `is through with ${GROUP_A}`]);
+  });
+
+  it('is none when the memory is known already, by the claim that was on its way too', async () => {
+    const on = await booted({ isCluster: true });
+    on.recovery.heard(GROUP_A, ONE);
+    expect(on.done).toEqual([]);
+    on.memory = TWO;
+    on.recovery.heard(GROUP_A, TWO);
+    on.recovery.heard(GROUP_A, TWO);
+    await on.clock.settle();
+    expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews where it says so']);
+  });
+
+  it('makes the process ask once more when it tells of what the claim on its way did not find', async () => {
+    const on = await booted();
+    const answer = gate<void>();
+    on.hold = answer.promise;
+    on.recovery.doubt();
+    on.recovery.heard(GROUP_A, TWO);
+    [on.memory, on.hold] = [TWO, undefined];
+    answer.open();
+    await on.clock.settle();
+    expect(on.done.filter((what) => what.startsWith('claims 2'))).toHaveLength(2);
+    expect(on.memories.of(GROUP_A)).toBe(TWO);
+  });
+
+  it('is ignored when it names no group', async () => {
+    const on = await booted();
+    for (const group of [NaN, -1, 1.5, SLOT_GROUPS]) on.recovery.heard(group, TWO);
+    expect(on.done).toEqual([]);
+  });
+});
+
+describe('A node of a Cluster that came or went', () => {
+  it('is asked for the groups that it serves and in which something is held', async () => {
+    const on = await booted({ isCluster: true });
+    on.recovery.doubt((group) => group !== GROUP_B);
+    await on.clock.settle();
+    expect(on.done).toEqual([`claims ${GROUP_A}`, 'reviews where it says so']);
+  });
+});
+
+describe('The memory that granted or brought back a lease', () => {
+  it('makes the process ask when it is not the one that is known, in the turn in which the lease is known', async () => {
+    const on = await booted({ isCluster: true });
+    on.recovery.compare(GROUP_A, ONE, 0);
+    await on.clock.settle();
+    expect(on.done).toEqual([]);
+    on.memory = TWO;
+    on.recovery.compare(GROUP_A, TWO, 0);
+    expect(on.done).toEqual([]);
+    await on.clock.settle();
+    expect(on.done[0]).toBe(`claims ${GROUP_A}`);
+  });
+
+  it('is learnt on a new connection without asking, and is news when there was another one before', async () => {
+    const on = await booted({ isCluster: true });
+    on.memories.reset();
+    on.recovery.compare(GROUP_A, ONE, 1);
+    await on.clock.settle();
+    expect([on.done, on.memories.knownOf(GROUP_A)]).toEqual([[], ONE]);
+    on.memory = TWO;
+    on.recovery.compare(GROUP_B, TWO, 1);
+    await on.clock.settle();
+    expect([on.done[0], on.forgot]).toEqual([`claims ${GROUP_B}`, [ONE]]);
+  });
+});
+
+describe('A server that recovers', () => {
+  it('is waited for at boot, for as long as it says and a margin, and not longer than the boot may take', async () => {
+    const on = await booted();
+    on.recoversForMs = 500;
+    await on.recovery.learnAtBoot();
+    expect(on.recovery.recoversForMs).toBe(500 + marginOf(500));
+    const since = on.clock.now();
+    await on.clock.runUntil(on.recovery.recovered(199));
+    expect(on.clock.now() - since).toBe(199);
+    await on.clock.runUntil(on.recovery.recovered(10_000));
+    expect(on.clock.now() - since).toBe(500 + marginOf(500));
+    await on.recovery.recovered(10_000);
+    expect([on.clock.pendingTimers, on.recovery.recoversForMs]).toEqual([0, 0]);
+  });
+
+  it('is counted once for each time, however often it says so', async () => {
+    const on = await booted();
+    const ask = async (recoversForMs: number) => {
+      on.recoversForMs = recoversForMs;
+      on.recovery.doubt();
+      await on.clock.settle();
+    };
+    await ask(0);
+    expect(on.recovery.recoveries).toBe(0);
+    await ask(1_000);
+    await ask(500);
+    expect([on.recovery.recoveries, on.recovery.recoversForMs]).toEqual([1, 1_000 + marginOf(1_000)]);
+    await on.clock.advance(2_000);
+    await ask(500);
+    expect(on.recovery.recoveries).toBe(2);
+  });
+});
