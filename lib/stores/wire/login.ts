@@ -2,7 +2,7 @@
 import type { Clock } from '../../core/port/clock.js';
 import { messageOf } from '../../core/port/errors.js';
 
-export interface Login {
+interface Login {
   readonly username?: string | undefined;
   readonly password: string;
 }
