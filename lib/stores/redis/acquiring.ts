@@ -187,7 +187,9 @@ export class BundledAcquire implements BundledRequest {
     const serverNow = Math.floor(fence / 1000);
     if (!trust.clock.isFresh(spot.source, sentAt)) trust.clock.observe(spot.source, { sentAt, receivedAt: clock.now(), serverNow });
     const grant: ServerGrant = { fence, fences: 1, mode: request.mode, end: serverNow + Math.floor(request.leaseMs), contended: false };
-    this.settle(this.granted(trust.answered(spot.group, grant, { sentAt, serverNow }, this.memory)));
+    const outcome = this.granted(trust.answered(spot.group, grant, { sentAt, serverNow }, this.memory));
+    if (this.place) this.settle(outcome);
+    else this.resolve(outcome);
   }
 
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
