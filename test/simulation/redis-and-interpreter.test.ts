@@ -58,10 +58,9 @@ interface There {
 
 /** Answers that all must have been given in some run. */
 const CODES = [
-  ...['plain', 1, 2, 3, 4, 5, 7].map((code) => `acquire ${code}`),
+  ...['plain', 0, 1, 2, 3, 4, 5, 7, 9].map((code) => `acquire ${code}`),
   ...['plain', 0, 1, 2, 3, 4, 5].map((code) => `vote ${code}`),
   ...['release', 'fenced-write', 'downgrade', 'force-release', 'raise-fence', 'admit'].flatMap((name) => [`${name} 0`, `${name} 1`]),
-  ...['gone', 'adopted', 'late', 'recovering'].map((outcome) => `adopt ${outcome}`),
   'acquire 11',
   'acquire 12',
   'acquire OOM',
@@ -207,6 +206,8 @@ function codeOf(reply: unknown): unknown {
 }
 
 it('the interpreter answers and writes what a real Redis does, for every script', async () => {
-  for (let seed = 1; seed <= RUNS; seed++) await new Pair(new Random(seed)).runAll();
-  expect(CODES.filter((code) => !answered.has(code))).toEqual([]);
+  const missing = (): string[] => CODES.filter((code) => !answered.has(code));
+  // The server's time is real, so the same seed does not always meet the rarest answers: more seeds follow until each was given.
+  for (let seed = 1; seed <= RUNS || (missing().length > 0 && seed <= 5 * RUNS); seed++) await new Pair(new Random(seed)).runAll();
+  expect(missing()).toEqual([]);
 });

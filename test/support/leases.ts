@@ -16,7 +16,7 @@ export function seen(): Seen {
   const guard: LeaseGuard = {
     due: (_lease: StoreLease, now) => void told.push(`due at ${now}`),
     watch: (_lease, now) => void told.push(`watched at ${now}`),
-    forget: () => void told.push('forgotten'),
+    schedule: { cancel: () => void told.push('forgotten') },
   };
   const keeper: LeaseKeeper = {
     callerLeft: () => void told.push('caller left'),

@@ -33,7 +33,7 @@ export class HoldContext {
   /** Runs `fn` inside the hold, and gives it the hold: a function that closes over it would be one more for every call. */
   run<T>(hold: Hold, fn: (hold: Hold) => T): T {
     // Holds that have ended are left out: work that starts its next run from inside its last one would keep all of them in memory.
-    const beyond = innermostOfAll();
+    const beyond = storage.getStore() && innermostOfAll();
     return storage.run({ hold, outer: beyond && this.innermost(), beyond }, fn, hold);
   }
 

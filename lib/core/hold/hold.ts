@@ -232,7 +232,7 @@ export class Hold implements Lease, LossListener {
 
   /** Whether nested calls are still inside. */
   get hasNestedCalls(): boolean {
-    for (const part of this.parts) if (!part.isEmpty) return true;
+    for (const { gate } of this.parts) if (gate && !gate.isEmpty) return true;
     return false;
   }
 
@@ -269,7 +269,7 @@ export class Hold implements Lease, LossListener {
     if (this.partsLeft === 0) this.finish(this.worst);
   };
 
-  /** Called once, when all of its locks were given up. */
+  /** Ends it, once, when all of its locks were given up. */
   finish(outcome: ReleaseOutcome): void {
     if (this.overdue) this.host.watchdog.schedule.cancel(this.overdue);
     this.around?.forEach((hold) => (hold.inside -= 1));
@@ -308,7 +308,7 @@ export class HoldPart {
   /** The part of the hold around this one, which has the lease; undefined when this hold is not nested. */
   readonly outer: HoldPart | undefined;
   /** The nested calls. It is made for the first of them, because most holds have none. */
-  private gate: SiblingGate | undefined;
+  gate: SiblingGate | undefined;
   private isOverdue = false;
   private hasLeft = false;
   /** Leaves the lease. It is set while this part waits for the nested calls inside to end. */
@@ -341,11 +341,6 @@ export class HoldPart {
 
   get isLost(): boolean {
     return this.lease.isLost;
-  }
-
-  /** Whether no nested call is inside. */
-  get isEmpty(): boolean {
-    return this.gate?.isEmpty ?? true;
   }
 
   /** @throws LockUsageError when a call with these options, which this hold surrounds, could never have the lock that it wants */
@@ -382,10 +377,10 @@ export class HoldPart {
     return true;
   }
 
-  /** Called when a nested call ends. */
+  /** Notes that a nested call has ended. */
   leaveInside(mode: LockMode): void {
     this.gate?.leave(mode);
-    if (this.isEmpty) this.whenDrained?.();
+    if (!this.gate || this.gate.isEmpty) this.whenDrained?.();
   }
 
   /** Lets no further call in, leaves the lease once the calls inside have ended, and calls `done` with how that ended. */
@@ -403,12 +398,12 @@ export class HoldPart {
     return handedLeaseOf(lease, now, stays);
   }
 
-  /** Called when the hold was lost: nested calls that wait would wait for nothing. */
+  /** Refuses the nested calls that wait, because the hold was lost: they would wait for nothing. */
   lost(error: LockLostError): void {
     this.gate?.refuse(error);
   }
 
-  /** Called when the hold has gone on for longer than its maxHoldMs: the lease is not kept for this hold any longer. */
+  /** Notes that the hold has gone on for longer than its maxHoldMs: the lease is not kept for this hold any longer. */
   expire(): void {
     if (this.isOverdue || this.outer || this.hasLeft) return;
     this.isOverdue = true;

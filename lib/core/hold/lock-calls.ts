@@ -84,7 +84,7 @@ export class LockCalls implements CallHost, HoldHost {
     const resolved = given === undefined ? defaults : (this.resolved.get(given) ?? this.resolve(given, keys[0], list));
     const options = waitMs === undefined ? resolved : { ...resolved, waitMs };
     if (options.permits !== undefined) checkPermitsOf(keys, options.permits, store.capabilities);
-    throwIfAborted(options.signal);
+    if (options.signal) throwIfAborted(options.signal);
     return new Call(keys, options, clock.now(), context.surroundings(), this);
   }
 
@@ -126,7 +126,7 @@ export class LockCalls implements CallHost, HoldHost {
   /** Runs `fn` inside the hold of the call's locks. */
   run<T>(call: Call, fn: Work<T>, resolve: (value: T | Promise<never>) => void, reject: (reason: unknown) => void): void {
     const begin = (taken: Taken | Taken[]): void => {
-      if (isLost(taken)) void this.takeAnew(call, taken).then(begin, refuse);
+      if (taken instanceof StoreLease ? taken.isLost : isLost(taken)) void this.takeAnew(call, taken).then(begin, refuse);
       else runInHold(this.granted(call, taken), fn, resolve, reject);
     };
     // Resolved with the rejection, and not rejected with its reason: so the stack of the error shows the caller.

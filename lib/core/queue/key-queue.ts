@@ -163,7 +163,10 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     if (options.mode === 'read') this.line.bringForward((call) => call.arrival <= phase && askTheSame(call.options, options));
     // A loss calls pump(), which must find the new lease in its place, and not ask the store for one.
     for (const one of ended) one.lose('the store granted the lock to a later request');
-    this.pump(now);
+    // A call that is alone needs no second look at what was judged just now.
+    const { first } = this.line;
+    if (this.line.size === 1 && first === request.asker && this.lease === lease && !this.isResting) this.admit(first, lease, now);
+    else this.pump(now);
   }
 
   requestRefused({ asker }: StoreRequest, refusal: Refusal | undefined): void {
@@ -235,9 +238,13 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
 
   private letGo(lease: StoreLease): void {
     lease.letGo();
-    this.wasContended = lease.contended;
-    this.usedUpFences = lease.usedUpFences;
-    this.remove(lease);
+    // Without a call in the line nobody will ask for more fences.
+    if (this.line.first) {
+      this.wasContended = lease.contended;
+      this.usedUpFences = lease.usedUpFences;
+    }
+    if (this.lease === lease) this.lease = undefined;
+    else this.remove(lease);
   }
 
   /** Asks the store for the first call, unless a request does. A lease without users is given back in that step, and `replacedEnded` hears of it. */
@@ -255,7 +262,8 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
     const unused = lease?.users === 0 ? lease : undefined;
     if (unused) this.letGo(unused);
     this.arrivalsWhenAsked = this.line.arrivals;
-    this.request = new StoreRequest(host, first, this.fencesFor(first.options), this, unused, replacedEnded);
+    const fences = this.line.size === 1 ? 1 : this.fencesFor(first.options);
+    this.request = new StoreRequest(host, first, fences, this, unused, replacedEnded);
     this.request.ask(now);
   }
 
@@ -272,7 +280,7 @@ export class KeyQueue implements CallQueue, Entry<KeyQueue>, LeaseKeeper, Reques
    */
   private fencesFor({ mode, minHoldMs }: ResolvedOptions): number {
     const { line: { size }, host: { handOn } } = this;
-    if (size === 1 || mode === 'read' || minHoldMs > 0 || handOn === 1) return 1;
+    if (mode === 'read' || minHoldMs > 0 || handOn === 1) return 1;
     if (this.wasContended) return Math.min(FIRST_BLOCK, Math.max(size, handOn));
     return Math.min(LARGEST_BLOCK, Math.max(FIRST_BLOCK, 4 * this.usedUpFences));
   }

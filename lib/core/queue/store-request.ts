@@ -300,7 +300,8 @@ export class StoreRequest implements AcquireRequest, Waiter {
   }
 
   private granted(grant: Grant, now: number): void {
-    this.end('answered');
+    if (this.pulse || this.bound) this.end('answered');
+    else this.state = 'answered';
     this.listener.requestGranted(this, grant, now);
   }
 

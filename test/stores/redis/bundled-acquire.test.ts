@@ -2,8 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/port/errors.js';
 import type { AcquireOutcome, AcquireRequest, Grant, RenewOutcome } from '../../../lib/core/port/lock-store.js';
-import { Acquiring, type AcquiringParts } from '../../../lib/stores/redis/acquiring.js';
-import type { BundledAcquire } from '../../../lib/stores/redis/bundled-acquire.js';
+import { Acquiring, type AcquiringParts, type BundledAcquire } from '../../../lib/stores/redis/acquiring.js';
 import { Places } from '../../../lib/stores/redis/places.js';
 import { Spots } from '../../../lib/stores/redis/spots.js';
 import { Trust } from '../../../lib/stores/redis/trust.js';
@@ -68,18 +67,18 @@ describe('A request for a lock', () => {
     trust.floors.saw(spot.group, 77);
     const limit = Math.floor(NOW + 60_000 - 600);
     expect(to).toEqual([[acquire, SOURCE]]);
-    expect(said(one)).toBe(`w1110 ${limit} ${'77'.padStart(16, '0')} ${MEMORY} 2500 p.1 o me 1 0 0 60000 400 -`);
+    expect(said(one)).toBe(`w111n ${limit} ${'77'.padStart(16, '0')} ${MEMORY} 2500 p.1 o me 1 0 0 60000 400 -`);
     expect([one.key, one.lockKey, one.sharesLock, one.askedAt]).toEqual(['k', spot.lockKey, false, 1_000]);
   });
 
   it.each<[Partial<AcquireRequest>, string]>([
-    [{ mode: 'read', queue: false }, 'r0010 1 0 0'],
-    [{ fences: 3 }, 'w1000 3 0 0'],
-    [{ minHoldMs: 20.5 }, 'w1000 1 20 0'],
-    [{ minHoldMs: 0.5 }, 'w1010 1 0 0'],
-    [{ graceMs: 30 }, 'w1000 1 0 30'],
-    [{ permits: 4 }, 'p1010 1 0 0'],
-    [{ replaces: 'p.0', handsOn: true }, 'w1001 1 0 0 p.0'],
+    [{ mode: 'read', queue: false }, 'r001n 1 0 0'],
+    [{ fences: 3 }, 'w100n 3 0 0'],
+    [{ minHoldMs: 20.5 }, 'w100n 1 20 0'],
+    [{ minHoldMs: 0.5 }, 'w101n 1 0 0'],
+    [{ graceMs: 30 }, 'w100n 1 0 30'],
+    [{ permits: 4 }, 'p101n 1 0 0'],
+    [{ replaces: 'p.0', handsOn: true }, 'w100p 1 0 0 p.0'],
   ])('says that it wants more than the plain: %j', (how, words) => {
     const [flags, , , , , , owner, , fences, minHoldMs, graceMs, , , replaces] = said(stage().ask(how).one).split(' ');
     expect([flags, fences, minHoldMs, graceMs, ...(replaces === '-' ? [] : [replaces])].join(' ')).toBe(words);
@@ -106,7 +105,7 @@ describe('An answer to a request for a lock', () => {
     one.answered(String(FENCE + 999), 1_000);
     const trustedUntil = 1_000 + 1_500 - marginOf(1_500);
     expect(await outcome).toEqual({ kind: 'granted', grant: { fence: FENCE + 999, fences: 1, mode: 'write', trustedUntil, contended: false, memory: MEMORY } });
-    expect([trust.floors.of(spot.group), trust.clock.before(SOURCE, 1_000, 1_000), compared, places.count]).toEqual([FENCE + 999, NOW, [[spot.group, MEMORY]], 0]);
+    expect([trust.floors.of(spot.group), trust.clock.before(SOURCE, 1_000, 1_000), compared, places.count]).toEqual([FENCE + 999, NOW, [], 0]);
   });
 
   it.each([[undefined, MEMORY], [`n${MEMORY.slice(1)}`, `n${MEMORY.slice(1)}`]])('is a grant with all that the server says, by the memory that it names, or else the one it was asked for: %p', async (told, memory) => {
@@ -150,7 +149,7 @@ describe('An answer to a request for a lock', () => {
     expect(() => one.answered([5, NOW], 1_000)).toThrow(LockStoreError);
     const { ask, sent, clock } = stage({ isTimeKnown: false });
     const asked = ask({ notAfter: 1_050 });
-    expect(said(asked.one)).toMatch(/^w1010 0{12}1 /);
+    expect(said(asked.one)).toMatch(/^w101n 0{12}1 /);
     clock.block(10);
     asked.one.answered([5, NOW + 10], 1_000);
     expect(sent).toHaveLength(2);
