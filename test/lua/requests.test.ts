@@ -13,11 +13,11 @@ const named = { owner: 'saga 7', label: '-' };
 
 describe('a request of format version 2', () => {
   it.each([
-    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['w1010 9999999999999 0000000000000000 ------------------------------ 31000 p.1 - - 1 0 0 60000 900 -']],
+    ['acquire', scripts.acquireCall(on, acquire), 'L Q F', ['w1010 9999999999999 0000000000000000 ------------------------------ 31000 p.1 - - 1 0 0 60000 900 - -']],
     [
       'acquire with all that can be said',
       scripts.acquireCall(on, { ...acquire, ...named, mode: 'read', queue: false, needsListener: true, plain: false, handsOn: true, notAfter: 1, floor: 70, known, fences: 16, minHoldMs: 900, graceMs: 400, replaces: 'p.0' }),
-      'L Q F', ['r0101 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 31000 p.1 saga%207 %2D 16 900 400 60000 900 p.0'],
+      'L Q F', ['r0101 0000000000001 0000000000000070 f00dcafef00dcafe:1790000000000 31000 p.1 saga%207 %2D 16 900 400 60000 900 p.0 -'],
     ],
     ['release', scripts.releaseCall(on, { id: 'p.1', mayBeOver: true, floor: 70, abandoned: false, recoveryMs: 900, known }), 'L Q F', [`10 p.1 70 900 ${known}`]],
     ['release of what was never used', scripts.releaseCall(on, { id: 'p.1', mayBeOver: false, floor: 0, abandoned: true, recoveryMs: 900, known }), 'L Q F', [`01 p.1 0 900 ${known}`]],
@@ -55,10 +55,10 @@ describe('a request of format version 2', () => {
 describe('a reply of format version 2', () => {
   it.each([
     ['acquire', scripts.readAcquire([1, 5, 70, 16, 0, 905, 1]), { kind: 'granted', now: 5, fence: 70, fences: 16, mode: 'read', end: 905, contended: true }],
-    ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900]), { kind: 'busy', now: 5, leftMs: 900 }],
+    ['acquire of a lock that is held', scripts.readAcquire([3, 5, 900, '-']), { kind: 'busy', now: 5, leftMs: 900, holds: '-' }],
     ['vote', scripts.readVote([1, 5, 70, 900, 1, 0]), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: false, next: undefined }],
     ['vote while others wait', scripts.readVote([1, 5, 70, 900, 1, 1, 'q']), { kind: 'granted', now: 5, fence: 70, leftMs: 900, mode: 'write', shared: true, next: 'q' }],
-    ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, 0, 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1 }],
+    ['heartbeat of the second waiter', scripts.readHeartbeat([5, 0, 0, 0, 0, 0, 0, 2, -1, '1,w,9,p.1', 0, 0, 0], scripts.heartbeatHeadSize + scripts.heartbeatSize), { kind: 'waiting', leftMs: -1, holds: '1,w,9,p.1' }],
     ['renew', scripts.readRenewNews([5, 2, -1, 0], scripts.renewHeadSize), { position: 2, left: -1, contended: false }],
     ['greet', scripts.readGreetMemory([0, 900, 'abc', 5, 6, 1]), { whole: false, leftMs: 900, runId: 'abc', since: 5, now: 6, hasVoted: true }],
     ['inspect', scripts.readInspectHolder(['w', 1, 'p.1', 70, 'saga%207', 900, '-', 400], scripts.inspectHeadSize), { id: 'p.1', fence: 70, owner: 'saga 7', leftMs: 900, label: undefined, graceMs: 400 }],

@@ -19,6 +19,7 @@ import type { Recovery } from './recovery.js';
 import type { Places } from './places.js';
 import type { Renewals } from './renewals.js';
 import type { Spots } from './spots.js';
+import type { ToldHolds } from './told-holds.js';
 import type { Trust } from './trust.js';
 
 export interface AcquiringParts {
@@ -33,6 +34,7 @@ export interface AcquiringParts {
   readonly recoveryMs: number;
   readonly memories: Memories;
   readonly recovery: Recovery;
+  readonly toldHolds: ToldHolds;
 }
 
 export class Acquiring {

@@ -56,7 +56,7 @@ export class BundledAcquire implements BundledRequest {
 
   addTo(keys: string[], args: ScriptArgument[]): void {
     const { needsListener, parts } = this.acquiring;
-    const { trust, memories, maxLeaseMs, recoveryMs } = parts;
+    const { trust, memories, toldHolds, maxLeaseMs, recoveryMs } = parts;
     const { group } = this.spot;
     const { id, leaseMs, fences, queue, label, replaces, handsOn = false, graceMs = 0 } = this.request;
     // Most requests want no permit, and for them no object is made.
@@ -69,7 +69,7 @@ export class BundledAcquire implements BundledRequest {
     addAcquire(keys, args, this.spot, {
       id, mode, leaseMs: Math.floor(leaseMs), queue, needsListener, plain, handsOn,
       notAfter: this.limit || LONG_AGO, floor: this.floor, known: this.memory, fences, minHoldMs, graceMs,
-      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label,
+      longestMs: maxLeaseMs, recoveryMs, replaces, owner, label, told: toldHolds.of(this.key, this.askedAt),
     });
   }
 
@@ -116,15 +116,17 @@ export class BundledAcquire implements BundledRequest {
   /** The outcome for a reply; undefined when the server found the request too late only because its time was not known here. */
   private outcomeOf(told: AcquireReply, exchange: Exchange): AcquireOutcome | Promise<AcquireOutcome> | undefined {
     const { request, spot, acquiring } = this;
-    const { trust, clock, node } = acquiring.parts;
+    const { trust, clock, node, toldHolds } = acquiring.parts;
     switch (told.kind) {
       case 'granted':
         // A place from an earlier try may have been granted by a server that lost its memory: then its fence is not above the floor.
         if (this.place && told.fence <= this.place.floor) return acquiring.askAnew(request);
         return this.granted(trust.answered(spot.group, told, exchange, told.memory ?? this.memory));
       case 'waiting':
+        toldHolds.note(this.key, told.holds, exchange.receivedAt);
         return this.waits(told.leftMs < 0 ? undefined : told.leftMs);
       case 'busy':
+        toldHolds.note(this.key, told.holds, exchange.receivedAt);
         return { kind: 'busy', retryInMs: told.leftMs };
       case 'upgrade':
         return { kind: 'upgrade' };
@@ -142,6 +144,7 @@ export class BundledAcquire implements BundledRequest {
 
   private granted(grant: Grant): AcquireOutcome | Promise<AcquireOutcome> {
     const { request, spot, acquiring } = this;
+    acquiring.parts.toldHolds.forget(this.key);
     if (request.minReplicas > 0) return acquiring.confirmed(request, spot.group, grant, this.connection);
     acquiring.parts.recovery.compare(spot.group, grant.memory, this.connection);
     return { kind: 'granted', grant };
